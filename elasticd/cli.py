@@ -33,8 +33,8 @@ from elasticd.registry import discover
 from elasticd.runtime import control_file
 from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
-from elasticd.telemetry import log as logs
-from elasticd.ui import decisions as show
+from elasticd.telemetry import log
+from elasticd.ui import decisions as show_decisions
 from elasticd.ui import installed as show_installed
 from elasticd.ui import nodes as show_nodes
 from elasticd.ui import pods as show_pods
@@ -53,19 +53,19 @@ DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes: 0 done, 2 wrong arguments, 69 something needed is not there, 78 a mistake in a
     file a person wrote."""
-    arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+    arguments = _parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.command(arguments)
         sys.stdout.flush()
     except ElasticdError as error:
         print(plain(str(error)), file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # of our own output: a full disk
+    except OSError as error:  # of our own output, for example on a full disk
         print(f"output: must be writable, is not: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNAVAILABLE
@@ -78,14 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, function: Any, text: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text)
-        made.set_defaults(command=function)
-        return made
+        command_parser = commands.add_parser(name, help=text, description=text)
+        command_parser.set_defaults(command=function)
+        return command_parser
 
     run = command("run", _run, "Run the daemon in the foreground.")
-    _takes_run(run)
+    _add_run_arguments(run)
     checks = command("check", _check, "Check policies and settings: one line for each mistake, exit code 78.")
-    _takes_check(checks)
+    _add_check_arguments(checks)
     explain = command("explain", _explain, "Explain the latest decision about a workload.")
     explain.add_argument("--policy", help="of this policy, where several look at the workload")
     status = command("status", _status, "Show the latest decision about every workload.")
@@ -93,9 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     sources = command("sources", _sources, "Show how a running daemon's sources fare.")
     sources.add_argument("--json", action="store_true", help="for a machine")
     query = command("query", _query, "Show the samples that a running daemon's strategies would see.")
-    _takes_workload(explain, "or KIND/NAME with -n, as deploy/web; or pod NAMESPACE/NAME")
+    _add_workload_arguments(explain, "or KIND/NAME with -n, as deploy/web; or pod NAMESPACE/NAME")
     query.add_argument("series", metavar="SERIES")
-    _takes_workload(query, "or KIND/NAME with -n, as deploy/web")
+    _add_workload_arguments(query, "or KIND/NAME with -n, as deploy/web")
     nodes = command("nodes", _nodes, "Show a running daemon's pools: load of nodes, who gives way, what moves next.")
     nodes.add_argument("node", metavar="NODE", nargs="?", default="", help="this one, and its pods; default: all")
     nodes.add_argument("--json", action="store_true", help="for a machine")
@@ -105,39 +105,39 @@ def _parser() -> argparse.ArgumentParser:
     rebalance.add_argument("--now", action="store_true", required=True, help="and not when the next look is due")
     rebalance.add_argument("--state", type=Path, help="the daemon's state folder, instead of the config's")
     for asker in (sources, query, nodes, moves, rebalance):
-        _takes_config(asker)
+        _add_config_argument(asker)
     plugins = command("plugins", _plugins, "List what is installed and what kind each is, or show all of one.")
     plugins.add_argument("name", metavar="NAME", nargs="?", default="", help="its options, defaults, bounds and file")
     plugins.add_argument("--json", action="store_true", help="for a machine")
     record = command("record", _record, "Write what Prometheus remembers into a recording.")
-    _takes_config(record)
+    _add_config_argument(record)
     takes_record(record)
     for reader in (explain, status):
-        _takes_config(reader)
+        _add_config_argument(reader)
         reader.add_argument("--state", type=Path, help="the journal's folder, instead of the config's")
     return parser
 
 
-def _takes_config(parser: argparse.ArgumentParser) -> None:
+def _add_config_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
 
 
-def _takes_workload(parser: argparse.ArgumentParser, text: str) -> None:
+def _add_workload_arguments(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help=text)
     parser.add_argument("-n", "--namespace", default="", help="where NAMESPACE is left out")
     parser.add_argument("--json", action="store_true", help="the whole record, for a machine")
 
 
-def _takes_run(parser: argparse.ArgumentParser) -> None:
-    _takes_config(parser)
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_config_argument(parser)
     add = parser.add_argument
     add("--decisions", action="store_true", help="print every change, hold and new poll rate")
     text = "of the log, on stderr; under systemd, text has the journal's priorities instead of times; default: text"
-    add("--log-format", choices=logs.FORMATS, default="text", help=text)
-    add("--log-level", choices=logs.LEVELS, default="info", help="the least that is logged; default: info")
+    add("--log-format", choices=log.FORMATS, default="text", help=text)
+    add("--log-level", choices=log.LEVELS, default="info", help="the least that is logged; default: info")
 
 
-def _takes_check(parser: argparse.ArgumentParser) -> None:
+def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a folder of policies, or one with an elasticd.toml, or one policy's file; default: what --config says"
     add = parser.add_argument
     add("place", type=Path, metavar="DIR", nargs="?", help=text)
@@ -146,22 +146,26 @@ def _takes_check(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="for a machine")
 
 
-def _joined(words: Sequence[str]) -> list[str]:
-    """The same, with `--from -7d` as `--from=-7d`: argparse takes what begins with a dash for an option."""
-    found: list[str] = []
+def _join_dashed(words: Sequence[str]) -> list[str]:
+    """The same arguments, with `--from -7d` as `--from=-7d`: argparse takes what begins with a dash for an option."""
+    joined: list[str] = []
     for word in words:
-        if found and found[-1] in ("--from", "--to") and word.startswith("-"):
-            found[-1] += f"={word}"
+        if joined and joined[-1] in ("--from", "--to") and word.startswith("-"):
+            joined[-1] += f"={word}"
         else:
-            found.append(word)
-    return found
+            joined.append(word)
+    return joined
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    logs.set_up(sys.stderr, arguments.log_format, arguments.log_level)
-    told = arguments.decisions
+    log.set_up(sys.stderr, arguments.log_format, arguments.log_level)
+    prints_decisions = arguments.decisions
     try:
-        listeners = [Printer(Terminal(), dry_run=load_settings(arguments.config, discover()).dry_run)] if told else []
+        listeners = (
+            [Printer(Terminal(), dry_run=load_settings(arguments.config, discover()).dry_run)]
+            if prints_decisions
+            else []
+        )
         asyncio.run(daemon.run(arguments.config, listeners))
     except ElasticdError as error:  # in the form that was asked for, a line each
         for line in plain(str(error)).split("\n"):
@@ -171,22 +175,22 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    found = checked(arguments.place, arguments.config, DEFAULT_CONFIG)
-    tried: list[Finding] = []
-    if arguments.connect and not found.wrong:
-        if found.settings is None:
+    report = checked(arguments.place, arguments.config, DEFAULT_CONFIG)
+    findings: list[Finding] = []
+    if arguments.connect and not report.wrong:
+        if report.settings is None:
             raise ConfigError("", "--connect", "must be given beside an elasticd.toml: name it by --config FILE")
-        logging.getLogger("elasticd").addHandler(logging.NullHandler())  # what is wrong is told below
-        tried = asyncio.run(connect(found.settings, found.policies))
+        logging.getLogger("elasticd").addHandler(logging.NullHandler())  # what is wrong is printed below
+        findings = asyncio.run(connect(report.settings, report.policies))
     if arguments.json:
-        print(shapes.encode({**found.record(), "tried": tried}).decode())
+        print(shapes.encode({**report.record(), "tried": findings}).decode())
     else:
-        for line in [*map(str, found.wrong)] or [*found.advice, *[one.line for one in tried], found.fine]:
+        for line in [*map(str, report.wrong)] or [*report.advice, *[finding.line for finding in findings], report.fine]:
             print(plain(line))
-    return EXIT_CONFIG if found.wrong else EXIT_UNAVAILABLE if any(one.bad for one in tried) else 0
+    return EXIT_CONFIG if report.wrong else EXIT_UNAVAILABLE if any(finding.bad for finding in findings) else 0
 
 
-def _state(arguments: argparse.Namespace) -> Path:
+def _state_folder(arguments: argparse.Namespace) -> Path:
     folder: Path = arguments.state or load_settings(arguments.config, discover()).state
     if not folder.is_dir():
         raise UnavailableError(f"{folder}: must be the daemon's state folder, is not there")
@@ -194,59 +198,61 @@ def _state(arguments: argparse.Namespace) -> Path:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if named := telling.pod_of(arguments.workload, arguments.namespace):
-        return _explain_pod(arguments, named)
-    folder = _state(arguments)
-    workload = workload_of(arguments.workload, arguments.namespace, lambda: _known(folder))
+    if pod := telling.pod_of(arguments.workload, arguments.namespace):
+        return _explain_pod(arguments, pod)
+    folder = _state_folder(arguments)
+    workload = workload_of(arguments.workload, arguments.namespace, lambda: _known_workloads(folder))
     decision, outcome = latest(folder, workload.split("/"), arguments.policy)
     if not arguments.state:
         _note_unready(load_settings(arguments.config, discover()))
     if decision is None:
-        raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, workload, arguments)}")
+        raise UnavailableError(
+            f"{folder}: the journal has no decision {_describe_missing(folder, workload, arguments)}"
+        )
     if arguments.json:
         print(shapes.encode({"decision": decision, "outcome": outcome}).decode())
     else:
-        Terminal().print(show.explain(decision, outcome, time.time()))
+        Terminal().print(show_decisions.explain(decision, outcome, time.time()))
     return 0
 
 
-def _known(folder: Path) -> set[str]:
-    return {str(one.workload) for one in latest_of_all(folder)}
+def _known_workloads(folder: Path) -> set[str]:
+    return {str(decision.workload) for decision in latest_of_all(folder)}
 
 
-def _explain_pod(arguments: argparse.Namespace, named: str) -> int:
-    folder = _state(arguments)
+def _explain_pod(arguments: argparse.Namespace, pod: str) -> int:
+    folder = _state_folder(arguments)
     if not arguments.state:
         _note_unready(load_settings(arguments.config, discover()))
-    told = telling.told_of(named, folder, arguments.config, arguments.policy)
+    account = telling.told_of(pod, folder, arguments.config, arguments.policy)
     if arguments.json:
-        print(shapes.encode(told.record()).decode())
+        print(shapes.encode(account.record()).decode())
     else:
-        Terminal().print(show_story.explain(named, told.story, told.seen, time.time()))
+        Terminal().print(show_story.explain(pod, account.story, account.seen, time.time()))
     return 0
 
 
 def _note_unready(settings: Settings) -> None:
-    """Say that the daemon may have decided something else since, which the journal does not have, and why: it knows."""
+    """Print why the daemon is not ready, if so: it may have decided something that the journal does not have."""
     if why := remote.unready(settings.http):
         print(f"elasticd is not ready: {why}", file=sys.stderr)
 
 
-def _about(folder: Path, workload: str, arguments: argparse.Namespace) -> str:
-    """Which decision there is none of, the nearest that there is, and why."""
-    known, named = latest_of_all(folder), one_line(workload)
-    policies = sorted({one.policy for one in known if str(one.workload) == workload})
+def _describe_missing(folder: Path, workload: str, arguments: argparse.Namespace) -> str:
+    """Say of which workload and policy there is no decision, name the nearest that has one, and say why."""
+    decisions, workload_name = latest_of_all(folder), one_line(workload)
+    policies = sorted({decision.policy for decision in decisions if str(decision.workload) == workload})
     if arguments.policy is not None and policies:
-        theirs = nearest(arguments.policy, policies) or f"; there are some of {', '.join(policies)}"
-        return f'of policy "{arguments.policy}" about {named}{theirs}'
-    told = f"about {named}{near(workload, {str(one.workload) for one in known})}"
+        suggestion = nearest(arguments.policy, policies) or f"; there are some of {', '.join(policies)}"
+        return f'of policy "{arguments.policy}" about {workload_name}{suggestion}'
+    subject = f"about {workload_name}{near(workload, {str(decision.workload) for decision in decisions})}"
     if arguments.state:
-        return told
-    return f"{told}; {why_nothing(workload, load_settings(arguments.config, discover()))}"
+        return subject
+    return f"{subject}; {why_nothing(workload, load_settings(arguments.config, discover()))}"
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    folder = _state(arguments)
+    folder = _state_folder(arguments)
     if arguments.state:
         report = remembered(folder)
     else:
@@ -257,30 +263,30 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(shapes.encode(report).decode())
     else:
-        for part in show.status(report, time.time()):
+        for part in show_decisions.status(report, time.time()):
             Terminal().print(part)
     return 0
 
 
 def _sources(arguments: argparse.Namespace) -> int:
-    found = remote.sources(load_settings(arguments.config, discover()).http)
+    reports = remote.sources(load_settings(arguments.config, discover()).http)
     if arguments.json:
-        print(shapes.encode(found).decode())
+        print(shapes.encode(reports).decode())
     else:
-        Terminal().print(show_sources.sources(found))
+        Terminal().print(show_sources.sources(reports))
     return 0
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
     http = load_settings(arguments.config, discover()).http
-    found = remote.node(http, arguments.node) if arguments.node else remote.pools(http)
-    if not found and arguments.node:
+    views = remote.node(http, arguments.node) if arguments.node else remote.pools(http)
+    if not views and arguments.node:
         names = {node.node for pool in remote.pools(http) for node in pool.nodes}
         raise UnavailableError(f"no pool has a node {arguments.node}{nearest(arguments.node, names)}")
     if arguments.json:
-        print(shapes.encode(found).decode())
-    elif found:
-        Terminal().print(show_nodes.shown(found, time.time()))
+        print(shapes.encode(views).decode())
+    elif views:
+        Terminal().print(show_nodes.shown(views, time.time()))
     else:
         print("no policy in force has a table [pool]")
     return 0
@@ -288,41 +294,41 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 def _moves(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config, discover())
-    found, now = telling.moves(settings), time.time()
+    moves, now = telling.moves(settings), time.time()
     _note_unready(settings)
     if arguments.json:
-        print(shapes.encode({"in_flight": found.in_flight, "held_back": found.held_back}).decode())
+        print(shapes.encode({"in_flight": moves.in_flight, "held_back": moves.held_back}).decode())
         return 0
-    if found.in_flight:
-        Terminal().print(show_pods.moves(found.in_flight, now))
+    if moves.in_flight:
+        Terminal().print(show_pods.moves(moves.in_flight, now))
     else:
         print("no move is in flight")
-    for part in show_story.held(found.held_back, now) if found.held_back else ():
+    for part in show_story.held(moves.held_back, now) if moves.held_back else ():
         Terminal().print(part)
-    if found.note:
-        print(found.note, file=sys.stderr)
+    if moves.note:
+        print(moves.note, file=sys.stderr)
     return 0
 
 
 def _rebalance(arguments: argparse.Namespace) -> int:
-    print(control_file.ring(_state(arguments)))
+    print(control_file.ring(_state_folder(arguments)))
     return 0
 
 
 def _query(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config, discover())
-    known = lambda: remote.query(settings.http, arguments.series, "").workloads  # noqa: E731
-    workload = workload_of(arguments.workload, arguments.namespace, known)
-    said = remote.query(settings.http, arguments.series, workload)
-    if not said.found:
-        there = f"a policy is about {workload}, and the cluster has no such" if workload in said.workloads else ""
-        raise UnavailableError(there or f"no policy is about {one_line(workload)}{near(workload, said.workloads)}")
+    list_workloads = lambda: remote.query(settings.http, arguments.series, "").workloads  # noqa: E731
+    workload = workload_of(arguments.workload, arguments.namespace, list_workloads)
+    answer = remote.query(settings.http, arguments.series, workload)
+    if not answer.found:
+        problem = f"a policy is about {workload}, and the cluster has no such" if workload in answer.workloads else ""
+        raise UnavailableError(problem or f"no policy is about {one_line(workload)}{near(workload, answer.workloads)}")
     if arguments.json:
-        print(shapes.encode(said).decode())
+        print(shapes.encode(answer).decode())
         return 0
-    for one in said.found:
-        Terminal().print(show.query(one.policy, one.series, time.time()))
-    if not any(one.series.samples or one.series.forecast for one in said.found):
+    for entry in answer.found:
+        Terminal().print(show_decisions.query(entry.policy, entry.series, time.time()))
+    if not any(entry.series.samples or entry.series.forecast for entry in answer.found):
         print(no_samples(arguments.series, remote.sources(settings.http)))
     return 0
 
@@ -333,23 +339,25 @@ def _record(arguments: argparse.Namespace) -> int:
     if not series:
         raise ConfigError("", "--series", "must name a series, is empty")
     steps = Steps(arguments.begin, arguments.end, arguments.step)
-    done = asyncio.run(write_recording(source, series, steps, arguments.out, time.time(), force=arguments.force))
-    for name, fault in done.faults.items():
+    recording = asyncio.run(write_recording(source, series, steps, arguments.out, time.time(), force=arguments.force))
+    for name, fault in recording.faults.items():
         print(f"{name}: {fault}", file=sys.stderr)
-    for name, rows in done.rows.items():
+    for name, rows in recording.rows.items():
         print(f"{arguments.out}: {rows} samples of {name}")
     return 0
 
 
 def _plugins(arguments: argparse.Namespace) -> int:
     registry = discover()
-    found = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
+    plugins = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
     if arguments.json:
-        print(shapes.encode([show_installed.described(one, registry) for one in found]).decode())
+        print(shapes.encode([show_installed.described(plugin, registry) for plugin in plugins]).decode())
         return 0
-    told = (
-        [show_installed.shown(one, registry) for one in found] if arguments.name else [show_installed.listed(registry)]
+    parts = (
+        [show_installed.shown(plugin, registry) for plugin in plugins]
+        if arguments.name
+        else [show_installed.listed(registry)]
     )
-    for one in told:
-        Terminal().print(one)
+    for part in parts:
+        Terminal().print(part)
     return 0

@@ -60,7 +60,7 @@ GRACE = 10.0
 
 
 class Loops(NamedTuple):
-    """What turns: one for workloads, one for pods without a node, one for pods on the wrong node."""
+    """The loops: one over workloads, one over pods without a node, one over pods on the wrong node."""
 
     loop: Loop
     placer: Placer
@@ -86,10 +86,12 @@ class Daemon:
         pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
         self.placer.apply(pools)
         disturbs = any(pool.hooks.implements(hook) for pool in self.placer.pools for hook in DISTURB)
-        self.loop.also = ROLLING if disturbs else frozenset()  # of no rollout a pod is made to leave
+        self.loop.also = (
+            ROLLING if disturbs else frozenset()
+        )  # their rollouts must be known, because no pod of a rollout is made to leave
 
     async def drain(self, patience: float) -> None:
-        """Wait for what is under way anywhere, at most `patience` seconds in all."""
+        """Wait for the actions under way in all loops, at most `patience` seconds."""
         await asyncio.gather(self.loop.drain(patience), self.placer.drain(patience), self.mover.drain(patience))
 
     def health(self) -> str:
@@ -98,14 +100,14 @@ class Daemon:
         return f"no tick for {quiet:.0f} s" if quiet > STALLED else ""
 
     def readiness(self) -> str:
-        """Why the daemon cannot do its work just now, or tell of it, or an empty string."""
-        journal, unfit = self.journal, self._unfit()
+        """Why the daemon cannot do its work now, or cannot write its journal, or an empty string."""
+        journal, unfit = self.journal, self._why_unfit()
         if journal.writable:
             return unfit
-        told = f"the journal has not been written since {_moment(journal.lacks)}: {journal.fault}"
-        return f"{unfit}; {told}" if unfit else told
+        gap = f"the journal has not been written since {_format_time(journal.lacks)}: {journal.fault}"
+        return f"{unfit}; {gap}" if unfit else gap
 
-    def _unfit(self) -> str:
+    def _why_unfit(self) -> str:
         confirmed = 0.0 if self.loop.snapshot is None else self.loop.snapshot.confirmed
         if not confirmed:
             faults = [f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items()]
@@ -119,7 +121,7 @@ class Daemon:
         return ""
 
     def pages(self) -> Pages:
-        """What the web pages ask."""
+        """The functions behind the web pages."""
         return Pages(
             metrics=lambda: partial(
                 self.metrics.render,
@@ -139,7 +141,7 @@ class Daemon:
         )
 
     def status(self) -> StatusReport:
-        """How it stands, and what it decided last about all that it governs."""
+        """The state of the daemon, and its last decision about every workload that it governs."""
         cluster = self.cluster.describe()
         return StatusReport(
             running=True,
@@ -153,25 +155,26 @@ class Daemon:
         )
 
     async def _query(self, series: str, workload: str) -> object:
-        found = await self.loop.query(series, workload)
-        told = [{"policy": policy, "series": one} for policy, one in found]
-        return {"workloads": self.loop.workloads() if not found else [], "found": told}
+        series_by_policy = await self.loop.query(series, workload)
+        rows = [{"policy": policy, "series": series} for policy, series in series_by_policy]
+        return {"workloads": self.loop.workloads() if not series_by_policy else [], "found": rows}
 
     async def _moves(self) -> object:
         return {"in_flight": await self.mover.underway()}
 
 
 def in_force(policy: Policy | PoolPolicy) -> PolicyInForce:
-    """What is told of a policy."""
+    """What the status report says of a policy."""
     return PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy))
 
 
-def _moment(at: float) -> str:
+def _format_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def calm_collector() -> None:
-    """Look for cycles a hundred times less often than Python does: records have none, and there are many."""
+    """Collect cyclic garbage a hundred times less often than Python does: there are many records, and none has
+    cycles."""
     gc.set_threshold(70_000, 10, 100)
 
 
@@ -179,54 +182,56 @@ def calm_collector() -> None:
 async def assembled(
     settings: Settings, registry: Registry, metrics: DaemonMetrics, listeners: Sequence[Listener]
 ) -> AsyncIterator[Daemon]:
-    """A daemon with all it stands on open: cluster, sources, journal."""
+    """A daemon with its cluster, sources and journal open for as long as the block runs."""
     calm_collector()
     clock = WallClock()
     async with contextlib.AsyncExitStack() as stack:
-        kept = settings.journal
-        journal = Journal(settings.state, int(kept.megabytes * 2**20), kept.segments, clock.now())
+        journal_settings = settings.journal
+        journal = Journal(
+            settings.state, int(journal_settings.megabytes * 2**20), journal_settings.segments, clock.now()
+        )
         stack.callback(journal.close)
         cluster: Cluster = await stack.enter_async_context(
             settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
-        broker = cluster = Disruption(cluster, settings.disruption, clock)
+        disruption = cluster = Disruption(cluster, settings.disruption, clock)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
-        told: list[Listener] = [metrics, plugins, FailureLog(), *listeners]
-        outlet = None
+        loop_listeners: list[Listener] = [metrics, plugins, FailureLog(), *listeners]
+        publisher = None
         if settings.outlet is not None:
-            outlet = await stack.enter_async_context(settings.outlet.open())
-            told.append(outlet)
-        loop = Loop(cluster, journal, clock, told, DecisionWorker())
+            publisher = await stack.enter_async_context(settings.outlet.open())
+            loop_listeners.append(publisher)
+        loop = Loop(cluster, journal, clock, loop_listeners, DecisionWorker())
         pollers = await stack.enter_async_context(
             opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         )
         loop.set_sources(pollers, bander=BandWorker())
-        broker.known["series"] = journal.series
-        placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
+        disruption.known["series"] = journal.series
+        placing = [metrics.pods, *[listener for listener in listeners if isinstance(listener, PlacingListener)]]
         looks = Looks()
         placer = Placer(cluster, loop.look, journal, clock, placing, looks.placing(PlanWorker()))
         placer.set_sources(pollers)
-        broker.known["series of nodes"] = lambda: measured(placer.pools)
-        moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
+        disruption.known["series of nodes"] = lambda: measured(placer.pools)
+        moving = [metrics.pods, *[listener for listener in listeners if isinstance(listener, MovingListener)]]
         mover = Mover(cluster, placer, journal, clock, moving, MovesWorker())
-        mover.surging.stayed.append(broker.stayed)
+        mover.surging.stayed.append(disruption.stayed)
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(daemon.drain, GRACE)
-        daemon.outlet, daemon.looks, daemon.pollers = outlet, looks, pollers
+        daemon.outlet, daemon.looks, daemon.pollers = publisher, looks, pollers
         daemon.dry_run = settings.dry_run
         yield daemon
 
 
 async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[[str], None] = log.info) -> None:
-    """Run until SIGTERM or SIGINT. Raises ElasticdError with one line for what a person must mend first."""
+    """Run until SIGTERM or SIGINT. Raises ElasticdError, in one line, for what a person must put right first."""
     registry = discover()
     settings = load_settings(path, registry)
     for unfit in examine(settings, str(path)):
         raise unfit
-    loaded = _state_of(settings.policies)
+    loaded = _files_state(settings.policies)
     policies, errors = read_policies(settings.policies, registry, settings)
     if errors:
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
@@ -236,7 +241,7 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
     for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
         asyncio.get_running_loop().add_signal_handler(number, event.set)
     work = asyncio.create_task(
-        _work(settings, policies, registry, listeners, _Wires(path, started, notifier, reload, loaded))
+        _run_tasks(settings, policies, registry, listeners, _Wires(path, started, notifier, reload, loaded))
     )
     stopped = asyncio.create_task(stop.wait())
     try:
@@ -251,7 +256,7 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
 
 @dataclass
 class _Wires:
-    """What connects the work to the process around it; `loaded` is how the policies' files were when they were read."""
+    """What connects the work to the process around it; `loaded` is the state of the policies' files when last read."""
 
     path: Path
     started: Callable[[str], None]
@@ -260,20 +265,20 @@ class _Wires:
     loaded: object
 
 
-async def _work(
+async def _run_tasks(
     settings: Settings,
     policies: list[Policy | PoolPolicy],
     registry: Registry,
     listeners: Sequence[Listener],
     wires: _Wires,
 ) -> None:
-    """Everything between start and stop, until cancelled."""
+    """Run all tasks of the daemon, until cancelled."""
     metrics, notifier = DaemonMetrics(), wires.notifier
     async with assembled(settings, registry, metrics, listeners) as daemon:
         daemon.apply(policies)
         metrics.reloaded(len(policies), ok=True)
         async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
-            status = f"{_count(policies)} in force, pages at {address}"
+            status = f"{_count_text(policies)} in force, pages at {address}"
             wires.started(status)
             notifier.ready(status)
             tasks = [
@@ -282,9 +287,9 @@ async def _work(
                 asyncio.create_task(daemon.mover.run()),
                 asyncio.create_task(daemon.mover.surging.run()),
                 asyncio.create_task(control_file.serve(settings.state, daemon.mover.trigger)),
-                asyncio.create_task(_watch(settings.policies, wires)),
+                asyncio.create_task(_watch_files(settings.policies, wires)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
-                asyncio.create_task(_live(daemon, notifier)),
+                asyncio.create_task(_feed_watchdog(daemon, notifier)),
             ]
             try:
                 await asyncio.gather(*tasks)
@@ -294,12 +299,12 @@ async def _work(
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _count(policies: Sequence[Policy | PoolPolicy]) -> str:
+def _count_text(policies: Sequence[Policy | PoolPolicy]) -> str:
     return f"{len(policies)} {'policy' if len(policies) == 1 else 'policies'}"
 
 
-def _state_of(folder: Path) -> object:
-    """Changes whenever a policy file or a template does, also where a mounted ConfigMap swaps its links."""
+def _files_state(folder: Path) -> object:
+    """A value that changes with every policy file and template, also where a mounted ConfigMap swaps its links."""
     try:
         stats = [(path.name, path.stat()) for path in (*policy_files(folder), *template_files(folder))]
         return [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
@@ -307,38 +312,37 @@ def _state_of(folder: Path) -> object:
         return str(error)
 
 
-async def _watch(folder: Path, wires: _Wires) -> None:
-    """Ask for a reload when the policy files are others than were read last, and have been left alone since the last
-    look."""
-    before = wires.loaded
+async def _watch_files(folder: Path, wires: _Wires) -> None:
+    """Ask for a reload when the policy files differ from those read last, and have not changed since the last look."""
+    previous = wires.loaded
     while True:
         await asyncio.sleep(LOOK)
-        now = await asyncio.to_thread(_state_of, folder)
-        if now != wires.loaded and now == before:
+        present = await asyncio.to_thread(_files_state, folder)
+        if present != wires.loaded and present == previous:
             wires.reload.set()
-        before = now
+        previous = present
 
 
-def _unapplied(path: Path, settings: Settings, registry: Registry) -> list[str]:
-    """That elasticd.toml is no longer what the daemon was started with: only the policies are read again."""
+def _unapplied_changes(path: Path, settings: Settings, registry: Registry) -> list[str]:
+    """Messages where elasticd.toml has changed since the start: a reload reads only the policies."""
     try:
-        now = load_settings(path, registry)
+        present = load_settings(path, registry)
     except ConfigError as error:
         return [str(error)]
-    return [] if now == settings else [f"{path} has changed: restart to apply it"]
+    return [] if present == settings else [f"{path} has changed: restart to apply it"]
 
 
 async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires: _Wires) -> None:
-    """All or nothing: with one bad file, everything goes on as it was, and the mistakes are told."""
+    """Reload the policies, all or none: with one bad file the old ones stay in force, and the mistakes are logged."""
     errors: list[ConfigError] = []
     while True:
         await wires.reload.wait()
         wires.reload.clear()
         wires.notifier.reloading()
-        wrong = bool(errors)
+        had_errors = bool(errors)
         wires.loaded = await asyncio.to_thread(
-            _state_of, settings.policies
-        )  # before, so that what comes in between is seen
+            _files_state, settings.policies
+        )  # before reading, so that a change in between is noticed
         policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings)
         if errors:
             for mistake in errors:
@@ -349,18 +353,18 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
             daemon.apply(policies)
             for poller in daemon.pollers:
                 poller.reopen()
-            status = f"{_count(policies)} in force"
-            if wrong:
+            status = f"{_count_text(policies)} in force"
+            if had_errors:
                 log.info("all policies are right again")
             log.log(logging.INFO if policies else logging.WARNING, "%s", status)
-        for line in await asyncio.to_thread(_unapplied, wires.path, settings, registry):
+        for line in await asyncio.to_thread(_unapplied_changes, wires.path, settings, registry):
             log.warning("%s", line)
         daemon.metrics.reloaded(len(policies), ok=not errors)
         wires.notifier.ready(status)
 
 
-async def _live(daemon: Daemon, notifier: Notifier) -> None:
-    """Tell systemd that the loop turns, as long as it does."""
+async def _feed_watchdog(daemon: Daemon, notifier: Notifier) -> None:
+    """Feed systemd's watchdog for as long as the loop ticks."""
     while notifier.watchdog:
         if not daemon.health():
             notifier.alive()

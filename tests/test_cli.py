@@ -42,7 +42,7 @@ def words(text: str) -> list[str]:
 
 def test_what_only_an_api_server_or_a_fit_needs_is_not_imported_at_start() -> None:
     heavy = {"kubernetes_asyncio", "pyarrow", "scipy"}
-    code = f"import sys; from elasticd import cli, plugins; plugins.discover(); print({heavy!r} & {{*sys.modules}})"
+    code = f"import sys; from elasticd import cli, registry; registry.discover(); print({heavy!r} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -1,7 +1,7 @@
 """The journal of decisions and outcomes: the only memory.
 
 Knows how records are kept, on disk as JSON lines in numbered segments and in memory as each workload's Past;
-knows nothing of how they are made. It opens whatever stands in its files.
+knows nothing of how they are made. It opens whatever its files contain.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from elasticd.base.text import counted
 from elasticd.journal.files import lines_after, newest, number_of, read, read_back, segment, segments
 from elasticd.journal.lines import AHEAD, DECISIONS, Record, encode
 from elasticd.journal.shortened import Shortener
-from elasticd.kit import history as pasts
+from elasticd.kit import history
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
 from elasticd.model.records import Decision, Outcome
@@ -34,26 +34,26 @@ Key = tuple[str, Ref]
 """A policy's name and one of its workloads, or of the pods that it wants moved."""
 
 TRIES, BETWEEN = 4, 0.02
-"""How often the folder is tried, and seconds in between."""
+"""How often the lock of the folder is tried, and seconds in between."""
 
 log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Append-only. Without a folder it is kept in memory alone, as a simulation wants it.
+    """An append-only journal. Without a folder it is kept in memory alone, as a simulation wants it.
 
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
-    whether the last of them could, or since then a blank one; if not, `fault` is why, and `lacks` the time from which
-    on records are missing.
-    `swells` is why it outgrows its measure, though nothing is missing: no new segment can be begun, or no old one
-    dropped. The one that is written to may then grow to the measure of all, and all to twice that; what comes later is
-    not written.
+    whether the last write succeeded; if not, `fault` is why, and `lacks` the time from which on records are missing.
+
+    `swells` is why the journal exceeds its size limit, though nothing is missing: no new segment can be begun, or no
+    old one dropped. The current segment may then grow to the limit of all segments, and all to twice that; further
+    records are not written.
     """
 
     def __init__(
         self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16, now: float = inf
     ) -> None:
-        """`now`: nothing of what is read is from later than that."""
+        """`now`: records on disk from later than that are not remembered."""
         self.folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
         self._pasts: dict[Key, Past] = {}
         self._latest: dict[Key, Decision] = {}
@@ -63,29 +63,29 @@ class Journal:
         self._lock: int | None = None
         self._shortener = Shortener()
         self._torn = False
-        """Whether the file may end within a line, so that the next must begin with a new one."""
+        """Whether the file may end within a line, so that the next write must end that line first."""
         self.failures = 0
         self.writable, self.fault, self.lacks = True, "", 0.0
         self.swells = ""
         self._oldest = 0.0
-        """The time of the first of the lines that are to be written."""
+        """The time of the oldest record in `_lines`, which are still to be written."""
         if folder is not None:
             self._open(folder, now)
 
     def _open(self, folder: Path, now: float) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _own(folder)
-            self._remember(folder, now)
+            self._lock = _lock_folder(folder)
+            self._read_folder(folder, now)
             try:
                 self._continue(newest(folder))
-            except OSError:  # of that file alone, it may be: then another can be begun
+            except OSError:  # perhaps of that file alone: then another can be begun
                 self._continue(segment(folder, number_of(newest(folder)) + 1))
         except OSError as error:
             raise UnavailableError(f"{folder}: the journal's folder must be writable: {error.strerror}") from None
 
-    def _remember(self, folder: Path, now: float) -> None:
-        """Take what is on disk. What is from later than now would count as recent for as long as that lies ahead."""
+    def _read_folder(self, folder: Path, now: float) -> None:
+        """Remember the records on disk, but none from the future, which would count as recent until then."""
         ahead: list[float] = []
         for record in read(folder):
             if record.at <= now + AHEAD:
@@ -93,12 +93,14 @@ class Journal:
             else:
                 ahead.append(record.at)
         if ahead:
-            told = f"by {max(ahead) - now:.0f} s" if len(ahead) == 1 else f"by up to {max(ahead) - now:.0f} s"
-            log.warning("%s: %s ahead of the clock, %s: not remembered", folder, counted(len(ahead), "record"), told)
+            lead = f"by {max(ahead) - now:.0f} s" if len(ahead) == 1 else f"by up to {max(ahead) - now:.0f} s"
+            log.warning("%s: %s ahead of the clock, %s: not remembered", folder, counted(len(ahead), "record"), lead)
 
     def _continue(self, path: Path) -> None:
-        """Write to this file from now on. Only then is the old one let go."""
-        file = io.FileIO(path, "ab")  # without a buffer: what a full disk refuses is not written later, out of turn
+        """Write to this file from now on. The old one is closed only when the new one is open."""
+        file = io.FileIO(
+            path, "ab"
+        )  # without a buffer, so that lines refused by a full disk are not written later, out of order
         if self._file is not None:
             self._file.close()
         self._file, self._torn = file, file.seek(0, io.SEEK_END) > 0
@@ -108,42 +110,42 @@ class Journal:
         """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
         raises TypeError or ValueError and is not remembered."""
         if self.folder is not None:
-            line = self._written(record)
+            line = self._encode_line(record)
             self._oldest = self._oldest if self._lines else record.at
             self._lines.append(line)
         self._take(record)
 
-    def _written(self, record: Record) -> bytes:
-        """Its line, as short as what stands before in the file lets it be."""
+    def _encode_line(self, record: Record) -> bytes:
+        """Encode a record as a line; a decision like an earlier one in the file is shortened."""
         try:
             return encode(self._shortener.shorten(record) if isinstance(record, Decision) else record)
         except Exception:
-            self._shortener.begin()  # nothing may be like what is not there
+            self._shortener.begin()  # no later line may refer to one that was not written
             raise
 
     def _take(self, record: Record) -> None:
         if isinstance(record, Decision):
             key = (record.policy, record.workload)
             self._latest[key] = record
-            if record.interval_by:  # else nobody judged: it says nothing of what was wished for
+            if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
                 past = self.past(*key, record.at, record.current)
-                self._pasts[key] = pasts.remember(past, record)
+                self._pasts[key] = history.remember(past, record)
         elif isinstance(record, Outcome):
             key = (record.policy, record.workload)
             if key in self._pasts:
-                self._pasts[key] = pasts.carry(self._pasts[key], record)
-        elif isinstance(record, MoveDecision):  # what is known of other pods is seen at the pods
+                self._pasts[key] = history.carry(self._pasts[key], record)
+        elif isinstance(record, MoveDecision):  # what is known of other pods is read from the cluster
             self._moves[record.policy, record.pod] = record
             if record.verdict == "over":
                 del self._moves[record.policy, record.pod]
 
     def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
-        """What is remembered of a workload; for one not seen of late, that it has `replicas` now."""
+        """The history of a workload; for one without a recent history, one that begins with `replicas` now."""
         past = self._pasts.get((policy, ref))
-        return pasts.begin(at, replicas) if past is None else pasts.resume(past, at, replicas)
+        return history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
 
     def reopen(self) -> None:
-        """Someone else may have acted since: every window is opened afresh at the next look."""
+        """Open every window afresh at the next look, because another daemon may have acted since."""
         self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
 
     def latest(self, policy: str, ref: Ref) -> Decision | None:
@@ -155,48 +157,48 @@ class Journal:
         return [self._latest[key] for key in sorted(self._latest)]
 
     def moves(self, policy: str) -> list[MoveDecision]:
-        """What was said last about each pod of which this policy has not said since that it need not go."""
-        return [one for key, one in self._moves.items() if key[0] == policy]
+        """The policy's last decision about each pod that it wanted moved and whose move has not ended."""
+        return [decision for key, decision in self._moves.items() if key[0] == policy]
 
     def movers(self) -> frozenset[str]:
-        """The policies that have said something of a pod that stands."""
+        """The policies with a move that has not ended."""
         return frozenset(policy for policy, _ in self._moves)
 
     def series(self) -> tuple[int, int]:
-        """How many of the series in the last decisions can be trusted, and of how many."""
-        found = [one.trusted for decision in self._latest.values() for one in decision.series]
-        return sum(found), len(found)
+        """How many of the series in the last decisions can be trusted, and how many there are."""
+        trusted = [series.trusted for decision in self._latest.values() for series in decision.series]
+        return sum(trusted), len(trusted)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
-        """Drop from memory what is not governed. Its past goes only when it ended before that time: a workload that the
-        cluster does not show for a while has one still. On disk all stays until its segment goes."""
-        self._latest = {key: one for key, one in self._latest.items() if key in keep}
-        self._pasts = {key: one for key, one in self._pasts.items() if key in keep or one.until >= before}
+        """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a
+        workload that the cluster does not show for a while keeps it. On disk all stays until its segment is dropped."""
+        self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
+        self._pasts = {key: past for key, past in self._pasts.items() if key in keep or past.until >= before}
 
     def flush(self) -> None:
-        """Hand the lines to the operating system, and begin a new segment when this one is full. Where the last could
-        not be written and there is no other, a blank one, which readers pass over, tells whether it can be again."""
+        """Write the lines, and begin a new segment when this one is full. After a failed write, without new lines, a
+        blank line, which readers skip, tries whether writing works again."""
         if self._file is None or not (self._lines or self.fault):
             return
         lines, self._lines = self._lines, []
-        left = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
+        unwritten = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
         try:
             self._make_room(self._file)
-            while left:
-                left = left[self._file.write(left) or 0 :]
+            while unwritten:
+                unwritten = unwritten[self._file.write(unwritten) or 0 :]
             self._torn, fault = False, ""
         except OSError as error:
-            self._torn = self._torn or bool(left)
+            self._torn = self._torn or bool(unwritten)
             self._shortener.begin()
-            self.failures += min(len(lines), bytes(left).count(b"\n"))
+            self.failures += min(len(lines), bytes(unwritten).count(b"\n"))
             fault = error.strerror or type(error).__name__
         if self.swells or not fault:
-            self._turn()
-        self._note(fault)
+            self._rotate_if_full()
+        self._note_fault(fault)
 
     def _make_room(self, file: io.FileIO) -> None:
-        """Begin a new segment if this one was removed: nobody could read it. Raises OSError where that cannot be, or
-        where all is as large as it may be."""
+        """Begin a new segment if this one was removed, because nobody could read it. Raises OSError where that fails,
+        or where the journal is as large as it may be."""
         if not os.fstat(file.fileno()).st_nlink:
             self._rotate()
         if self.folder is not None and self.swells and self._overgrown(self.folder):
@@ -206,32 +208,34 @@ class Journal:
                 raise OSError(errno.EFBIG, f"{self.swells}, and the journal is as large as it may be")
 
     def _overgrown(self, folder: Path) -> bool:
-        """Whether the newest segment is as large as all should be, or all are twice that."""
+        """Whether the newest segment has reached the size limit of all segments, or all have reached twice that."""
         sizes, measure = [path.stat().st_size for path in segments(folder)], self._segment_bytes * self._segments
         return bool(sizes) and (sizes[-1] >= measure or sum(sizes) >= 2 * measure)
 
-    def _turn(self) -> None:
-        """Begin a new segment if this one is full. Where that fails it is written on."""
+    def _rotate_if_full(self) -> None:
+        """Begin a new segment if this one is full. Where that fails, this one grows."""
         if self._file is None or self._file.tell() < self._segment_bytes:
             return
         try:
             self._rotate()
         except OSError as error:
             fault, begun = error.strerror or type(error).__name__, self._file.tell() < self._segment_bytes
-            self._swell(f"{'no old segment can be dropped' if begun else 'no new segment can be begun'}: {fault}")
+            self._note_swelling(
+                f"{'no old segment can be dropped' if begun else 'no new segment can be begun'}: {fault}"
+            )
         else:
-            self._swell("")
+            self._note_swelling("")
 
-    def _swell(self, why: str) -> None:
-        """Say in the log when it begins to outgrow its measure, and when it no longer does."""
+    def _note_swelling(self, why: str) -> None:
+        """Note why the journal exceeds its size limit (empty: it does not), and log when that begins or ends."""
         before, self.swells = self.swells, why
         if why and not before:
             log.warning("the journal outgrows its measure: %s: all is written, in larger or more segments", why)
         elif before and not why:
             log.info("the journal keeps its measure again")
 
-    def _note(self, fault: str) -> None:
-        """Say in the log when it can no longer be written, and when it can again: whoever wrote the line, at once."""
+    def _note_fault(self, fault: str) -> None:
+        """Note why the journal cannot be written (empty: it can), and log at once when that begins or ends."""
         before, self.fault, self.writable = self.writable, fault, not fault
         if self.writable == before:
             return
@@ -244,7 +248,7 @@ class Journal:
             )
 
     def _rotate(self) -> None:
-        """Begin a new segment and drop the oldest. Where none can be dropped there are twice as many at most."""
+        """Begin a new segment and drop the oldest. Where none can be dropped, there are at most twice as many."""
         if self.folder is None:
             return
         if len(segments(self.folder)) >= 2 * self._segments:
@@ -257,7 +261,7 @@ class Journal:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Flush and let go of the file."""
+        """Flush, and close the file and the lock."""
         self.flush()
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -269,7 +273,7 @@ class Journal:
 
 
 def is_written(folder: Path) -> bool:
-    """Whether a daemon has this folder for its own. Raises OSError for one that cannot be opened."""
+    """Whether a running daemon writes to this folder. Raises OSError for one that cannot be opened."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -280,7 +284,7 @@ def is_written(folder: Path) -> bool:
     return False
 
 
-def _own(folder: Path) -> int:
+def _lock_folder(folder: Path) -> int:
     """Lock the folder, until its descriptor is closed or the process ends: two daemons may not write one journal."""
     lock = os.open(folder, os.O_RDONLY)
     for _ in range(TRIES):

@@ -1,8 +1,7 @@
 """The journal's files: numbered segments of JSON lines, and reading them back.
 
-Whatever stands in a file, its other lines are read, and the log says what was passed over. Each segment can be read
-without the others: a decision that only tells what is new since another stands in the same one. Knows nothing of how
-they are written.
+A damaged line is skipped and logged; the others are read. Each segment can be read without the others: a shortened
+decision refers to one in the same segment. Knows nothing of how they are written.
 """
 
 import contextlib
@@ -24,14 +23,14 @@ from elasticd.model.workload import Ref
 log = logging.getLogger("elasticd.journal")
 
 LONGEST = 32 << 20
-"""Bytes: what is longer than any record is read in pieces, so that no garbage takes all memory."""
+"""Bytes of a line, at most: longer garbage is read in pieces, so that it cannot take all memory."""
 
 _DECISION = b'{"type":"decision","id":'
-"""How the line of a decision that stands in full begins."""
+"""The beginning of the line of a full decision."""
 
 
 class JournalLine(NamedTuple):
-    """A line of a segment: its number, from 1 on, the bytes before it, and itself with its end."""
+    """A line of a segment: its number, from 1 on, its offset in bytes, and its text with the end of the line."""
 
     number: int
     offset: int
@@ -39,7 +38,7 @@ class JournalLine(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether all of it is there: a crash leaves one without an end, and so does a writer that is at it."""
+        """Whether the line is complete: a crash leaves one without an end, and so does a write in progress."""
         return self.text.endswith(b"\n") or len(self.text) == LONGEST
 
 
@@ -60,16 +59,16 @@ def segment(folder: Path, number: int) -> Path:
 
 
 def newest(folder: Path) -> Path:
-    """The last segment, or what the first will be called."""
-    known = segments(folder)
-    return known[-1] if known else segment(folder, 1)
+    """The path of the last segment, or of the first one to be written."""
+    paths = segments(folder)
+    return paths[-1] if paths else segment(folder, 1)
 
 
 def read(folder: Path) -> Iterator[Record]:
     """All records on disk, oldest first. Raises OSError for a folder that cannot be listed."""
     for path in segments(folder):
         restorer = Expander()
-        with _losses(path) as losses:
+        with _logged_losses(path) as losses:
             for line in _lines(path, losses):
                 record = losses.decode(line)
                 if isinstance(record, Decision):
@@ -87,17 +86,17 @@ def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
     """
     try:
         for path in reversed(segments(folder)):
-            with _losses(path) as losses:
+            with _logged_losses(path) as losses:
                 yield from _read_back(path, containing, losses)
     except OSError as error:
         raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
 
 
 def _read_back(path: Path, containing: bytes, losses: "_Losses") -> Iterator[Record]:
-    lines = [line for line in _lines(path, losses) if _worth(line, containing, losses)]
+    lines = [line for line in _lines(path, losses) if _is_needed(line, containing, losses)]
     if isinstance(losses.fault, PermissionError):
         raise losses.fault
-    firsts = _Firsts([line.text for line in lines])
+    firsts = _FullDecisions([line.text for line in lines])
     for line in reversed(lines):
         record = losses.decode(line) if containing in line.text else None
         if isinstance(record, ShortenedDecision):
@@ -106,9 +105,9 @@ def _read_back(path: Path, containing: bytes, losses: "_Losses") -> Iterator[Rec
             yield record
 
 
-def _worth(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
-    """Whether a line is looked at again. One with a wrong checksum is told, whatever it contains now."""
-    if not line.ended and isinstance(decode(line.text), Damaged):  # it may be written just now
+def _is_needed(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
+    """Whether a line must be decoded. One with a wrong checksum is counted as lost, whatever it contains now."""
+    if not line.ended and isinstance(decode(line.text), Damaged):  # it may be being written
         return False
     if holds(line.text) is False:
         losses.decode(line)
@@ -117,8 +116,10 @@ def _worth(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
 
 
 def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """The lines after a place (a segment's number, and bytes of it), each with the place behind it; oldest first.
-    Those whose checksum is wrong are left out. A last line without an end is left for the next time."""
+    """The lines after a place (a segment's number and an offset in it), oldest first, each with the place after it.
+
+    Lines with a wrong checksum are left out. A last line without an end is left for the next call.
+    """
     for path in segments(folder):
         number = number_of(path)
         if number < place[0]:
@@ -132,7 +133,7 @@ def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple
 
 
 def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[JournalLine]:
-    """A segment's lines as far as it can be read; none of one that the daemon has dropped meanwhile."""
+    """A segment's lines, as far as it can be read; none where the daemon has dropped the segment meanwhile."""
     offset, number = begin, 0
     try:
         with path.open("rb") as file:
@@ -148,7 +149,7 @@ def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[JournalLin
 
 
 class _Losses:
-    """What of a segment could not be read."""
+    """The lines of a segment that could not be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -159,58 +160,62 @@ class _Losses:
         self._last: ShortenedDecision | None = None
 
     def decode(self, line: JournalLine) -> Record | ShortenedDecision | None:
-        """What a line says; that it is damaged is noted."""
+        """Decode a line; None, and noted, where it is damaged."""
         record = decode(line.text)
         if not isinstance(record, Damaged):
             return record
         (self._foreign if record.foreign else self._damaged).note(line, record.why)
         return None
 
-    def restored(self, decision: Decision | None, again: ShortenedDecision) -> Decision | None:
-        """The same; that there is none is noted."""
+    def restored(self, decision: Decision | None, shortened: ShortenedDecision) -> Decision | None:
+        """Pass on a restored decision; note that it could not be restored where it is None."""
         if decision is None:
             self._incomplete += 1
-            self._last = again if self._last is None else max(self._last, again, key=lambda one: one.at)
+            self._last = (
+                shortened if self._last is None else max(self._last, shortened, key=lambda decision: decision.at)
+            )
         return decision
 
     def tell(self) -> None:
-        """Say in the log what was passed over, and where."""
+        """Log what was skipped, and where."""
         for lines in (self._damaged, self._foreign):
             if lines.count:
                 log.warning("%s: %s", self._path, lines)
         if self._last is not None:
-            what = f"{counted(self._incomplete, 'decision')} cannot be read back: a line that is named there is missing"
-            told = f"policy {self._last.policy}'s about {self._last.workload} at {self._last.at:.3f}"
-            log.warning("%s: %s; the newest is %s", self._path, what, told)
+            problem = (
+                f"{counted(self._incomplete, 'decision')} cannot be read back: a line that is named there is missing"
+            )
+            last = f"policy {self._last.policy}'s about {self._last.workload} at {self._last.at:.3f}"
+            log.warning("%s: %s; the newest is %s", self._path, problem, last)
         if self.fault is not None:
             why = self.fault.strerror or type(self.fault).__name__
             log.warning("%s: cannot be read from byte %d on, which is passed over: %s", self._path, self.read_to, why)
 
 
 class _Lines:
-    """Lines that are passed over: how many, and the first."""
+    """Skipped lines: how many, and the first."""
 
-    def __init__(self, what: str) -> None:
-        self._what, self.count = what, 0
+    def __init__(self, fault: str) -> None:
+        self._fault, self.count = fault, 0
         self._first = (0, 0, "")
 
     def note(self, line: JournalLine, why: str) -> None:
-        """Another one."""
-        this = line.number, line.offset, why
-        self._first = min(self._first, this) if self.count else this
+        """Count a skipped line."""
+        place = line.number, line.offset, why
+        self._first = min(self._first, place) if self.count else place
         self.count += 1
 
     def __str__(self) -> str:
         number, offset, why = self._first
         where = f"line {number}, at byte {offset}: {why}"
         if self.count == 1:
-            return f"1 line is {self._what} and passed over: {where}"
-        return f"{self.count} lines are {self._what} and passed over: the first is {where}"
+            return f"1 line is {self._fault} and passed over: {where}"
+        return f"{self.count} lines are {self._fault} and passed over: the first is {where}"
 
 
 @contextlib.contextmanager
-def _losses(path: Path) -> Iterator[_Losses]:
-    """Say in the end what of a segment could not be read, however early its reader stops."""
+def _logged_losses(path: Path) -> Iterator[_Losses]:
+    """Log at the end what of a segment could not be read, however early its reader stops."""
     losses = _Losses(path)
     try:
         yield losses
@@ -218,27 +223,29 @@ def _losses(path: Path) -> Iterator[_Losses]:
         losses.tell()
 
 
-class _Firsts:
-    """The decisions that stand in full in a segment, which is read from its end: looked for when they are needed."""
+class _FullDecisions:
+    """Finds the full decisions of a segment that is read from its end, when they are needed."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
-        self._found: dict[tuple[str, tuple[str, Ref], int], Decision | None] = {}
+        self._full_decisions: dict[tuple[str, tuple[str, Ref], int], Decision | None] = {}
 
     @cached_property
     def _by_id(self) -> dict[bytes, list[bytes]]:
-        """Their lines, by their ids as they are written."""
-        found: dict[bytes, list[bytes]] = {}
+        """The lines of full decisions, by their ids in JSON."""
+        lines: dict[bytes, list[bytes]] = {}
         for line in self._lines:
             if line.startswith(_DECISION):
-                found.setdefault(line[len(_DECISION) :].partition(b',"at":')[0], []).append(line)
-        return found
+                lines.setdefault(line[len(_DECISION) :].partition(b',"at":')[0], []).append(line)
+        return lines
 
-    def restore(self, again: ShortenedDecision) -> Decision | None:
-        """The decision as it was; None where what it is like was lost."""
-        key = again.of, (again.policy, again.workload), again.current
-        if key not in self._found:
-            full = map(decode, reversed(self._by_id.get(msgspec.json.encode(again.of), ())))
-            self._found[key] = next((one for one in full if isinstance(one, Decision) and again.agrees(one)), None)
-        first = self._found[key]
-        return None if first is None else again.restored(first)
+    def restore(self, shortened: ShortenedDecision) -> Decision | None:
+        """The full decision of a shortened one; None where the one that it refers to was lost."""
+        key = shortened.of, (shortened.policy, shortened.workload), shortened.current
+        if key not in self._full_decisions:
+            full = map(decode, reversed(self._by_id.get(msgspec.json.encode(shortened.of), ())))
+            self._full_decisions[key] = next(
+                (decision for decision in full if isinstance(decision, Decision) and shortened.agrees(decision)), None
+            )
+        first = self._full_decisions[key]
+        return None if first is None else shortened.restored(first)

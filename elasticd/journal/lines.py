@@ -1,7 +1,7 @@
-"""One line of the journal: a record as JSON, and whether it still is what was written.
+"""One line of the journal: a record as JSON, with a checksum.
 
-The last key of a line is the CRC-32 of all that stands before it, so that one flipped bit never makes another record
-of it. Lines of earlier versions have none: of those, what no daemon writes is refused. Knows nothing of files.
+The last key of a line is the CRC-32 of all bytes before it, so that a flipped bit never makes another record of it.
+Lines of earlier versions have no checksum: of those, values that no daemon writes are refused. Knows nothing of files.
 """
 
 import zlib
@@ -18,43 +18,44 @@ from elasticd.model.records import Decision, Outcome
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 
 DECISIONS = b'"type":"decision'
-"""What the lines of all decisions contain."""
+"""Bytes that the lines of all decisions contain."""
 
 _KEY, _END = b',"crc32":"', b'"}'
 _SUM = len(_KEY) + 8 + len(_END)
 """Bytes of the checksum with its key, and of the brace that closes the record."""
 
 LATEST = 32503680000.0
-"""The year 3000, in seconds since the epoch: no record is from then."""
+"""The year 3000, in seconds since the epoch: every record is from before."""
 
 AHEAD = 60.0
-"""Seconds by which a clock may have been put back: a record from later than that is from a clock that was wrong."""
+"""Seconds by which a clock may have been put back: a record from further ahead is from a clock that was wrong."""
 
 MOST = 2**31 - 1
-"""The greatest count of replicas that Kubernetes has."""
+"""The greatest count of replicas in Kubernetes."""
 
 _REASON = 120
-"""Characters of what a decoder says."""
+"""Characters of a decoder's message that are shown."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record | ShortenedDecision)
 
 
 class Damaged(NamedTuple):
-    """A line that is no record, and why. `foreign`: it is as it was written, but by another version of elasticd."""
+    """A line that is no record, and why. `foreign`: its checksum is right, so another version of elasticd wrote it."""
 
     why: str
     foreign: bool = False
 
 
 def encode(record: Record | ShortenedDecision) -> bytes:
-    """Its line, without the end of the line. Raises TypeError or ValueError where JSON does not know what is in it."""
+    """Encode a record, without the end of the line. Raises TypeError or ValueError for values that JSON cannot
+    express."""
     body = _encoder.encode(record)[:-1]
     return b"%b%b%08x%b" % (body, _KEY, zlib.crc32(body), _END)
 
 
 def decode(line: bytes) -> Record | ShortenedDecision | Damaged | None:
-    """What a line says; None for a blank one. Raises nothing, whatever stands there."""
+    """Decode a line; None for a blank one. Raises nothing, whatever the line contains."""
     line = line.rstrip(b"\r\n")
     if not line:
         return None
@@ -67,12 +68,12 @@ def decode(line: bytes) -> Record | ShortenedDecision | Damaged | None:
         return Damaged("it is nested too deeply", foreign=intact is True)
     except ValueError as error:  # not UTF-8, not JSON, or not a record
         return Damaged(one_line(str(error), _REASON), foreign=intact is True)
-    problem = "" if intact else _problem(record)
+    problem = "" if intact else _find_problem(record)
     return Damaged(problem) if problem else record
 
 
 def holds(line: bytes) -> bool | None:
-    """Whether a line is what was written; None: it has no checksum that could tell."""
+    """Whether a line's checksum is right; None: it has none."""
     line = line.rstrip(b"\r\n")
     body, end = line[:-_SUM], line[-_SUM:]
     if len(end) < _SUM or not (end.startswith(_KEY) and end.endswith(_END)):
@@ -80,11 +81,11 @@ def holds(line: bytes) -> bool | None:
     return end[len(_KEY) : -len(_END)] == b"%08x" % zlib.crc32(body)
 
 
-def _problem(record: Record | ShortenedDecision) -> str:
-    """What of it no daemon would write and would harm who remembers it; empty where nothing would."""
+def _find_problem(record: Record | ShortenedDecision) -> str:
+    """The first value that no daemon writes and that would harm a history; empty where there is none."""
     if not 0.0 <= record.at < LATEST:
         return f"at: must be in [0, {LATEST:.0f}), is {record.at:g}"
-    for name, count in _counts(record).items():
+    for name, count in _replica_counts(record).items():
         if count is not None and not 0 <= count <= MOST:
             return f"{name}: must be in [0, {MOST}], is {shown(count)}"
     if isinstance(record, Decision) and not (0.0 <= record.interval < LATEST and 0.0 <= record.recall < LATEST):
@@ -92,7 +93,7 @@ def _problem(record: Record | ShortenedDecision) -> str:
     return ""
 
 
-def _counts(record: Record | ShortenedDecision) -> dict[str, int | None]:
+def _replica_counts(record: Record | ShortenedDecision) -> dict[str, int | None]:
     match record:
         case Decision(action=action):
             counts = {"current": record.current, "replicas": record.replicas, "wish": record.wish}

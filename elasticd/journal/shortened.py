@@ -1,6 +1,6 @@
-"""Decisions that are like an earlier one but for what was seen, as the journal writes them: shorter.
+"""Shortened decisions: the journal writes one that differs from an earlier one only in its samples as that difference.
 
-Pure. Knows decisions; knows nothing of files, but that a reader of one has what stands before in it.
+Pure. Knows decisions; of files it knows only that a reader has read the lines before.
 """
 
 from msgspec import Struct
@@ -10,11 +10,11 @@ from elasticd.model.records import Decision
 from elasticd.model.workload import Recommendation, Ref, Series
 
 ROW = 60
-"""So many are told by one that stands in full: who loses that one loses no more than these."""
+"""Shortened decisions that refer to one full decision, at most: a lost line costs no more than these."""
 
 
 class ShortenedDecision(Struct, frozen=True, gc=False, tag="decision-again", omit_defaults=True):
-    """A decision that is the one `of` but for its time, its series and what was recommended (None: the same)."""
+    """A decision that equals the one with id `of` but for its id, time, series and recommendations (None: the same)."""
 
     id: str
     at: float
@@ -26,59 +26,61 @@ class ShortenedDecision(Struct, frozen=True, gc=False, tag="decision-again", omi
     recommendations: tuple[Recommendation, ...] | None = None
 
     def agrees(self, first: Decision) -> bool:
-        """Whether that may be the one: all that stands in both is equal, so that nobody's decision is taken for
-        another's."""
+        """Whether `first` may be the full decision: all fields that both have are equal, so that no decision is
+        restored from another workload's."""
         mine = self.of, self.policy, self.workload, self.current
         return mine == (first.id, first.policy, first.workload, first.current)
 
     def restored(self, first: Decision) -> Decision:
-        """The decision as it was, from the one that it is like."""
-        said = first.recommendations if self.recommendations is None else self.recommendations
-        return replace(first, id=self.id, at=self.at, series=self.series, recommendations=said)
+        """The full decision, restored from the one that it refers to."""
+        recommendations = first.recommendations if self.recommendations is None else self.recommendations
+        return replace(first, id=self.id, at=self.at, series=self.series, recommendations=recommendations)
 
 
 class Shortener:
-    """The writer's side: what stands in the file already of each workload."""
+    """The writer's side: it knows the last full decision about each workload in the file."""
 
     def __init__(self) -> None:
         self._firsts: dict[tuple[str, Ref], tuple[Decision, Decision]] = {}
-        self._told: dict[tuple[str, Ref], int] = {}
-        """How many have been told by each of them."""
+        self._counts: dict[tuple[str, Ref], int] = {}
+        """How many shortened decisions refer to each of them."""
 
     def begin(self) -> None:
-        """Another file, or one of which it is not known what stands in it: every workload is told anew."""
+        """Begin a new segment, or one with unknown contents: it gets a full decision about every workload."""
         self._firsts.clear()
-        self._told.clear()
+        self._counts.clear()
 
     def shorten(self, decision: Decision) -> Decision | ShortenedDecision:
-        """What is to be written, after what was before."""
-        key, bare = (decision.policy, decision.workload), _bare(decision)
+        """The decision, or a shortened one, to be written next."""
+        key, bare = (decision.policy, decision.workload), _without_samples(decision)
         first, like = self._firsts.get(key, (None, None))
-        told = self._told.get(key, 0)
-        if first is None or bare != like or told >= ROW:
-            self._firsts[key], self._told[key] = (decision, bare), 0
+        count = self._counts.get(key, 0)
+        if first is None or bare != like or count >= ROW:
+            self._firsts[key], self._counts[key] = (decision, bare), 0
             return decision
-        self._told[key] = told + 1
-        said = None if decision.recommendations == first.recommendations else decision.recommendations
-        return ShortenedDecision(decision.id, decision.at, *key, first.id, decision.current, decision.series, said)
+        self._counts[key] = count + 1
+        recommendations = None if decision.recommendations == first.recommendations else decision.recommendations
+        return ShortenedDecision(
+            decision.id, decision.at, *key, first.id, decision.current, decision.series, recommendations
+        )
 
 
 class Expander:
-    """The reader's side, of one file from its beginning: no more is kept than the writer looks at."""
+    """The reader's side, for one file from its beginning: it keeps the last full decision about each workload."""
 
     def __init__(self) -> None:
         self._firsts: dict[tuple[str, Ref], Decision] = {}
 
     def saw(self, decision: Decision) -> None:
-        """A decision that stands in full."""
+        """Take in a full decision."""
         self._firsts[decision.policy, decision.workload] = decision
 
-    def restore(self, again: ShortenedDecision) -> Decision | None:
-        """The decision as it was; None where what it is like was lost."""
-        first = self._firsts.get((again.policy, again.workload))
-        return again.restored(first) if first is not None and again.agrees(first) else None
+    def restore(self, shortened: ShortenedDecision) -> Decision | None:
+        """The full decision of a shortened one; None where the one that it refers to was lost."""
+        first = self._firsts.get((shortened.policy, shortened.workload))
+        return shortened.restored(first) if first is not None and shortened.agrees(first) else None
 
 
-def _bare(decision: Decision) -> Decision:
-    """What may be left out of the next one, where it is equal."""
+def _without_samples(decision: Decision) -> Decision:
+    """The decision without the fields in which a shortened one may differ."""
     return replace(decision, id="", at=0.0, series=(), recommendations=())

@@ -1,6 +1,6 @@
-"""The one seam between judgement and the world: what every cluster can do.
+"""The port between judgement and the world: what every cluster can do.
 
-Knows the two questions that can be put to a cluster; knows nothing of who asks.
+Knows that a cluster can be observed and acted on; knows nothing of who does.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ Kind = tuple[str, str]
 
 
 class Snapshot(Protocol):
-    """A consistent view. Looking things up costs no I/O and no copy of the cluster."""
+    """A consistent view of a cluster. Looking things up costs no I/O and no copy."""
 
     @property
     def confirmed(self) -> float:
@@ -35,10 +35,10 @@ class Snapshot(Protocol):
         """Grows whenever a workload appears, vanishes or changes its labels."""
 
     def workloads(self) -> Collection[Workload]:
-        """All workloads of the kinds that were asked for."""
+        """All workloads of the observed kinds."""
 
     def workload(self, ref: Ref) -> Workload | None:
-        """One workload, None when the cluster has no such."""
+        """One workload; None where the cluster has no such."""
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         """The pods its selector matches, ordered by name."""
@@ -50,25 +50,25 @@ class Snapshot(Protocol):
         """All nodes, ordered by name."""
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
+        """All nodes with their free resources, ordered by name; the same tuple while nothing changed."""
 
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node and not being deleted, whoever places them, by namespace and name."""
+        """The pods without a node that are not being deleted, whoever places them, by namespace and name."""
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
-        """The pods on each node that take room there, by node's name and then by namespace and name; of a node the same
+        """By a node's name, the pods that take resources there, ordered by namespace and name; for a node the same
         sequence while nothing changed."""
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets; None: they are not known, so that no pod may be made to leave."""
+        """All PodDisruptionBudgets; None: they are not known, so no pod may be evicted."""
 
     def autoscaler(self, ref: Ref) -> str:
-        """Another that sets this workload's count, such as an HPA, in a few words; empty when none is known."""
+        """Another controller that sets this workload's count, such as an HPA, in a few words; empty: none is known."""
 
 
 class Stray(NamedTuple):
-    """A pod that is seen on another node than it really is on: what it uses is measured where it `really` is, and would
-    be where it is `seen`. Either may be empty: none."""
+    """A pod that a dry run shows on another node than its real one. Its usage is measured on the node where it `really`
+    is, and would be on the one where it is `seen`; either may be empty: no node."""
 
     pod: Pod
     really: str
@@ -77,10 +77,10 @@ class Stray(NamedTuple):
 
 @runtime_checkable
 class Pretending(Protocol):
-    """A snapshot of a dry run."""
+    """The snapshot of a dry run."""
 
     def strays(self) -> Sequence[Stray]:
-        """The pods that are seen elsewhere than they are."""
+        """The pods that are shown on another node than their real one."""
 
 
 class Cluster(MetricsApi, Protocol):
@@ -88,30 +88,30 @@ class Cluster(MetricsApi, Protocol):
 
     @property
     def leading(self) -> bool:
-        """Whether this daemon may act now. Only a cluster shared by several daemons ever says no."""
+        """Whether this daemon may act now; False only where another of several daemons leads."""
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """From now on call this, at once, whenever something changes that may matter to a pending pod: one came, a node
-        came or changed, a pod left. One that moves only when it is looked at need not."""
+        """Call this back at once whenever something changes that may matter to a pending pod: one came, a node came or
+        changed, a pod left. A cluster that changes only when it is observed need not."""
 
     @property
     def honours_deletion_costs(self) -> bool:
-        """Whether its controllers look at the deletion costs of pods."""
+        """Whether its controllers respect the deletion costs of pods."""
 
     def restoring(self) -> Sequence[Underway]:
-        """The pods without a controller that have been evicted and are being made anew."""
+        """The pods without a controller that have been evicted and are being created again."""
 
     def problems(self) -> Mapping[Kind, str]:
-        """The kinds it is kept from watching or holding, and why, in a line each; empty when all is well."""
+        """By kind, why it cannot be watched or held (a lease), in a line each; empty: all is well."""
 
     def describe(self) -> object:
-        """What the status page shows of it: anything that JSON can hold."""
+        """What the status page shows of it: anything that JSON can express."""
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
         """The cluster as it is now; `kinds` are those of the workloads that policies name."""
 
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """Why not all of these would be let through now, one word and a sentence, as far as it is known."""
+        """Why not all of these evictions would be let through now, one word and a sentence, as far as it is known."""
 
     async def act(self, action: Action) -> Answer:
-        """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""
+        """Carry an action out, once, if the state on which it was decided still holds. Trouble is in the answer."""

@@ -1,6 +1,6 @@
-"""What can be read of a cluster's metrics, by who must not act on it.
+"""The port for reading a cluster's metrics, for code that must not act on the cluster.
 
-Knows questions and what an answer looks like; knows nothing of who asks.
+Knows the shape of questions and answers; knows nothing of who asks.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from msgspec import Struct
 from elasticd.model.workload import Readings
 
 Part = Literal["all", "usage", "node"]
-"""How much of a kubelet's figures: all, only cpu and memory (of pods and node), or only those of the node."""
+"""Which of a kubelet's figures: all, only cpu and memory (of pods and node), or only those of the node."""
 
 
 class MetricQuery(Struct, frozen=True):
@@ -32,9 +32,9 @@ class MetricQuery(Struct, frozen=True):
 
 
 class Pull(Struct, frozen=True, gc=False):
-    """An image that a node pulled: when that ended, how many seconds it took, and its bytes, None where untold.
+    """An image that a node pulled: when that ended, how many seconds it took, and its bytes, None where not known.
 
-    The same pull may be told twice, under the same `key`.
+    The same pull may be reported twice, under the same `key`.
     """
 
     key: str
@@ -45,45 +45,45 @@ class Pull(Struct, frozen=True, gc=False):
 
 
 class Followed(Protocol):
-    """Something that is followed."""
+    """A stream that is being followed."""
 
     @property
     def problem(self) -> str:
-        """What is wrong with following it, in one line; empty when nothing is."""
+        """Why it cannot be followed, in one line; empty: it can."""
 
 
 class MetricsApi(Protocol):
-    """What may be read of a cluster by who must not act."""
+    """The metrics that can be read of a cluster, without the right to act."""
 
     async def usage(self, now: float) -> Readings:
         """The cluster's resource metrics: series cpu (cores) and memory (bytes) of every pod.
 
-        Trouble is told in `Readings.error`, never raised.
+        Trouble is in `Readings.error`, never raised.
         """
 
     async def node_usage(self, now: float) -> Readings:
-        """The same of every node, in `Readings.nodes`. Trouble is told in `Readings.error`, never raised."""
+        """The same for every node, in `Readings.nodes`. Trouble is in `Readings.error`, never raised."""
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
         """The answers of the aggregated metrics APIs, custom.metrics.k8s.io and external.metrics.k8s.io.
 
-        A query that fails is told in `Readings.faults` and harms only its series; when all fail there is also an error.
+        A query that fails is in `Readings.faults` and harms only its series; when all fail there is also an error.
         """
 
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
-        """What a node's kubelet itself says, within so many seconds: series cpu (cores) and memory (bytes) of its pods
-        and of the node, and of the node too (bytes) network_receive_bytes and network_transmit_bytes, which only grow,
-        filesystem_used_bytes, filesystem_available_bytes and filesystem_capacity_bytes.
+        """The summary of a node's kubelet, waiting at most `within` seconds: series cpu (cores) and memory (bytes) of
+        its pods and of the node; and in bytes, of the node, network_receive_bytes and network_transmit_bytes, which
+        only grow, filesystem_used_bytes, filesystem_available_bytes and filesystem_capacity_bytes.
 
-        Trouble is told in `Readings.error`, never raised.
+        Trouble is in `Readings.error`, never raised.
         """
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
-        """Tell of every image that nodes pull, and of those of late, for as long as the context lasts."""
+        """Call `take` for every image that nodes pull, and for recent pulls, for as long as the context lasts."""
 
 
 class MetricsReader:
-    """A cluster's metrics and nothing else of it, so that a source holds nothing that can act."""
+    """A cluster's metrics and nothing else of it, so that a source holds no object that can act."""
 
     __slots__ = ("metrics", "node_usage", "pulls", "summary", "usage")
 

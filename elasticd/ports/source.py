@@ -1,4 +1,4 @@
-"""Where numbers come from: what every source can do, and what it may use of the daemon.
+"""The port for sources of samples: what every source can do, and what it may use of the daemon.
 
 Knows the shape of a source; knows nothing of policies. Only a source knows a query, a topic or a path.
 """
@@ -18,37 +18,37 @@ from elasticd.ports.cluster import Snapshot
 from elasticd.ports.metrics_api import MetricsApi
 
 JOURNAL = "journal"
-"""What a source that is derived from the daemon's own journal says it derives from."""
+"""The name that `derives` gives for the daemon's own journal."""
 
 Subject = Literal["pod", "workload", "node"]
-"""What a sample is about: keyed "namespace/pod", "NAMESPACE/KIND/NAME" or the node's name."""
+"""What a sample is about; its key is "namespace/pod", "NAMESPACE/KIND/NAME" or the node's name."""
 
 
 class Reader(Protocol):
     """A source that has been opened."""
 
     async def read(self, now: float) -> Readings:
-        """All it knows now. Trouble is told in `Readings.error`, never raised."""
+        """All its samples now. Trouble is in `Readings.error`, never raised."""
 
 
 @runtime_checkable
 class Describes(Protocol):
-    """A reader that has more to say of itself, for `elasticd sources` and /sources."""
+    """A reader that describes itself, for `elasticd sources` and /sources."""
 
     def describe(self) -> Any:
-        """Whatever JSON can hold: a record of a connection, of what was counted or refused."""
+        """Anything that JSON can express: the state of a connection, counts, refusals."""
 
 
 @runtime_checkable
 class Counts(Protocol):
-    """What a reader describes, where it has numbers that Prometheus should have too."""
+    """A description with counts that Prometheus should have too."""
 
     def counts(self) -> Mapping[str, int]:
-        """Messages by what became of them, since the source was opened: they only grow."""
+        """Counts of messages by their result, since the source was opened: they only grow."""
 
 
 class TimeRange(NamedTuple):
-    """A time of the past, ends included: seconds since the epoch, and how many seconds apart samples are wanted."""
+    """A range of past time, ends included, in seconds since the epoch; `step` is the seconds between samples."""
 
     first: float
     last: float
@@ -63,20 +63,20 @@ class Points(NamedTuple):
 
 
 class History(Protocol):
-    """A source's past."""
+    """A source's history of samples."""
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
-        """What it remembers of a series of workloads (NAMESPACE/KIND/NAME), for those of which there is something; or
-        more of them. Raises UnavailableError, in one line, where it cannot be had."""
+        """The samples of a series, by workload (NAMESPACE/KIND/NAME). Workloads without samples are left out, and
+        others may be added. Raises UnavailableError, in one line, where the history cannot be read."""
 
 
 class Site(Struct, frozen=True):
-    """What a source finds where it is opened.
+    """What a source may use of the daemon that opens it.
 
-    `wake` says that something new is known of a subject, so that who uses it is judged at once; a source that is only
-    ever asked need not call it. `governed` are the workloads that policies are about, `snapshot` the cluster as last
-    observed; None before that. `beside` are the sources that are opened there, by label; `journal` is the folder of the
-    daemon's journal, None where it has none on disk.
+    `wake` says that there is news of a subject, so that its workloads are judged at once; a source that is only polled
+    need not call it. `governed` gives the workloads that policies govern, `snapshot` the cluster as last observed; None
+    before that. `beside` are the other open sources, by label; `journal` is the folder of the daemon's journal, None
+    where it has none on disk.
     """
 
     metrics: MetricsApi
@@ -91,11 +91,11 @@ class Site(Struct, frozen=True):
 class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """A source as written in TOML: its fields are its options.
 
-    `every` is the shortest time between two reads, in seconds: policies that are due within it share one read.
+    `every` is the least time between two reads, in seconds: policies that are due within it share one read.
     """
 
     pushes: ClassVar[bool] = False
-    """Whether it learns of things by being told, so that reading it costs nothing and no read is too soon."""
+    """Whether samples are pushed to it, so that a read costs nothing and none is too early."""
 
     name: Annotated[str, Meta(max_length=63, description="in policies and reports; empty: its type")] = ""
     every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 0.5
@@ -104,55 +104,55 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     )
 
     complete: ClassVar[bool] = True
-    """Whether it knows all that there is, so that what it leaves out can be taken for 0 where a policy says so; one
-    that is told, or looks at some, knows only what it has heard."""
+    """Whether it knows all subjects, so that a policy may take what it leaves out for 0. A source to which samples are
+    pushed, or that watches only some subjects, does not."""
 
     usual: ClassVar[float | None] = None
-    """Seconds between renewals as this kind of source usually comes, for advice; None: who knows."""
+    """Seconds between updates that are usual for this kind of source, for advice; None: not known."""
 
     usual_series: ClassVar[tuple[str, ...] | None] = None
-    """What it usually has, for advice, where `offers` cannot say."""
+    """The series that it usually has, for advice, where `offers` cannot say."""
 
     forecasts: ClassVar[bool] = False
     """Whether it makes forecasts."""
 
     remembers: ClassVar[bool] = False
-    """Whether it has a past, so that others may be derived from it: `memory`."""
+    """Whether it has a history (`memory`), so that other sources may be derived from it."""
 
     @property
     def label(self) -> str:
-        """What policies and reports call it."""
+        """The name by which policies and reports call it."""
         return self.name or str(self.__struct_config__.tag)
 
     def offers(self) -> tuple[str, ...] | None:
-        """The series it has, so that it is read only for those who want one of them; None: it cannot say."""
+        """The series that it has, so that it is read only for policies that want one of them; None: it cannot say."""
         return None
 
     def offers_of_nodes(self) -> tuple[str, ...] | None:
-        """Which of them may be of nodes, for advice; None: it cannot say."""
+        """The series that may be of nodes, for advice; None: it cannot say."""
         return self.offers()
 
     def draws(self) -> str | None:
-        """The label of the source that it reads for itself; None: it stands alone."""
+        """The label of another source that it reads; None: it reads none."""
         return None
 
     def derives(self) -> str | None:
-        """The label of the source of whose past it is made, JOURNAL for the daemon's own; None: it stands alone."""
+        """The label of the source whose history it uses, JOURNAL for the daemon's own; None: it uses none."""
         return None
 
     def memory(self, site: Site) -> AbstractAsyncContextManager[History]:
-        """Its past, for as long as the daemon runs, if it `remembers`."""
+        """Open its history, for as long as the daemon runs, if it `remembers`."""
         raise NotImplementedError
 
     def apart(self) -> "Source":
-        """The same, opened for a moment beside a daemon that runs with it: it takes nothing from that one."""
+        """A variant that can be opened for a moment beside a running daemon, without taking messages from it."""
         return self
 
     def examine(self) -> None:
-        """Look at what only a person can mend, before anything is begun: a file that is not there, or not closed to
-        others. Raises ConfigError, whose file and key may be left empty."""
+        """Check before the start what only a person can put right: a file that is missing, or readable by others.
+        Raises ConfigError, whose file and key may be left empty."""
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """Connect, for as long as the daemon runs. A source that is down is told in the readings, and never keeps the
-        daemon from starting; what a person must mend (a file that is not there) raises ConfigError."""
+        """Connect, for as long as the daemon runs. A source that is down says so in its readings, and never keeps the
+        daemon from starting; what a person must put right (a missing file) raises ConfigError."""
         raise NotImplementedError

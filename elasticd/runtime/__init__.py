@@ -1,1 +1,1 @@
-"""The daemon at work: the loop over workloads, who governs them, the threads that judge, and what is carried out."""
+"""The running daemon: the loop over workloads, the policies that govern them, worker threads, and actions."""

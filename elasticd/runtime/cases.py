@@ -1,6 +1,6 @@
-"""What is to be judged of a workload: an observation with its past and its policy's hooks, or why there is none.
+"""Builds the case to decide about a workload: its observation, its history and its policy's hooks.
 
-Knows who is governed, the cluster as it is and what was last evaluated; knows neither when nor what is decided.
+Knows the governed workloads, the cluster as it is and what was last evaluated; knows neither when nor what is decided.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -20,10 +20,10 @@ from elasticd.runtime.unchanged import LastEvaluation
 
 
 class Scene(NamedTuple):
-    """Who is governed, what was last evaluated of them, and the cluster at a time."""
+    """The governed workloads, their last evaluations, and the cluster at a time."""
 
     policy_index: PolicyIndex
-    seen: MutableMapping[Key, LastEvaluation]
+    evaluations: MutableMapping[Key, LastEvaluation]
     snapshot: Snapshot
     at: float
 
@@ -31,9 +31,9 @@ class Scene(NamedTuple):
 def case_of(
     scene: Scene, key: Key, readings: Sequence[Readings], journal: Journal, problems: Mapping[Kind, str]
 ) -> Case | Decision | None:
-    """What is known of a workload, ready to be judged; a decision where nothing is to be judged; or None where it was
-    judged before and no sample has moved since. `problems`: of kinds that cannot be followed."""
-    (name, ref), (policy_index, seen, snapshot, now) = key, scene
+    """Build the case of a workload; a decision to hold where it cannot be judged; None where nothing has changed since
+    the last evaluation. `problems` are the kinds that cannot be watched, and why."""
+    (name, ref), (policy_index, evaluations, snapshot, now) = key, scene
     policy, workload = policy_index.members[key], snapshot.workload(ref)
     if workload is None:
         problem = problems.get((ref.api_version, ref.kind), "it is not in the cluster")
@@ -50,10 +50,10 @@ def case_of(
         observation = replace(observation, rooms=snapshot.rooms(), nodes=nodes)
     if overlap := policy_index.ambiguity(ref, observation.pods):
         observation = replace(observation, fault=("AmbiguousSelector", overlap))
-    before = seen.get(key)
-    if before is not None and before.stands(observation, policy):
+    previous = evaluations.get(key)
+    if previous is not None and previous.stands(observation, policy):
         return None
-    seen[key] = LastEvaluation(observation, hooks.next_change(now))
+    evaluations[key] = LastEvaluation(observation, hooks.next_change(now))
     past = journal.past(name, ref, now, workload.replicas)
     return Case(policy, observation, past, hooks, policy_index.off(name))
 
@@ -61,7 +61,7 @@ def case_of(
 def held_as_it_is(
     snapshot: Snapshot | None, policy: Policy, ref: Ref, now: float, reason: str, message: str
 ) -> Decision:
-    """Nothing is done, and what the workload has is shown."""
+    """Decide to hold, with the present count of replicas if the workload is in the cluster."""
     workload = snapshot.workload(ref) if snapshot else None
     if workload is None:
         return held(policy, ref, now, reason, message)

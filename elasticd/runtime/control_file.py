@@ -1,7 +1,8 @@
-"""A file in the state folder by which a person asks a running daemon to look at its pools now, and one with its answer.
+"""The control file: a person writes it into the state folder to make a running daemon look at its pools now; the daemon
+writes its answer beside it.
 
-The daemon's pages are read-only, so that who may read them can do nothing; who may write into the state folder can.
-Knows these two files; knows nothing of what looking means.
+The daemon's web pages are read-only, so reading them gives no control; write access to the state folder does. Knows
+these two files; knows nothing of what a look is.
 """
 
 import asyncio
@@ -18,51 +19,51 @@ log = logging.getLogger(__name__)
 REQUEST, ANSWER = "rebalance.request", "rebalance.answer"
 
 EVERY = 0.5
-"""Seconds between the daemon's looks for a request."""
+"""Seconds between the daemon's checks for a request."""
 
 PATIENCE = 10.0
-"""Seconds for which a person waits for an answer."""
+"""Seconds that the command waits for an answer."""
 
 
 async def serve(folder: Path, answer: Callable[[], str]) -> None:
-    """Answer every request, until cancelled. One that lies there from before is answered too."""
+    """Answer every request, until cancelled, also one from before the start."""
     while True:
-        with contextlib.suppress(OSError):  # nobody asks; or the folder is gone, which others tell
+        with contextlib.suppress(OSError):  # no request; or the folder is gone, which the journal reports
             (folder / REQUEST).unlink()
-            _reply(folder / ANSWER, answer())
+            _write_reply(folder / ANSWER, answer())
         await asyncio.sleep(EVERY)
 
 
-def _reply(path: Path, said: str) -> None:
+def _write_reply(path: Path, text: str) -> None:
     try:
-        path.write_text(said, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         log.warning("%s: must be writable, is not: %s: who asked is not answered", path, error.strerror)
 
 
 def ring(folder: Path, patience: float = PATIENCE) -> str:
-    """Ask, and give the answer. Raises UnavailableError when nobody answers, and where one of the two files cannot be
-    written."""
+    """Write a request and return the daemon's answer. Raises UnavailableError when no daemon answers, and when one of
+    the two files cannot be written."""
     request, answer = folder / REQUEST, folder / ANSWER
     try:
         answer.unlink(missing_ok=True)
-        _ask(request)
-        said = _awaited(answer, patience)
-        taken = not request.exists()
+        _write_request(request)
+        reply = _wait_for_reply(answer, patience)
+        was_taken = not request.exists()
         request.unlink(missing_ok=True)
         answer.unlink(missing_ok=True)
     except OSError as error:
         raise UnavailableError(f"{error.filename or request}: must be writable, is not: {error.strerror}") from None
-    if said:
-        return said
-    if taken:
-        told = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"
-        raise UnavailableError(f"{answer}: {told}")
+    if reply:
+        return reply
+    if was_taken:
+        problem = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"
+        raise UnavailableError(f"{answer}: {problem}")
     raise UnavailableError(f"{folder}: must be the state folder of a running elasticd, but none answers")
 
 
-def _ask(request: Path) -> None:
-    """Not by an empty file, which a full disk takes: what has no room for this has none for the answer."""
+def _write_request(request: Path) -> None:
+    """Write a request that is not empty: a full disk takes an empty file, and then has no room for the answer."""
     try:
         request.write_text("look now\n", encoding="utf-8")
     except OSError:
@@ -71,11 +72,11 @@ def _ask(request: Path) -> None:
         raise
 
 
-def _awaited(answer: Path, patience: float) -> str:
-    """What is answered within so many seconds, empty where nothing is."""
+def _wait_for_reply(answer: Path, patience: float) -> str:
+    """Wait so many seconds for the answer; empty where none comes."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        if answer.exists() and (said := answer.read_text(encoding="utf-8", errors="replace")):
-            return said
+        if answer.exists() and (reply := answer.read_text(encoding="utf-8", errors="replace")):
+            return reply
         time.sleep(0.05)
     return ""

@@ -1,7 +1,7 @@
-"""One door for all that is done to a cluster: how much may be disturbed at a time, and when nothing may.
+"""Disruption budgets for every action on a cluster: how many pods may be disturbed at a time, and when none may.
 
-A cluster around another. Knows what was let through of late; knows nothing of who asked, or why. What it refuses is
-answered with a reason, so that it stands in the journal as what came of the decision.
+A Cluster that wraps another. Knows which actions it let through of late; knows nothing of who asked, or why. A refusal
+is an answer with a reason, so the journal has it as the outcome of the decision.
 """
 
 from collections import deque
@@ -22,16 +22,16 @@ from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 MEMORY = 600.0
-"""Seconds within which half of something must have gone for it to have gone at once."""
+"""Seconds for which a count is remembered: a loss within them counts as sudden."""
 
 EVERY = 5.0
-"""Seconds between looks at how much there is, for it is known only then what has gone."""
+"""Seconds between counts of nodes and series: what was not counted before cannot be missed later."""
 
 FEWEST = 4
-"""Series; of fewer, half is no sign of anything."""
+"""Series: the loss of half of fewer than these is no sign of trouble."""
 
 SETTLING = 60.0
-"""Seconds after it was scaled, or lost a pod to a move, for which a workload may still be busy with that."""
+"""Seconds for which a workload may still be busy after it was scaled, or lost a pod to a move."""
 
 Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
 
@@ -51,7 +51,7 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Disturbed(NamedTuple):
-    """A pod that was made to go."""
+    """A pod that was made to leave its node, and the budgets that it counts for."""
 
     at: float
     node: str
@@ -61,154 +61,154 @@ class _Disturbed(NamedTuple):
 
 
 class Disruption:
-    """A Cluster through which all actions go."""
+    """A Cluster that lets an action through to the inner one, or refuses it."""
 
     def __init__(self, inner: Cluster, table: DisruptionSettings, clock: Clock) -> None:
         self._inner, self._table, self._clock = inner, table, clock
-        self._gone: deque[_Disturbed] = deque()
-        self._scaled: dict[str, float] = {}
-        self._most: dict[str, deque[tuple[float, int]]] = {}
+        self._recent: deque[_Disturbed] = deque()
+        self._scaled_at: dict[str, float] = {}
+        self._counts: dict[str, deque[tuple[float, int]]] = {}
         self._snapshot: Snapshot | None = None
-        self._looked = float("-inf")
+        self._last_count = float("-inf")
         self.known: dict[str, Callable[[], tuple[int, int]]] = {}
-        """How many of what was last looked at can be trusted, and of how many, by what it is called."""
+        """By name: a function that counts how many of such things (series) can be trusted, and how many there are."""
 
     @property
     def leading(self) -> bool:
-        """Whether the cluster says so."""
+        """As the inner cluster says."""
         return self._inner.leading
 
     def problems(self) -> Mapping[Kind, str]:
-        """The cluster's."""
+        """As the inner cluster says."""
         return self._inner.problems()
 
     def describe(self) -> object:
-        """The cluster's."""
+        """As the inner cluster says."""
         return self._inner.describe()
 
     @property
     def honours_deletion_costs(self) -> bool:
-        """The cluster's."""
+        """As the inner cluster says."""
         return self._inner.honours_deletion_costs
 
     def restoring(self) -> Sequence[Underway]:
-        """The cluster's."""
+        """As the inner cluster says."""
         return self._inner.restoring()
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """As the cluster tells."""
+        """As the inner cluster says."""
         self._inner.on_change(callback)
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
-        """The cluster as it is."""
+        """Observe the inner cluster, and count at times what there is."""
         self._snapshot = await self._inner.observe(now, kinds)
-        if now >= self._looked + EVERY:
-            self._looked = now
-            self._broken(now)
+        if now >= self._last_count + EVERY:
+            self._last_count = now
+            self._sudden_loss(now)
         return self._snapshot
 
     async def usage(self, now: float) -> Readings:
-        """The cluster's."""
+        """As the inner cluster says."""
         return await self._inner.usage(now)
 
     async def node_usage(self, now: float) -> Readings:
-        """The cluster's."""
+        """As the inner cluster says."""
         return await self._inner.node_usage(now)
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        """The cluster's."""
+        """As the inner cluster says."""
         return await self._inner.metrics(queries, now)
 
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
-        """The cluster's."""
+        """As the inner cluster says."""
         return await self._inner.summary(node, now, part, within)
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
-        """The cluster's."""
+        """As the inner cluster says."""
         return self._inner.pulls(take)
 
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """Why not all of these would be let through now; each counts for those after it."""
+        """Why these evictions, all at once, would be refused now; None: they would be let through."""
         now = self._clock.now()
-        together = [one for eviction in evictions if (one := _disturbed(eviction, now))]
-        refused = next((why for one in evictions if (why := self._why_not(one, now, together))), None)
-        return refused or self._inner.refusal(evictions)
+        entries = [entry for eviction in evictions if (entry := _disturbed_pod(eviction, now))]
+        refusals = (self._refusal_of(eviction, now, entries) for eviction in evictions)
+        return next(filter(None, refusals), None) or self._inner.refusal(evictions)
 
     async def act(self, action: Action) -> Answer:
-        """Let an action through, or say why not."""
+        """Carry out an action, or answer why it is refused."""
         now = self._clock.now()
-        why = self._why_not(action, now)
-        if why is not None:
-            return Answer("refused", message=why[1], reason=why[0])
-        entry = self._enter(action, now)
+        refusal = self._refusal_of(action, now)
+        if refusal is not None:
+            return Answer("refused", message=refusal[1], reason=refusal[0])
+        entry = self._count_disruption(action, now)
         answer = await self._inner.act(action)
         if answer.result in ("refused", "conflict") and entry is not None:
             with suppress(ValueError):  # it lasted longer than it is remembered
-                self._gone.remove(entry)  # it was not done; what failed may have been
+                self._recent.remove(entry)  # it was not done; what failed may have been
         return answer
 
     def stayed(self, uid: str) -> None:
-        """A pod, by its UID, that was to go as another was made first stays after all."""
-        self._gone = deque(one for one in self._gone if one.uid != uid)
+        """Count a pod (by UID) no longer: its replacement was made in vain, so it stays."""
+        self._recent = deque(entry for entry in self._recent if entry.uid != uid)
 
-    def _enter(self, action: Action, now: float) -> _Disturbed | None:
-        """Count it before it is done: several are under way at a time."""
+    def _count_disruption(self, action: Action, now: float) -> _Disturbed | None:
+        """Count an action before it is done, because several are under way at a time."""
         if isinstance(action, Scale):
-            self._scaled = {uid: at for uid, at in self._scaled.items() if now - at < SETTLING}
-            self._scaled[action.uid] = now
-        entry = _disturbed(action, now)
+            self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
+            self._scaled_at[action.uid] = now
+        entry = _disturbed_pod(action, now)
         if entry is not None:
-            self._gone.append(entry)
+            self._recent.append(entry)
         return entry
 
-    def _why_not(self, action: Action, now: float, together: Sequence[_Disturbed] = ()) -> tuple[str, str] | None:
-        """Why an action is not let through, alone or with those that are of use `together` with it alone: one word, and
-        a sentence."""
+    def _refusal_of(self, action: Action, now: float, entries: Sequence[_Disturbed] = ()) -> tuple[str, str] | None:
+        """Why an action is refused now, one word and a sentence; None: it is let through. `entries` are the pods that
+        must go at once with its own; empty: that alone."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
-        entry = _disturbed(action, now)
-        if (isinstance(action, Evict) or entry is not None or shrinks) and (found := self._broken(now)):
-            return "Breaker", found
+        entry = _disturbed_pod(action, now)
+        if (isinstance(action, Evict) or entry is not None or shrinks) and (problem := self._sudden_loss(now)):
+            return "Breaker", problem
         if entry is not None:
-            busy = self._busy(action, now) if isinstance(action, Evict) else None
-            return self._closed(now) or self._spent(entry, together or [entry], now) or busy
+            busy = self._busy_workload(action, now) if isinstance(action, Evict) else None
+            return self._blackout(now) or self._spent_budget(entry, entries or [entry], now) or busy
         if isinstance(action, Scale):
-            return self._moving(action, now)
+            return self._moved_by_surge(action, now)
         return None
 
-    def _closed(self, now: float) -> tuple[str, str] | None:
-        inside = [one for one in standing(self._table.blackout, now).value if one.span.inside]
-        return ("Blackout", f"no pod is moved: {inside[0].told}") if inside else None
+    def _blackout(self, now: float) -> tuple[str, str] | None:
+        active = [window for window in standing(self._table.blackout, now).value if window.span.inside]
+        return ("Blackout", f"no pod is moved: {active[0].told}") if active else None
 
-    def _spent(self, one: _Disturbed, together: Sequence[_Disturbed], now: float) -> tuple[str, str] | None:
-        """Which budget has too little left for it and those that must go at once with it."""
+    def _spent_budget(self, entry: _Disturbed, entries: Sequence[_Disturbed], now: float) -> tuple[str, str] | None:
+        """The first budget that has too little left for all `entries`, which must go at once with `entry`."""
         table = self._table
-        while self._gone and self._gone[0].at <= now - max(table.within, SETTLING):
-            self._gone.popleft()
-        late = [one for one in self._gone if one.at > now - table.within]
+        while self._recent and self._recent[0].at <= now - max(table.within, SETTLING):
+            self._recent.popleft()
+        recent = [disturbed for disturbed in self._recent if disturbed.at > now - table.within]
         budgets: Sequence[tuple[str, str, Callable[[_Disturbed], bool]]] = (
-            (f"node {one.node}", "per_node", lambda other: other.node == one.node),
-            ("its controller", "per_controller", lambda other: other.controller == one.controller != ""),
-            (f"namespace {one.namespace}", "per_namespace", lambda other: other.namespace == one.namespace),
+            (f"node {entry.node}", "per_node", lambda pod: pod.node == entry.node),
+            ("its controller", "per_controller", lambda pod: pod.controller == entry.controller != ""),
+            (f"namespace {entry.namespace}", "per_namespace", lambda pod: pod.namespace == entry.namespace),
             ("the cluster", "total", lambda _: True),
         )
-        for what, key, counts in budgets:
-            gone, more, most = sum(map(counts, late)), sum(map(counts, together)), getattr(table, key)
-            if gone + more > most:
-                return "Disturbed", _told(what, key, (gone, more, most), table.within)
+        for scope, key, counts in budgets:
+            gone, extra, most = sum(map(counts, recent)), sum(map(counts, entries)), getattr(table, key)
+            if gone + extra > most:
+                return "Disturbed", _over_budget(scope, key, (gone, extra, most), table.within)
         return None
 
-    def _busy(self, action: Evict, now: float) -> tuple[str, str] | None:
-        """Whether the workload of a pod is being changed."""
-        found = self._workload_of(action)
-        if found is None:
+    def _busy_workload(self, action: Evict, now: float) -> tuple[str, str] | None:
+        """Refuse to evict a pod whose workload is being moved, rolled out or scaled."""
+        workload = self._workload_of(action)
+        if workload is None:
             return None
-        if (note := surged(found)) is not None:
-            return "BeingMoved", f"a pod of {found.ref} is being moved: {note}"
-        if found.rollout:
-            return "RollingOut", f"{found.ref} is being rolled out: {found.rollout}"
-        scaled = now - self._scaled.get(found.uid, -SETTLING)
-        if scaled < SETTLING and found.status_replicas != found.replicas:
-            return "Scaling", f"{found.ref} was scaled {scaled:.0f} s ago and is not there yet"
+        if (note := surged(workload)) is not None:
+            return "BeingMoved", f"a pod of {workload.ref} is being moved: {note}"
+        if workload.rollout:
+            return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
+        scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
+        if scaled < SETTLING and workload.status_replicas != workload.replicas:
+            return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
         return None
 
     def _workload_of(self, action: Evict) -> Workload | None:
@@ -221,54 +221,53 @@ class Disruption:
                 return workload
         return None
 
-    def _moving(self, action: Scale, now: float) -> tuple[str, str] | None:
-        """Whether a pod of the workload is being moved by making another first: fewer would then be one too few."""
-        found = self._snapshot.workload(action.workload) if self._snapshot else None
-        note = surged(found) if found else None
+    def _moved_by_surge(self, action: Scale, now: float) -> tuple[str, str] | None:
+        """Refuse to scale a workload while one of its pods is replaced by a surge: fewer would be one too few."""
+        workload = self._snapshot.workload(action.workload) if self._snapshot else None
+        note = surged(workload) if workload else None
         if note is None or action.reason.startswith(SURGE):
             return None
         return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
 
-    def _broken(self, now: float) -> str:
-        """What has gone by half, or more, at once: then what is seen is not to be believed."""
-        left = 1 - self._table.breaker
+    def _sudden_loss(self, now: float) -> str:
+        """What fell suddenly by the part that `breaker` says, so that no observation is believed; empty: nothing."""
+        remaining = 1 - self._table.breaker
         if self._snapshot is not None:
             nodes = self._snapshot.nodes()
             ready = sum(node.ready for node in nodes)
-            most = max(len(nodes), self._peak("nodes", ready, now))
-            if most and ready <= most * left:
-                return f"{ready} of {most} nodes are ready"
-        for what, count in self.known.items():
-            trusted, known = count()
-            before = self._peak(what, trusted, now)
-            if before and known >= FEWEST and trusted <= min(before, known) * left:
-                return f"{trusted} of {known} {what} can be trusted, and {before} could be before"
+            peak = max(len(nodes), self._peak("nodes", ready, now))
+            if peak and ready <= peak * remaining:
+                return f"{ready} of {peak} nodes are ready"
+        for name, count in self.known.items():
+            trusted, total = count()
+            peak = self._peak(name, trusted, now)
+            if peak and total >= FEWEST and trusted <= min(peak, total) * remaining:
+                return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
 
-    def _peak(self, what: str, count: int, now: float) -> int:
-        """The most that there were of late."""
-        kept = self._most.setdefault(what, deque())
-        while kept and kept[-1][1] <= count:
-            kept.pop()
-        kept.append((now, count))
-        while len(kept) > 1 and kept[0][0] < now - MEMORY:
-            kept.popleft()
-        return kept[0][1]
+    def _peak(self, name: str, count: int, now: float) -> int:
+        """The greatest count of the last MEMORY seconds, with this one."""
+        counts = self._counts.setdefault(name, deque())
+        while counts and counts[-1][1] <= count:
+            counts.pop()
+        counts.append((now, count))
+        while len(counts) > 1 and counts[0][0] < now - MEMORY:
+            counts.popleft()
+        return counts[0][1]
 
 
-def _told(what: str, key: str, pods: tuple[int, int, int], within: float) -> str:
-    """Of what too few may go: how many went of late, how many would have to go at once now, and how many may."""
-    gone, more, most = pods
-    if more > most:
-        return (
-            f"{more} pods of {what} would have to go at once, and {most} may: {key} of [disruption] never lets more go"
-        )
-    went = f"{counted(gone, 'pod')} of {what} went within {within:g} s"
-    return f"{went}, {more} would have to go at once, and {most} may" if more > 1 else f"{went}, and {most} may"
+def _over_budget(scope: str, key: str, pods: tuple[int, int, int], within: float) -> str:
+    """Say which budget is too small; `pods` are how many went of late, would have to go at once now, and may go."""
+    gone, extra, most = pods
+    if extra > most:
+        needed = f"{extra} pods of {scope} would have to go at once"
+        return f"{needed}, and {most} may: {key} of [disruption] never lets more go"
+    went = f"{counted(gone, 'pod')} of {scope} went within {within:g} s"
+    return f"{went}, {extra} would have to go at once, and {most} may" if extra > 1 else f"{went}, and {most} may"
 
 
-def _disturbed(action: Action, now: float) -> _Disturbed | None:
-    """Which pod an action makes go; also one that begins to be moved by making another first."""
+def _disturbed_pod(action: Action, now: float) -> _Disturbed | None:
+    """The pod that an action makes go, or begins to replace by a surge; None: it makes none go."""
     if isinstance(action, Evict) and action.reason.startswith(SURGE):
         return None  # it was counted when it began
     if isinstance(action, Evict):

@@ -1,6 +1,6 @@
-"""Carries out what was decided, and tells what came of it.
+"""Carries out a decision about a workload, and returns the outcomes.
 
-Knows a cluster, and that whatever happens to one action is told and harms no other; knows nothing of who is next.
+Knows a cluster, and that a failure becomes an outcome and harms no other action; knows nothing of who is next.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ STOPPED = "Stopped"
 
 
 async def announce(cluster: Cluster, announcement: Announce) -> None:
-    """Tell it at the workload. It is in the journal too, and nothing waits for it."""
+    """Write an event about the workload. A failure is ignored: the journal has it too, and nothing waits for it."""
     with contextlib.suppress(Exception):
         await cluster.act(announcement)
 
@@ -32,41 +32,41 @@ async def announce(cluster: Cluster, announcement: Announce) -> None:
 async def carry_out_all(
     cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None
 ) -> AsyncIterator[Outcome]:
-    """The action with its marks, then the Jobs to delete, then pods to resize; what came of each. After one that was
-    cancelled no more."""
-    last = ""
+    """Carry out the action with its marks, then delete Jobs, then resize pods; yields an outcome each. Stops after one
+    that was cancelled."""
+    last_reason = ""
     if decision.action or decision.marks:
         outcome = await carry_out(cluster, clock, decision, job)
-        last = outcome.reason
+        last_reason = outcome.reason
         yield outcome
     for removal in decision.removals:
-        if last != STOPPED:
-            outcome = await _told(clock, decision, partial(cluster.act, removal), (removal.before, removal.after))
-            last = outcome.reason
+        if last_reason != STOPPED:
+            outcome = await _attempt(clock, decision, partial(cluster.act, removal), (removal.before, removal.after))
+            last_reason = outcome.reason
             yield replace(outcome, condition=None)
     for resize in decision.sizing.resizes if decision.mode == "act" else ():
-        if last in (STOPPED, NO_RESIZE):
+        if last_reason in (STOPPED, NO_RESIZE):
             return
-        outcome = await _told(clock, decision, partial(cluster.act, resize), (decision.current, decision.current))
-        last = outcome.reason
-        sent = "" if outcome.result == "refused" else resize.uid
-        told = f"{resize.pod}: {outcome.message}" if outcome.message else ""
-        yield replace(outcome, condition=None, resized=sent, message=told)
+        outcome = await _attempt(clock, decision, partial(cluster.act, resize), (decision.current, decision.current))
+        last_reason = outcome.reason
+        resized = "" if outcome.result == "refused" else resize.uid
+        message = f"{resize.pod}: {outcome.message}" if outcome.message else ""
+        yield replace(outcome, condition=None, resized=resized, message=message)
 
 
 async def carry_out(cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None = None) -> Outcome:
-    """Do what it asks for, of a job set from its template."""
+    """Carry out the decision's marks and action; `job` has the template for new Jobs."""
     action = decision.action
     count = (action.before, action.after) if action else (decision.current, decision.current)
-    outcome = await _told(clock, decision, partial(_do, cluster, decision, job), count)
+    outcome = await _attempt(clock, decision, partial(_mark_and_act, cluster, decision, job), count)
     return outcome if action else replace(outcome, condition=None)
 
 
-async def _told(
+async def _attempt(
     clock: Clock, decision: Decision, work: Callable[[], Awaitable[Answer]], count: tuple[int, int]
 ) -> Outcome:
-    """Do it, unless the policy only observes; cancelled, the outcome says so and is given all the same."""
-    begun, answer = clock.now(), Answer("observed", message="mode = observe")
+    """Do the work unless the policy only observes. A cancelled attempt has an outcome too, with reason STOPPED."""
+    started, answer = clock.now(), Answer("observed", message="mode = observe")
     if decision.mode == "act":
         try:
             answer = await work()
@@ -87,19 +87,19 @@ async def _told(
         message=answer.message,
         reason=answer.reason,
         condition=condition_after(answer),
-        seconds=now - begun,
+        seconds=now - started,
     )
 
 
-async def _do(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answer:
-    """The marks, and then the action: without them the wrong pods would go, or nobody would wake what sleeps.
+async def _mark_and_act(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answer:
+    """Write the marks, then act: without marks the wrong pods would go, or a sleeping workload would never wake.
 
-    The manifest of a Job is given only now: what it may hold belongs in no record.
+    The manifest of a Job is added only now, because it may hold what belongs in no record.
     """
     answer, action = Answer("done"), decision.action
     for mark in decision.marks:
         answer = await cluster.act(mark)
-        if answer.result != "done" and answer.reason != "NotFound" and not (action and _tidies(mark)):
+        if answer.result != "done" and answer.reason != "NotFound" and not (action and _only_removes(mark)):
             why = f" ({mark.reason})" if mark.reason else ""
             return replace(answer, message=f"{mark.pod or mark.workload} could not be marked{why}: {answer.message}")
     if isinstance(action, Create) and job is not None:
@@ -107,6 +107,6 @@ async def _do(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answe
     return await cluster.act(action) if action else answer
 
 
-def _tidies(mark: Mark) -> bool:
-    """Whether it only takes away what a workload no longer needs, which no change of a count waits for."""
+def _only_removes(mark: Mark) -> bool:
+    """Whether a mark only removes annotations of a workload: no change of its count needs to wait for that."""
     return not mark.pod and all(value is None for value in mark.annotations.values())

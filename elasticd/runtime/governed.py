@@ -16,7 +16,7 @@ from elasticd.ports.source import Subject
 from elasticd.registry import Hooks
 
 STRIKES = 5
-"""Failures in a row after which an implementation is switched off until reload."""
+"""Failures in a row after which a plugin is switched off until reload."""
 
 
 class PolicyIndex:
@@ -33,11 +33,11 @@ class PolicyIndex:
         self._by_name: dict[str, Ref] = {}
         self._by_ref: dict[Ref, tuple[Key, ...]] = {}
         self._claims = _Claims()
-        self._strikes: dict[tuple[str, Ref, str], int] = {}
-        self._stuck: dict[str, str] = {}
+        self._failures: dict[tuple[str, Ref, str], int] = {}
+        self._blocked: dict[str, str] = {}
 
     def refresh(self, snapshot: Snapshot) -> bool:
-        """Find the governed workloads again if any came, went or changed its labels. Whether it was done."""
+        """Find the governed workloads again if any came, went or changed its labels; whether that was so."""
         if snapshot.version == self._enrolled_at:
             return False
         self._enrolled_at = snapshot.version
@@ -54,37 +54,37 @@ class PolicyIndex:
         return True
 
     def _claim(self, snapshot: Snapshot) -> None:
-        """Let newcomers claim their pods before anyone is judged, and those who went let go of theirs."""
-        found = {ref: snapshot.workload(ref) for _, ref in self.members}
-        self._claims.keep({ref for ref, workload in found.items() if workload is not None})
-        for ref, workload in found.items():
+        """Note the pods of new workloads before any is judged, and drop the claims of those that have gone."""
+        workloads = {ref: snapshot.workload(ref) for _, ref in self.members}
+        self._claims.keep({ref for ref, workload in workloads.items() if workload is not None})
+        for ref, workload in workloads.items():
             if workload is not None and ref not in self._claims:
                 self._claims.take(ref, snapshot.pods(workload))
 
     def about(self, subject: Subject, key: str) -> tuple[Key, ...]:
-        """Who is judged by what is known of a workload, or of a pod, by its key."""
+        """The governed workloads that news about a subject concerns; `key` is the workload's or pod's name."""
         if subject == "node":
             return ()
         ref = self._by_name.get(key) if subject == "workload" else self._claims.owner(key)
         return self._by_ref.get(ref, ()) if ref is not None else ()
 
     def rivals(self, key: Key) -> tuple[str, ...]:
-        """The policies that would all act on this workload; empty when there is at most one, as there must be."""
+        """The policies in mode act that all govern this workload; empty when there is at most one, as there must be."""
         name, ref = key
-        found = self._rivals.get(ref, ())
-        return found if name in found else ()
+        policies = self._rivals.get(ref, ())
+        return policies if name in policies else ()
 
     def hooks(self, policy: Policy) -> Hooks:
-        """The policy's plugins. Built when first asked for; policies with equal tables share them."""
-        found = self._by_policy.get(policy.name)
-        if found is None:
+        """The policy's plugins, built on first use; policies with equal tables share them."""
+        hooks = self._by_policy.get(policy.name)
+        if hooks is None:
             records = (*policy.strategies, *policy.limits)
             key = tuple(_identity(record) for record in records)
-            found = self._hooks.get(key)
-            if found is None:
-                found = self._hooks[key] = Hooks(records)
-            self._by_policy[policy.name] = found
-        return found
+            hooks = self._hooks.get(key)
+            if hooks is None:
+                hooks = self._hooks[key] = Hooks(records)
+            self._by_policy[policy.name] = hooks
+        return hooks
 
     def ambiguity(self, ref: Ref, pods: tuple[Pod, ...]) -> str:
         """Why its pods cannot be told from another governed workload's, or an empty string.
@@ -96,34 +96,34 @@ class PolicyIndex:
         return "" if rival is None else f"its selector matches pods that {rival} selects too"
 
     def off(self, policy: str) -> frozenset[str]:
-        """The policy's implementations that have failed too often."""
-        if not self._strikes:
+        """The policy's plugins that have failed too often."""
+        if not self._failures:
             return frozenset()
         return frozenset(
-            plugin for (name, _, plugin), count in self._strikes.items() if name == policy and count >= STRIKES
+            plugin for (name, _, plugin), count in self._failures.items() if name == policy and count >= STRIKES
         )
 
     def count_failure(self, decision: Decision) -> None:
-        """Count an implementation's failures in a row, for each workload alone: a policy may have a thousand."""
-        if not decision.failures and not self._strikes:
+        """Count each plugin's failures in a row, for each workload apart: a policy may govern a thousand."""
+        if not decision.failures and not self._failures:
             return
         failed = {failure.plugin for failure in decision.failures}
         off = self.off(decision.policy)
-        about = (decision.policy, decision.workload)
-        for name, ref, plugin in list(self._strikes):
-            if (name, ref) == about and plugin not in failed and plugin not in off:
-                del self._strikes[name, ref, plugin]
+        subject = (decision.policy, decision.workload)
+        for name, ref, plugin in list(self._failures):
+            if (name, ref) == subject and plugin not in failed and plugin not in off:
+                del self._failures[name, ref, plugin]
         for plugin in failed:
-            key = (*about, plugin)
-            self._strikes[key] = self._strikes.get(key, 0) + 1
+            key = (*subject, plugin)
+            self._failures[key] = self._failures.get(key, 0) + 1
 
     def stuck(self, policy: str) -> str:
         """Where a plugin of this policy blocked, or an empty string."""
-        return self._stuck.get(policy, "")
+        return self._blocked.get(policy, "")
 
     def block(self, policy: str, where: str) -> None:
-        """Ask nothing of this policy's plugins again until reload."""
-        self._stuck[policy] = f"{where}; it is not called again until reload"
+        """Call none of this policy's plugins again until reload."""
+        self._blocked[policy] = f"{where}; it is not called again until reload"
 
 
 class _Claims:
@@ -139,7 +139,7 @@ class _Claims:
         return ref in self._pods
 
     def take(self, ref: Ref, pods: tuple[Pod, ...]) -> None:
-        """A workload's selector matches these pods, and no others any more."""
+        """Note that a workload's selector matches these pods, and no others."""
         before = self._pods.get(ref, ())
         self._pods[ref] = pods
         if before is pods:
@@ -150,11 +150,11 @@ class _Claims:
             self._owners[f"{pod.namespace}/{pod.name}"] = ref
         old, new = {pod.uid for pod in before}, {pod.uid for pod in pods}
         for uid in old - new:
-            self._set(uid, tuple(other for other in self._claimants[uid] if other != ref))
+            self._set_claimants(uid, tuple(claimant for claimant in self._claimants[uid] if claimant != ref))
         for uid in new - old:
-            self._set(uid, (*self._claimants.get(uid, ()), ref))
+            self._set_claimants(uid, (*self._claimants.get(uid, ()), ref))
 
-    def _set(self, uid: str, claimants: tuple[Ref, ...]) -> None:
+    def _set_claimants(self, uid: str, claimants: tuple[Ref, ...]) -> None:
         if claimants:
             self._claimants[uid] = claimants
         else:
@@ -165,16 +165,16 @@ class _Claims:
             self._shared.discard(uid)
 
     def drop(self, ref: Ref) -> None:
-        """The workload is gone, or governed no longer."""
+        """Drop the claims of a workload that is gone, or governed no longer."""
         self.take(ref, ())
         del self._pods[ref]
 
     def owner(self, pod: str) -> Ref | None:
-        """The workload that claimed the pod last, by its key."""
+        """The workload that last claimed the pod ("namespace/name")."""
         return self._owners.get(pod)
 
     def keep(self, refs: set[Ref]) -> None:
-        """Drop all others."""
+        """Drop the claims of all other workloads."""
         for ref in self._pods.keys() - refs:
             self.drop(ref)
 
@@ -183,18 +183,18 @@ class _Claims:
         if not self._shared:
             return None
         shared = [pod.uid for pod in self._pods[ref] if pod.uid in self._shared]
-        return min((other for uid in shared for other in self._claimants[uid] if other != ref), default=None)
+        return min((claimant for uid in shared for claimant in self._claimants[uid] if claimant != ref), default=None)
 
 
 def _kind(policy: Policy) -> Kind:
-    about = policy.workload or policy.select
-    if about is None:
+    selection = policy.workload or policy.select
+    if selection is None:
         raise ValueError("a policy without workload and select is refused when it is read")
-    return (about.api_version, about.kind)
+    return (selection.api_version, selection.kind)
 
 
 def _identity(record: Strategy) -> tuple[object, ...]:
-    """Equal for records of one type with equal options; what a plugin prints of itself is no proof."""
+    """A key that is equal for records of one type with equal options; a plugin's repr is no proof of that."""
     return (type(record), msgspec.json.encode(record))
 
 

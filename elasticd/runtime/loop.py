@@ -1,4 +1,4 @@
-"""Observe, decide, act, for every time it is given.
+"""The loop over workloads: observe, decide, act.
 
 Knows the order of things and who is due; knows no strategy, no file and no wire format.
 """
@@ -34,19 +34,19 @@ from elasticd.sources.poller import PATIENCE, SLACK, SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
 
 QUANTUM = SLACK
-"""Seconds: what falls due this soon after a tick is taken along, so that a thousand policies share its cost."""
+"""Seconds: a tick also takes what falls due this soon after it, so that a thousand policies share its cost."""
 
 NUDGE = 0.1
-"""Seconds between ticks for what sources bring unasked: what comes meanwhile shares the next one."""
+"""Seconds between ticks for news that sources push: what comes meanwhile shares the next tick."""
 
 REST = 0.5
-"""Seconds between two looks at one workload for such news: a sensor may tell a hundred times a second."""
+"""Seconds between two looks at one workload for such news: a sensor may send a hundred messages a second."""
 
 SOON = 0.25
-"""Seconds: who is due within them is not screened, as it is about to be looked at anyway."""
+"""Seconds: a workload that is due within them is not screened, because it is about to be looked at anyway."""
 
 AT_ONCE = 50
-"""Workloads that are judged together, before what is decided of them is begun: the first writes need not wait long."""
+"""Workloads that are decided together, before their actions begin: the first writes need not wait long."""
 
 IDLE = 1.0
 """Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
@@ -66,14 +66,14 @@ class Loop:
     ) -> None:
         self._cluster, self._journal, self._clock = cluster, journal, clock
         self._listeners, self._judge, self._idle = listeners, judge, idle
-        self.router: SourceRouter[Key] = SourceRouter((), self._ready)
+        self.router: SourceRouter[Key] = SourceRouter((), self._on_late_answer)
         self._screening = Screening(journal)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
         self._changed = asyncio.Event()
         self._policy_index = PolicyIndex(())
         self._schedule: Schedule[Key] = Schedule()
-        self._seen: dict[Key, LastEvaluation] = {}
+        self._evaluations: dict[Key, LastEvaluation] = {}
         self._acting: dict[Key, asyncio.Task[None]] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._turn = 0
@@ -81,43 +81,43 @@ class Loop:
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
         self.also: frozenset[Kind] = frozenset()
-        """Kinds that somebody else looks at, beside those that policies are about."""
+        """Kinds that are observed for the placer and the mover, beside those that policies govern."""
 
     def set_sources(
         self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander = bands_at_once
     ) -> None:
         """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
         self._screening = Screening(self._journal, bander)
-        self.router = SourceRouter(pollers, self._ready, wait)
+        self.router = SourceRouter(pollers, self._on_late_answer, wait)
         self.router.on_read(self._on_read)
 
     def wake(self, subject: Subject, key: str) -> None:
-        """Something new is known of a pod, workload or node: whoever is about it is due."""
+        """Make the workloads due that news of a pod, workload or node concerns."""
         self._news[subject, key] = None
         self._changed.set()
 
     @property
     def site(self) -> Site:
-        """What a source finds here."""
+        """What a source may use of the daemon."""
         journal, snapshot = self._journal.folder, lambda: self.snapshot
         return Site(MetricsReader(self._cluster), self._clock, self.wake, self.governed, snapshot, journal=journal)
 
     def governed(self) -> frozenset[Ref]:
-        """The workloads that policies are about."""
+        """The workloads that policies govern."""
         return frozenset(ref for _, ref in self._policy_index.members)
 
     def apply(self, policies: Sequence[Policy]) -> None:
         """Govern by these policies from the next tick on; what they no longer name is left as it is."""
-        # Whoever is governed otherwise than before is looked at soon; the others keep their times.
+        # Workloads of a policy that is new or changed are looked at soon; the others keep their times.
         before = {policy.name: policy for policy in self._policy_index.policies}
-        same = {policy.name for policy in policies if before.get(policy.name) == policy}
+        unchanged = {policy.name for policy in policies if before.get(policy.name) == policy}
         for key in self._schedule:
-            if key[0] not in same:
+            if key[0] not in unchanged:
                 self._schedule.drop(key)
         self._policy_index = PolicyIndex(policies)
         self._screening.govern({})
         self.router.forget()
-        self._seen.clear()
+        self._evaluations.clear()
 
     async def run(self) -> None:
         """Tick at once, and then whenever something is due, until cancelled."""
@@ -127,7 +127,7 @@ class Loop:
 
     async def step(self) -> None:
         """Wait for the next due time and tick."""
-        if not (self._news or self._screening.fresh):  # what it was set for has been done
+        if not (self._news or self._screening.fresh):  # what set it has been handled
             self._changed.clear()
         until = self.due()
         if not self._changed.is_set():
@@ -138,7 +138,7 @@ class Loop:
         await self.tick(self._clock.now())
 
     def due(self) -> float:
-        """When it ticks next, from now on, if nothing happens before."""
+        """The time of the next tick, if nothing happens before."""
         latest = self.last_tick + NUDGE if self._changed.is_set() else self._clock.now() + self._idle
         if not self._cluster.leading:
             return latest
@@ -146,53 +146,53 @@ class Loop:
         return min(latest, latest if due is None else due, *[poller.due for poller in self._screening.watched])
 
     def _take_news(self, now: float) -> None:
-        """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
+        """Make workloads with news due now, or REST after their last evaluation; those being acted on, after that."""
         news, self._news = self._news, {}
         self._changed.clear()
         for subject, key in news:
-            for concerned in self._policy_index.about(subject, key):
-                if concerned in self._acting:
-                    self._missed.add(concerned)
-                seen = self._seen.get(concerned)
-                self._schedule.advance(concerned, now if seen is None else max(now, seen.last.at + REST))
+            for workload_key in self._policy_index.about(subject, key):
+                if workload_key in self._acting:
+                    self._missed.add(workload_key)
+                evaluation = self._evaluations.get(workload_key)
+                self._schedule.advance(workload_key, now if evaluation is None else max(now, evaluation.last.at + REST))
 
-    def _ready(self, keys: Iterable[Key]) -> None:
-        """A source that was waited for has answered."""
+    def _on_late_answer(self, keys: Iterable[Key]) -> None:
+        """Make the workloads due whose source has answered late."""
         now = self._clock.now()
         for key in keys:
             self._schedule.advance(key, now)
         self._changed.set()
 
     def _on_read(self, poller: SourcePoller) -> None:
-        """A read has ended: whom it is about is screened at the next tick, or in the one that waits for it."""
+        """After a read, screen the workloads that it concerns, at the next tick or in the one that waits for it."""
         if self._screening.note_read(poller):
             self._changed.set()
 
     async def look(self, now: float) -> Snapshot:
-        """The cluster as it is, with the kinds that policies are about, and those that somebody else looks at."""
+        """Observe the cluster, with the kinds that policies govern and those in `also`."""
         return await self._cluster.observe(now, self._policy_index.kinds | self.also)
 
     async def tick(self, now: float) -> None:
-        """Judge every workload that is due at this time, and begin what was decided."""
+        """Decide about every workload that is due at this time, and begin the actions."""
         self.last_tick = now
-        self._journal.flush()  # one that could not be written is tried again, also where nothing is decided
+        self._journal.flush()  # a failed write is tried again, even where nothing is decided
         policy_index = self._policy_index
         self.snapshot = await self.look(now)
-        if policy_index is not self._policy_index:  # adopted meanwhile: these kinds may not be all
+        if policy_index is not self._policy_index:  # other policies were applied meanwhile: these kinds may not be all
             return
         if policy_index.refresh(self.snapshot):
-            self._refreshed(now)
-        if not self._leads(now):
+            self._update_members(now)
+        if not self._take_lead(now):
             return
         first = self._schedule.next()
         due = self._schedule.due(now + QUANTUM)
-        cases, unchanged = await self._cases(policy_index, due, now)
+        cases, unchanged = await self._build_cases(policy_index, due, now)
         if not (due or cases):
             return
-        for start in range(0, len(cases), AT_ONCE):  # what is decided first is begun while others are judged
+        for start in range(0, len(cases), AT_ONCE):  # the first actions begin while other workloads are decided
             decided = await self._decide(policy_index, cases[start : start + AT_ONCE], now)
             if policy_index is not self._policy_index:  # other policies are in force now, and look for themselves
-                self._seen.clear()
+                self._evaluations.clear()
                 return
             for key, decision in decided:
                 self._settle(key, decision, now)
@@ -200,19 +200,19 @@ class Loop:
         for listener in self._listeners:
             listener.ticked(max(0.0, now - (now if first is None else first)), unchanged)
 
-    def _leads(self, now: float) -> bool:
-        """Whether decisions are ours to make. What another daemon did before is not known, so windows open afresh."""
+    def _take_lead(self, now: float) -> bool:
+        """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""
         leading = self._cluster.leading
         if leading and not self._led:
             self._journal.reopen()
             for key in self._schedule:  # what fell due while another led is not late
                 self._schedule.drop(key)
-            self._refreshed(now)
+            self._update_members(now)
         self._led = leading
         return leading
 
-    def _refreshed(self, now: float) -> None:
-        """Schedule who has come, spread over a second; drop who has gone."""
+    def _update_members(self, now: float) -> None:
+        """Schedule new workloads, spread over a second, and drop those that are no longer governed."""
         members = self._policy_index.members
         for key in self._schedule:
             if key not in members:
@@ -220,60 +220,62 @@ class Loop:
         for key in members:
             if key not in self._schedule and key not in self._acting:
                 self._schedule.set(key, now + spread(key) * min(1.0, members[key].interval))
-        self._seen = {key: seen for key, seen in self._seen.items() if key in members}
-        self._screening.govern(self._screened(self._policy_index))
+        self._evaluations = {key: evaluation for key, evaluation in self._evaluations.items() if key in members}
+        self._screening.govern(self._sources_to_watch(self._policy_index))
         self._journal.forget(members.keys(), now - HORIZON)
         for listener in self._listeners:
             listener.governed(members.keys())
 
-    async def _cases(
+    async def _build_cases(
         self, policy_index: PolicyIndex, due: list[Key], now: float
     ) -> tuple[list[tuple[Key, Case | Decision]], int]:
-        """What is to be judged, for each key that is due and has something new; and how many had nothing new."""
+        """Build the cases of all keys that are due and have something new; also returns how many had nothing new."""
         snapshot = self.snapshot
         assert snapshot is not None, "a tick looks first"  # noqa: S101
         policies = {key[0]: policy_index.members[key] for key in due if key in policy_index.members}
-        serving = {name: self._serving(policy_index, policy) for name, policy in policies.items()}
-        wanted = {key: serving[key[0]] for key in due if key in policy_index.members}
-        readings = await self.router.read(wanted, now, self._screening.watched)
-        scene = Scene(policy_index, self._seen, snapshot, now)
+        serving = {name: self._pollers_of(policy_index, policy) for name, policy in policies.items()}
+        pollers_by_key = {key: serving[key[0]] for key in due if key in policy_index.members}
+        readings = await self.router.read(pollers_by_key, now, self._screening.watched)
+        scene = Scene(policy_index, self._evaluations, snapshot, now)
         moved = {
-            key: self._serving(policy_index, policy_index.members[key])
-            for key in await self._moved(scene, wanted.keys())
+            key: self._pollers_of(policy_index, policy_index.members[key])
+            for key in await self._screen_workloads(scene, pollers_by_key.keys())
         }
         readings |= await self.router.read_or_last(moved, now)
-        wanted |= moved
-        found: list[tuple[Key, Case | Decision]] = []
+        pollers_by_key |= moved
+        cases: list[tuple[Key, Case | Decision]] = []
         unchanged = 0
-        for key in wanted:
+        for key in pollers_by_key:
             if key not in readings:
-                # At the latest; before, when its source has answered.
+                # At the latest: it is due sooner if its source answers.
                 self._schedule.set(key, now + PATIENCE + QUANTUM)
                 continue
             try:
                 case = case_of(scene, key, readings[key], self._journal, self._cluster.problems())
-            except BaseException as error:  # what a strategy or a source answered is of no use: no other may suffer
+            except BaseException as error:  # a bad answer of a strategy or a source must not harm other workloads
                 if is_interrupt(error):
                     raise
-                case = self._failed(policy_index.members[key], key[1], now, error)
+                case = self._hold_failed(policy_index.members[key], key[1], now, error)
             if case is not None:
-                found.append((key, case))
+                cases.append((key, case))
             else:
                 unchanged += 1
-                self._again(key, now, self._journal.past(*key, now, 0).interval)
-        return found, unchanged
+                self._schedule_next(key, now, self._journal.past(*key, now, 0).interval)
+        return cases, unchanged
 
-    def _screened(self, policy_index: PolicyIndex) -> dict[str, tuple[SourcePoller, ...]]:
-        """The sources of each policy that is judged by what is read between its own times."""
+    def _sources_to_watch(self, policy_index: PolicyIndex) -> dict[str, tuple[SourcePoller, ...]]:
+        """The sources of each policy whose workloads are screened between their polls."""
         policies = {policy.name: policy for policy in policy_index.members.values()}
-        serving = {name: self._serving(policy_index, policy) for name, policy in policies.items()}
+        serving = {name: self._pollers_of(policy_index, policy) for name, policy in policies.items()}
         return {
-            name: found for name, found in serving.items() if found and not policy_index.hooks(policies[name]).own_pace
+            name: pollers
+            for name, pollers in serving.items()
+            if pollers and not policy_index.hooks(policies[name]).own_pace
         }
 
-    async def _moved(self, scene: Scene, due: Collection[Key]) -> list[Key]:
-        """Who is not due, and is worth a look for what was read since the last tick. Who is being acted on is looked at
-        after that."""
+    async def _screen_workloads(self, scene: Scene, due: Collection[Key]) -> list[Key]:
+        """The workloads that are not due, and are worth a look for what was read since the last tick; those being acted
+        on are looked at after their action."""
         if not self._screening.fresh:
             return []
         soon = {
@@ -285,11 +287,11 @@ class Loop:
             self._schedule.drop(key)
         return [key for key in moved if key not in self._acting]
 
-    def _serving(self, policy_index: PolicyIndex, policy: Policy) -> tuple[SourcePoller, ...]:
-        """The sources that the policy's strategies look at; none where they cannot say, which _case then tells."""
-        known = () if policy_index.stuck(policy.name) else self.router.known(policy.name)
-        if known is not None:
-            return known
+    def _pollers_of(self, policy_index: PolicyIndex, policy: Policy) -> tuple[SourcePoller, ...]:
+        """The sources that the policy's strategies read; none where they cannot say, which `case_of` reports."""
+        pollers = () if policy_index.stuck(policy.name) else self.router.known(policy.name)
+        if pollers is not None:
+            return pollers
         try:
             return self.router.serving(policy, policy_index.hooks(policy).fetched)
         except BaseException as error:
@@ -298,24 +300,25 @@ class Loop:
             return ()
 
     async def query(self, name: str, workload: str) -> list[tuple[str, Series]]:
-        """What each policy about a workload (NAMESPACE/KIND/NAME) would see of a series now; empty where none is."""
-        now, snapshot, found = self._clock.now(), self.snapshot, []
+        """Each policy that governs a workload (NAMESPACE/KIND/NAME), with the series as it would see it now."""
+        now, snapshot, series_by_policy = self._clock.now(), self.snapshot, []
         for key in self._policy_index.about("workload", workload):
-            policy, seen = self._policy_index.members[key], self._workload(key[1])
-            said = await self.router.look(self.router.having(policy, (name,)), now)
-            if seen is not None and snapshot is not None:
-                found.append((policy.name, observe(policy, seen, snapshot, said, frozenset({name}), now).series[name]))
-        return found
+            policy, member = self._policy_index.members[key], self._workload(key[1])
+            readings = await self.router.look(self.router.having(policy, (name,)), now)
+            if member is not None and snapshot is not None:
+                observation = observe(policy, member, snapshot, readings, frozenset({name}), now)
+                series_by_policy.append((policy.name, observation.series[name]))
+        return series_by_policy
 
     def workloads(self) -> list[str]:
-        """The workloads that policies are about, as they are written."""
+        """The workloads that policies govern, as NAMESPACE/KIND/NAME."""
         return sorted({str(ref) for _, ref in self._policy_index.members})
 
     def _workload(self, ref: Ref) -> Workload | None:
         return self.snapshot.workload(ref) if self.snapshot else None
 
-    def _failed(self, policy: Policy, ref: Ref, now: float, error: BaseException) -> Decision:
-        """Something a plugin answered is not what it must be."""
+    def _hold_failed(self, policy: Policy, ref: Ref, now: float, error: BaseException) -> Decision:
+        """Hold, because a plugin's answer is not what it must be."""
         decision = held_as_it_is(self.snapshot, policy, ref, now, "PluginFailed", raised(error))
         return replace(decision, failures=(Failure("elasticd", "", raised(error)),))
 
@@ -324,16 +327,16 @@ class Loop:
     ) -> list[tuple[Key, Decision]]:
         judged = [case for _, case in cases if isinstance(case, Case)]
         verdicts = iter(await self._judge(judged) if judged else ())
-        found = []
+        decisions = []
         for key, case in cases:
             decision = next(verdicts) if isinstance(case, Case) else case
             if isinstance(decision, str):
-                decision = self._blocked(policy_index, key, decision, now)
-            found.append((key, decision))
-        return found
+                decision = self._hold_blocked(policy_index, key, decision, now)
+            decisions.append((key, decision))
+        return decisions
 
-    def _blocked(self, policy_index: PolicyIndex, key: Key, where: str, now: float) -> Decision:
-        """A plugin did not come back: the policy is held until reload, and the plugin's place is named."""
+    def _hold_blocked(self, policy_index: PolicyIndex, key: Key, where: str, now: float) -> Decision:
+        """Hold the policy until reload, because a plugin did not come back; `where` is the line where it is stuck."""
         policy_index.block(key[0], where)
         decision = held_as_it_is(
             self.snapshot, policy_index.members[key], key[1], now, "PluginBlocked", policy_index.stuck(key[0])
@@ -341,12 +344,12 @@ class Loop:
         return replace(decision, failures=(Failure(where, "", "blocked"),))
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:
-        """Write a decision down, tell of it, and begin what it asks for."""
+        """Write a decision down, tell the listeners, and begin its actions."""
         previous = self._journal.latest(*key)
         try:
             self._journal.append(decision)
-        except (TypeError, ValueError, RecursionError) as error:  # a plugin's words that JSON does not know
-            decision = self._failed(self._policy_index.members[key], key[1], now, error)
+        except (TypeError, ValueError, RecursionError) as error:  # a plugin's values that JSON cannot express
+            decision = self._hold_failed(self._policy_index.members[key], key[1], now, error)
             self._journal.append(decision)
         self._policy_index.count_failure(decision)
         for listener in self._listeners:
@@ -361,18 +364,20 @@ class Loop:
             job = self._policy_index.members[key].job
             self._acting[key] = asyncio.create_task(self._act(key, decision, job), name=decision.id)
         else:
-            self._again(key, now, decision.interval)
+            self._schedule_next(key, now, decision.interval)
 
     async def _act(self, key: Key, decision: Decision, job: JobSet | None) -> None:
-        """Carry out what was decided. The workload is not looked at again before that has ended."""
+        """Carry out a decision. The workload is not looked at again before that has ended."""
         try:
             async for outcome in carry_out_all(self._cluster, self._clock, decision, job):
                 self._record(outcome)
         finally:
             del self._acting[key]
             now = self._clock.now()
-            self._again(key, now, decision.interval)
-            if key in self._missed or self._until(key) <= now:  # news that came meanwhile, or another hour
+            self._schedule_next(key, now, decision.interval)
+            if (
+                key in self._missed or self._next_change(key) <= now
+            ):  # news came meanwhile, or a time at which a strategy may change its mind
                 self._missed.discard(key)
                 self._schedule.advance(key, now + REST)
 
@@ -382,30 +387,30 @@ class Loop:
         for listener in self._listeners:
             listener.acted(outcome)
 
-    def _again(self, key: Key, now: float, interval: float | None) -> None:
-        """Look at the workload again after the interval, or up to the policy's jitter sooner."""
+    def _schedule_next(self, key: Key, now: float, interval: float | None) -> None:
+        """Schedule the next look after the interval, or up to the policy's jitter sooner."""
         policy = self._policy_index.members.get(key)
         if policy is None:
             return
         self._turn += 1
         wait = interval or policy.interval
         if policy.jitter:
-            # On average a look comes half a quantum before its time: without that, jitter would make more of them.
+            # On average a look comes half a quantum early: without this, jitter would make looks more frequent.
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)
-        if now < (until := self._until(key)):
+        if now < (until := self._next_change(key)):
             wait = min(wait, until - now)
         when = now + wait
         if not self._screening.screens(policy.name):
-            # Never later than asked for; but if a source has something new meanwhile, just behind that.
+            # Never later than the interval; but just after an update of a source, if one comes before.
             when = self.router.next(self.router.known(policy.name) or (), now + QUANTUM, when)
         self._schedule.set(key, when)
 
-    def _until(self, key: Key) -> float:
-        """When the clock alone may change what was last said about the workload."""
-        return self._seen[key].until if key in self._seen else inf
+    def _next_change(self, key: Key) -> float:
+        """The time at which the clock alone may change the last decision about the workload."""
+        return self._evaluations[key].until if key in self._evaluations else inf
 
     async def drain(self, patience: float | None = None) -> None:
-        """Wait for what is under way, at most `patience` seconds; an action that then has no answer is told so."""
+        """Wait for actions under way, at most `patience` seconds; those without an answer then count as failed."""
         tasks = [*self._acting.values(), *self._announcing]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)

@@ -1,4 +1,4 @@
-"""Hands what was decided and done to plugins' hooks.
+"""Hands decisions and outcomes to plugins' hooks.
 
 Knows a thread and a queue; knows nothing of what plugins make of it.
 """
@@ -21,17 +21,17 @@ BACKLOG = 10_000
 
 
 class PluginListener:
-    """Hands records to plugins' `decided` and `acted`, in a thread of its own, so that one that blocks keeps nobody
-    waiting. One that raises is named, and after so many failures in a row not called again."""
+    """Hands records to plugins' `decided` and `acted`, in a thread of its own, so that a plugin that blocks delays
+    nothing else. A plugin that raises is logged, and after STRIKES failures in a row not called again."""
 
     def __init__(self, registry: Registry, backlog: int = BACKLOG) -> None:
         hooks = registry.modules.hook
-        self._told = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
+        self._implementations = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
         self._records: queue.Queue[tuple[str, Decision | Outcome] | None] = queue.Queue(backlog)
-        self._strikes: dict[str, int] = {}
-        self._behind = False
+        self._failures: dict[str, int] = {}
+        self._overflowing = False
         self._thread = threading.Thread(target=self._work, name="listeners", daemon=True)
-        if any(self._told.values()):
+        if any(self._implementations.values()):
             self._thread.start()
 
     def decided(self, decision: Decision) -> None:
@@ -49,37 +49,37 @@ class PluginListener:
         """Plugins are not told."""
 
     def _put(self, hook: str, record: Decision | Outcome) -> None:
-        if not self._told[hook]:
+        if not self._implementations[hook]:
             return
         try:
             self._records.put_nowait((hook, record))
         except queue.Full:
-            if not self._behind:
+            if not self._overflowing:
                 log.warning("plugins do not keep up with what they are told: some of it is left out")
-            self._behind = True
+            self._overflowing = True
         else:
-            self._behind = False
+            self._overflowing = False
 
     def _work(self) -> None:
         while (entry := self._records.get()) is not None:
             hook, record = entry
-            for found in self._told[hook]:
-                name = f"{found.plugin_name}: {hook}"
-                if self._strikes.get(name, 0) < STRIKES:
-                    self._call(name, found, record)
+            for implementation in self._implementations[hook]:
+                name = f"{implementation.plugin_name}: {hook}"
+                if self._failures.get(name, 0) < STRIKES:
+                    self._call(name, implementation, record)
 
-    def _call(self, name: str, found: Any, record: Decision | Outcome) -> None:
+    def _call(self, name: str, implementation: Any, record: Decision | Outcome) -> None:
         try:
-            found.function(*[record for _ in found.argnames])
+            implementation.function(*[record for _ in implementation.argnames])
         except BaseException as error:  # sys.exit too is only this plugin's failure
-            strikes = self._strikes[name] = self._strikes.get(name, 0) + 1
-            after = ", and is switched off until restart" if strikes == STRIKES else ""
-            log.warning("plugin %s raised %s%s", name, raised(error), after)
+            strikes = self._failures[name] = self._failures.get(name, 0) + 1
+            consequence = ", and is switched off until restart" if strikes == STRIKES else ""
+            log.warning("plugin %s raised %s%s", name, raised(error), consequence)
         else:
-            self._strikes.pop(name, None)
+            self._failures.pop(name, None)
 
     def close(self) -> None:
-        """Let it finish what it has, if it comes on."""
+        """Let the thread finish its records, and wait half a second for it."""
         if self._thread.is_alive():
             with contextlib.suppress(queue.Full):
                 self._records.put_nowait(None)

@@ -35,7 +35,7 @@ class Schedule(Generic[K]):
         return iter(list(self._due))
 
     def set(self, key: K, when: float) -> None:
-        """The key is due at this time, whatever was set before."""
+        """Make the key due at this time, whatever was set before."""
         self._count += 1
         self._due[key] = (when, self._count)
         heapq.heappush(self._heap, (when, self._count, key))
@@ -44,17 +44,17 @@ class Schedule(Generic[K]):
             heapq.heapify(self._heap)
 
     def advance(self, key: K, when: float) -> None:
-        """A scheduled key is due at this time, unless it is sooner; for others nothing."""
+        """Make a scheduled key due at this time if it would be later; a key that is not scheduled stays so."""
         if key in self._due and when < self._due[key][0]:
             self.set(key, when)
 
     def when(self, key: K) -> float | None:
         """When the key is due; None where it is not scheduled."""
-        found = self._due.get(key)
-        return None if found is None else found[0]
+        entry = self._due.get(key)
+        return None if entry is None else entry[0]
 
     def drop(self, key: K) -> None:
-        """The key is never due."""
+        """Take the key out of the schedule."""
         self._due.pop(key, None)
 
     def next(self) -> float | None:
@@ -65,10 +65,10 @@ class Schedule(Generic[K]):
 
     def due(self, now: float) -> list[K]:
         """Take out every key whose time has come, earliest first."""
-        found: list[K] = []
+        keys: list[K] = []
         while self._heap and self._heap[0][0] <= now:
             when, count, key = heapq.heappop(self._heap)
             if self._due.get(key) == (when, count):
                 del self._due[key]
-                found.append(key)
-        return found
+                keys.append(key)
+        return keys

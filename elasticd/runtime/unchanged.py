@@ -1,4 +1,4 @@
-"""What was last evaluated of a workload, and when it is worth evaluating again.
+"""The last evaluation of a workload, and when it is worth evaluating again.
 
 Knows times and observations; knows nothing of what was decided.
 """
@@ -20,8 +20,8 @@ class LastEvaluation(Struct, frozen=True):
     until: float = inf
 
     def stands(self, new: Observation, policy: Policy) -> bool:
-        """Whether nothing has moved since, and neither the policy's own interval has passed, as short as jitter and a
-        shared tick make it, nor the time at which a strategy may say something else."""
+        """Whether no sample has moved since, and neither the policy's interval has passed (at its shortest, by jitter
+        and a shared tick), nor the time at which a strategy may change its mind by the clock alone."""
         soonest = policy.interval * (1 - policy.jitter) - 2 * SLACK
         due = new.at >= min(self.last.at + soonest, self.until)
         return not due and fingerprint(self.last) == fingerprint(new)

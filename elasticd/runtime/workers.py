@@ -1,7 +1,7 @@
-"""Runs decisions where a plugin that blocks cannot stop the daemon.
+"""Runs decisions in worker threads, so that a plugin that blocks cannot stop the daemon.
 
-Knows threads; knows nothing of what is decided. A thread stuck in a plugin cannot be ended, only left behind: its
-policy is named and held, and a fresh thread goes on with the rest.
+Knows threads; knows nothing of what is decided. A thread stuck in a plugin cannot be ended, only abandoned: its
+policy is named and held, and a fresh thread continues with the other cases.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ C = TypeVar("C", bound=_Governed)
 R = TypeVar("R")
 
 Judge = Callable[[Sequence[Case]], Awaitable[list["Decision | str"]]]
-"""Decisions in the order of the cases; a string instead says where the case got stuck."""
+"""Decides, in the order of the cases; a string instead of a decision says where the case got stuck."""
 
 
 async def at_once(cases: Sequence[Case]) -> list[Decision | str]:
@@ -58,24 +58,24 @@ async def at_once(cases: Sequence[Case]) -> list[Decision | str]:
     return [decide(case) for case in cases]
 
 
-def _decided(case: Case) -> Decision:
+def _decide_safely(case: Case) -> Decision:
     try:
         return decide(case)
-    except BaseException as error:  # our own mistake: it must not end the thread that others wait for
+    except BaseException as error:  # a mistake in elasticd itself: it must not end the thread that other cases wait for
         message = raised(error)
         workload = case.observation.workload
         decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload.replicas)
         return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
 
 
-def _planned(case: PoolCase) -> Plan:
+def _plan_safely(case: PoolCase) -> Plan:
     try:
         return plan(case)
     except BaseException as error:
         return stuck(case, "PluginFailed", raised(error))
 
 
-def _moves_planned(case: PoolCase) -> MovesPlan:
+def _plan_moves_safely(case: PoolCase) -> MovesPlan:
     try:
         return plan_moves(case)
     except BaseException as error:
@@ -84,7 +84,7 @@ def _moves_planned(case: PoolCase) -> MovesPlan:
 
 
 class _Batch(Generic[C, R]):
-    """Cases on their way through a thread, and how far it has come."""
+    """Cases for a thread, and the decisions that it has made so far."""
 
     def __init__(self, work: Callable[[C], R], cases: Sequence[C], loop: asyncio.AbstractEventLoop) -> None:
         self._work, self._cases, self._loop = work, cases, loop
@@ -107,10 +107,10 @@ class ThreadWorker(Generic[C, R]):
 
     def __init__(self, work: Callable[[C], R], patience: float) -> None:
         self._work, self._patience = work, patience
-        self._inbox, self._thread = self._hire()
+        self._inbox, self._thread = self._start_thread()
 
     @staticmethod
-    def _hire() -> tuple["queue.SimpleQueue[_Batch[C, R] | None]", threading.Thread]:
+    def _start_thread() -> tuple["queue.SimpleQueue[_Batch[C, R] | None]", threading.Thread]:
         inbox: queue.SimpleQueue[_Batch[C, R] | None] = queue.SimpleQueue()
 
         def work() -> None:
@@ -122,54 +122,54 @@ class ThreadWorker(Generic[C, R]):
         return inbox, thread
 
     async def __call__(self, cases: Sequence[C]) -> list[R | str]:
-        """Decide all cases; for one that does not come back, and what else its policy has, where it is stuck."""
-        found: dict[int, R | str] = {}
+        """Decide all cases; one that does not come back, and the others of its policy, give where it is stuck."""
+        results: dict[int, R | str] = {}
         waiting = list(range(len(cases)))
         while waiting:
             batch = _Batch(self._work, [cases[index] for index in waiting], asyncio.get_running_loop())
             self._inbox.put(batch)
-            at = await self._came_to(batch)
-            where = self._leave(batch) if at < len(waiting) else ""
-            done = list(batch.decisions)
-            found.update(zip(waiting, done, strict=False))
-            waiting = waiting[len(done) :]
-            if where and len(done) == at:  # else it came on at the last moment
+            position = await self._wait_for_progress(batch)
+            stuck_at = self._abandon(batch) if position < len(waiting) else ""
+            finished = list(batch.decisions)
+            results.update(zip(waiting, finished, strict=False))
+            waiting = waiting[len(finished) :]
+            if stuck_at and len(finished) == position:  # else it came back at the last moment
                 policy = cases[waiting[0]].policy.name
-                found.update({index: where for index in waiting if cases[index].policy.name == policy})
-                waiting = [index for index in waiting if index not in found]
-        return [found[index] for index in range(len(cases))]
+                results.update({index: stuck_at for index in waiting if cases[index].policy.name == policy})
+                waiting = [index for index in waiting if index not in results]
+        return [results[index] for index in range(len(cases))]
 
-    async def _came_to(self, batch: _Batch[C, R]) -> int:
-        """Wait as long as it comes on; how many cases it has decided. Two waits in a row must pass without any, since
-        the first is over at once where the whole process had been stopped."""
-        quiet = before = 0
+    async def _wait_for_progress(self, batch: _Batch[C, R]) -> int:
+        """Wait while it makes progress; returns how many cases it has decided. It is stuck after two waits in a row
+        without progress, since one wait is over at once after the whole process had been stopped."""
+        quiet = last_count = 0
         while quiet < 2:
             try:
                 async with asyncio.timeout(self._patience / 2):
                     await batch.done.wait()
                     return len(batch.decisions)
             except TimeoutError:
-                now = len(batch.decisions)
-                quiet, before = quiet + 1 if now == before else 0, now
-        return before
+                count = len(batch.decisions)
+                quiet, last_count = quiet + 1 if count == last_count else 0, count
+        return last_count
 
-    def _leave(self, batch: _Batch[C, R]) -> str:
-        """Go on with a fresh thread; the old one ends as soon as it comes back. Gives where it is stuck."""
+    def _abandon(self, batch: _Batch[C, R]) -> str:
+        """Start a fresh thread; the old one ends as soon as it comes back. Returns where that is stuck."""
         batch.abandoned = True
-        where = _where(self._thread)
+        stuck_at = _stuck_line(self._thread)
         self._inbox.put(None)
-        self._inbox, self._thread = self._hire()
-        return where
+        self._inbox, self._thread = self._start_thread()
+        return stuck_at
 
 
 class DecisionWorker(ThreadWorker[Case, Decision]):
     """Decides about workloads."""
 
     def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(_decided, patience)
+        super().__init__(_decide_safely, patience)
 
 
-def _banded(case: Case) -> Bands:
+def _find_bands_safely(case: Case) -> Bands:
     try:
         return bands_of(case)
     except BaseException as error:
@@ -178,56 +178,56 @@ def _banded(case: Case) -> Bands:
 
 
 class BandWorker(ThreadWorker[Case, Bands]):
-    """Asks strategies within which bounds what they said stands."""
+    """Asks strategies for the bands of samples within which their recommendation stands."""
 
     def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(_banded, patience)
+        super().__init__(_find_bands_safely, patience)
 
 
 class PlanWorker(ThreadWorker[PoolCase, Plan]):
-    """Plans for pools. A search may take its time."""
+    """Plans for pools. A search may take long."""
 
     def __init__(self, patience: float = 30.0) -> None:
-        super().__init__(_planned, patience)
+        super().__init__(_plan_safely, patience)
 
 
 class MovesWorker(ThreadWorker[PoolCase, MovesPlan]):
     """Plans moves for pools."""
 
     def __init__(self, patience: float = 30.0) -> None:
-        super().__init__(_moves_planned, patience)
+        super().__init__(_plan_moves_safely, patience)
 
 
-def _lined_up(asked: LineCase) -> Queue:
+def _order_safely(case: LineCase) -> Queue:
     try:
-        return gives_way(asked)
+        return gives_way(case)
     except BaseException as error:
         return Queue(failures=(Failure("elasticd", "explain_victims", raised(error)),))
 
 
 class EvictionOrderWorker(ThreadWorker[LineCase, Queue]):
-    """Asks who would have to give way on a node. A person waits for it."""
+    """Finds the eviction order of a node. A person waits for it."""
 
     def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(_lined_up, patience)
+        super().__init__(_order_safely, patience)
 
 
-_READERS = frozenset({asking.__file__, pool_asking.__file__})
-"""Where answers are looked at."""
+_ANSWER_READERS = frozenset({asking.__file__, pool_asking.__file__})
+"""Files that read a plugin's lazy answer: a thread stuck there is stuck in the answer, not in the file."""
 
 
-def _where(thread: threading.Thread) -> str:
-    """The innermost line that a thread is at in the plugin's own file."""
+def _stuck_line(thread: threading.Thread) -> str:
+    """The line at which a thread is, in the file of the plugin that it is stuck in."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
     if frame is None:
         return "a plugin has ended its thread"
     frames = [frame]  # innermost first
     while frames[-1].f_back is not None:
         frames.append(frames[-1].f_back)
-    ask = Hooks.ask.__code__
-    called = next((index for index, frame in enumerate(frames) if frame.f_back and frame.f_back.f_code is ask), 0)
+    ask_code = Hooks.ask.__code__
+    called = next((index for index, frame in enumerate(frames) if frame.f_back and frame.f_back.f_code is ask_code), 0)
     # Where an answer is looked at, it is the answer that is stuck.
-    inner = [frame for frame in frames[: called + 1] if frame.f_code.co_filename not in _READERS] or frames[:1]
+    inner = [frame for frame in frames[: called + 1] if frame.f_code.co_filename not in _ANSWER_READERS] or frames[:1]
     file = inner[-1].f_code.co_filename
-    at = next(frame for frame in frames if frame.f_code.co_filename == file)
-    return f"stuck in {Path(at.f_code.co_filename).name}:{at.f_lineno} {at.f_code.co_name}"
+    place = next(frame for frame in frames if frame.f_code.co_filename == file)
+    return f"stuck in {Path(place.f_code.co_filename).name}:{place.f_lineno} {place.f_code.co_name}"

@@ -1,1 +1,1 @@
-"""How the daemon tells of itself: metrics, pages, systemd, MQTT, and the log."""
+"""What the daemon reports of itself: metrics, web pages, systemd, MQTT, and the log."""

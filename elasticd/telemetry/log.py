@@ -1,4 +1,4 @@
-"""How the daemon's log looks: lines of text, of JSON, or with the priorities of systemd's journal.
+"""The format of the daemon's log: lines of text, of JSON, or with the priorities of systemd's journal.
 
 Knows formats and streams; knows nothing of what is logged.
 """
@@ -18,13 +18,13 @@ FORMATS: tuple[Format, ...] = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 _PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
-"""From each level on, syslog(3)'s; what is less is 7."""
+"""The priority of syslog(3) from each level on; below the last it is 7."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def set_up(stream: IO[str], form: Format = "text", level: str = "info") -> None:
-    """Log to this stream from now on. Below info only elasticd's own loggers tell: libraries may tell secrets there."""
+    """Log to this stream from now on. Below info only elasticd's own loggers are heard: libraries may log secrets."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(Formatter(form, journal=is_journal(stream, os.environ)))
     own = getattr(logging, level.upper())
@@ -45,15 +45,15 @@ def is_journal(stream: IO[str], environment: Mapping[str, str]) -> bool:
 
 
 class Formatter(logging.Formatter):
-    """A record as text, `TIME LEVEL message`, or as one line of JSON. The journal has times of its own, and is told
-    the priority of each line in front of it: sd-daemon(3)."""
+    """Formats a record as text, `TIME LEVEL message`, or as one line of JSON. For systemd's journal, which has times of
+    its own, each line begins with its priority: sd-daemon(3)."""
 
     def __init__(self, form: Format, *, journal: bool) -> None:
         super().__init__()
         self._form, self._journal = form, journal
 
     def format(self, record: logging.LogRecord) -> str:
-        """All its lines."""
+        """The record's lines, without an end of the last."""
         text = self._json(record) if self._form == "json" else self._text(record)
         if not self._journal:
             return text
@@ -61,28 +61,28 @@ class Formatter(logging.Formatter):
         return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
     def _text(self, record: logging.LogRecord) -> str:
-        lines = [record.getMessage(), *filter(None, [_exception(record)])]
+        lines = [record.getMessage(), *filter(None, [_traceback_text(record)])]
         if self._journal:
             return "\n".join(lines)
-        return "\n".join([f"{_moment(record)} {record.levelname} {lines[0]}", *lines[1:]])
+        return "\n".join([f"{_timestamp(record)} {record.levelname} {lines[0]}", *lines[1:]])
 
     def _json(self, record: logging.LogRecord) -> str:
         fields = {
-            "time": _moment(record),
+            "time": _timestamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if exception := _exception(record):
+        if exception := _traceback_text(record):
             fields["exception"] = exception
         try:
             return _encode(fields).decode()
-        except ValueError:  # half a character
+        except ValueError:  # half of a surrogate pair
             return _encode({key: text.encode(errors="replace").decode() for key, text in fields.items()}).decode()
 
 
-def _exception(record: logging.LogRecord) -> str:
-    """Its traceback, without the end of its last line; empty where it has none."""
+def _traceback_text(record: logging.LogRecord) -> str:
+    """The record's traceback, without the end of its last line; empty where it has none."""
     parts = []
     if record.exc_info and record.exc_info[1] is not None:
         parts += traceback.format_exception(record.exc_info[1])
@@ -91,7 +91,7 @@ def _exception(record: logging.LogRecord) -> str:
     return "".join(parts).rstrip("\n")
 
 
-def _moment(record: logging.LogRecord) -> str:
-    """When it was made: RFC 3339, in UTC, to the millisecond."""
-    made = datetime.fromtimestamp(record.created, UTC)
-    return f"{made.isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
+def _timestamp(record: logging.LogRecord) -> str:
+    """The record's time: RFC 3339, in UTC, to the millisecond."""
+    created = datetime.fromtimestamp(record.created, UTC)
+    return f"{created.isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"

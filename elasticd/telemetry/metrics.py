@@ -30,55 +30,55 @@ from elasticd.telemetry.pool_metrics import PodMetrics
 _WORKLOAD = ("policy", "namespace", "kind", "name")
 _AGES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 _CHILDREN = 50
-"""Series that one metric has for one workload at most. Plugins choose some of the labels, and might choose new ones for
-ever: what is beyond is counted together, labelled `other`."""
+"""Series of one metric for one workload, at most. Plugins choose some labels, and might choose new ones for ever:
+further ones are counted together, labelled `other`."""
 
 Labels = tuple[str, ...]
 
 Owner = tuple[Any, ...]
-"""Of whom there are series: a policy's name and a Ref, which is soon looked up, or a few labels."""
+"""The owner of series: a policy's name and a Ref, which is cheap to look up, or a few labels."""
 
 _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
 class _Counts:
-    """A counter with series for each owner (a workload, a policy), kept as plain numbers of which the series are made
-    when they are asked for, as a decision counts several times: labels() and inc() cost ten times what this does."""
+    """A counter with series for each owner (a workload, a policy). It keeps plain numbers and makes the series at a
+    scrape, because each decision counts several times: labels() and inc() cost ten times as much."""
 
-    def __init__(self, name: str, text: str, owner: tuple[str, ...], more: tuple[str, ...]) -> None:
-        self._name, self._text, self._labels = f"elasticd_{name}", text, (*owner, *more)
+    def __init__(self, name: str, text: str, owner: tuple[str, ...], further: tuple[str, ...]) -> None:
+        self._name, self._text, self._labels = f"elasticd_{name}", text, (*owner, *further)
         self._owners: dict[Owner, dict[Labels, int]] = {}
 
-    def add(self, owner: Owner, *more: str) -> None:
-        """One more, under the owner's labels and these further ones."""
+    def add(self, owner: Owner, *further: str) -> None:
+        """Count one more under the owner's labels and these further ones."""
         try:
-            self._owners[owner][more] += 1
+            self._owners[owner][further] += 1
         except KeyError:
-            self._begin(owner, more)
+            self._begin(owner, further)
 
-    def _begin(self, owner: Owner, more: Labels) -> None:
-        """The first under these labels, or one too many."""
+    def _begin(self, owner: Owner, labels: Labels) -> None:
+        """Count the first under these labels, or under `other` where the owner has too many."""
         counts = self._owners.setdefault(owner, {})
         if len(counts) >= _CHILDREN:
-            more = ("other",) * len(more)
-        counts[more] = counts.get(more, 0) + 1
+            labels = ("other",) * len(labels)
+        counts[labels] = counts.get(labels, 0) + 1
 
     def keep(self, owners: AbstractSet[Owner]) -> None:
-        """Drop the series of all others."""
+        """Drop the series of all other owners."""
         self._owners = {owner: counts for owner, counts in self._owners.items() if owner in owners}
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """The counter; called in another thread than the loop's."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
         for owner, counts in list(self._owners.items()):
-            labels = _labels(*owner) if isinstance(owner[-1], Ref) else owner
-            for more, count in list(counts.items()):
-                family.add_metric((*labels, *map(str, more)), count)
+            owner_labels = _labels(*owner) if isinstance(owner[-1], Ref) else owner
+            for further, count in list(counts.items()):
+                family.add_metric((*owner_labels, *map(str, further)), count)
         yield family
 
 
 class _Ages:
-    """A histogram by source, kept as plain numbers as _Counts are."""
+    """A histogram by source, kept as plain numbers like _Counts."""
 
     def __init__(self, name: str, text: str) -> None:
         self._name, self._text = f"elasticd_{name}", text
@@ -86,14 +86,14 @@ class _Ages:
         self._sums: dict[str, float] = {}
 
     def observe(self, source: str, age: float) -> None:
-        """One more age, in seconds."""
+        """Count an age, in seconds."""
         if source not in self._counts:
             source = self._begin(source)
         self._counts[source][bisect_left(_AGES, age)] += 1
         self._sums[source] += age
 
     def _begin(self, source: str) -> str:
-        """A new source's name, or that of all that are too many."""
+        """Begin a source's series; returns its label, `other` where there are too many sources."""
         if len(self._counts) >= _CHILDREN:
             source = "other"
         self._counts.setdefault(source, [0] * (len(_AGES) + 1))
@@ -110,7 +110,7 @@ class _Ages:
 
 
 class _Latest:
-    """Gauges of what was last decided, made when they are asked for: a scrape is rare, a decision is not."""
+    """Gauges of the last decisions, made at a scrape: a scrape is rare, a decision is not."""
 
     def __init__(self) -> None:
         self.decisions: dict[tuple[str, Ref], Decision] = {}
@@ -125,36 +125,36 @@ class _Latest:
         recommended = GaugeMetricFamily(
             "elasticd_recommended_replicas", "Replicas a strategy wants.", labels=(*_WORKLOAD, "strategy")
         )
-        for one in list(self.decisions.values()):
-            labels = _labels(one.policy, one.workload)
-            values = (one.current, one.replicas, one.interval)
+        for decision in list(self.decisions.values()):
+            labels = _labels(decision.policy, decision.workload)
+            values = (decision.current, decision.replicas, decision.interval)
             for gauge, value in zip(gauges, values, strict=True):
-                if one.uid or gauge is gauges[-1]:  # a workload that is not there has not 0 replicas
+                if decision.uid or gauge is gauges[-1]:  # a workload that is not there has not 0 replicas
                     gauge.add_metric(labels, value)
-            for said in one.recommendations:
-                if said.replicas is not None:
-                    recommended.add_metric((*labels, said.strategy), said.replicas)
-        yield from (*gauges, recommended, *self._requests())
+            for recommendation in decision.recommendations:
+                if recommendation.replicas is not None:
+                    recommended.add_metric((*labels, recommendation.strategy), recommendation.replicas)
+        yield from (*gauges, recommended, *self._request_gauges())
 
-    def _requests(self) -> Iterator[GaugeMetricFamily]:
-        """What containers request, and should."""
+    def _request_gauges(self) -> Iterator[GaugeMetricFamily]:
+        """Gauges of what containers request, and what they should request."""
         for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
             labels = (*_WORKLOAD, "container")
             has = GaugeMetricFamily(
                 f"elasticd_requested_{resource}_{unit}", "What a container requests.", labels=labels
             )
             should = GaugeMetricFamily(f"elasticd_recommended_{resource}_{unit}", "What it should.", labels=labels)
-            for one in list(self.decisions.values()):
-                for asked in one.sizing.resources:
-                    whose = (*_labels(one.policy, one.workload), asked.container)
-                    for gauge, amounts in ((has, asked.present), (should, asked.requests)):
+            for decision in list(self.decisions.values()):
+                for container in decision.sizing.resources:
+                    container_labels = (*_labels(decision.policy, decision.workload), container.container)
+                    for gauge, amounts in ((has, container.present), (should, container.requests)):
                         if resource in amounts:
-                            gauge.add_metric(whose, amounts[resource])
+                            gauge.add_metric(container_labels, amounts[resource])
             yield from (has, should)
 
 
 class _Sources:
-    """How the sources fare, as last reported."""
+    """Metrics of the sources, as last reported."""
 
     def __init__(self) -> None:
         self.reports: Sequence[SourceReport] = ()
@@ -169,20 +169,20 @@ class _Sources:
         messages = CounterMetricFamily(
             "elasticd_source_messages", "Messages by what became of them.", labels=("source", "result")
         )
-        for one in self.reports:
-            up.add_metric((one.name,), float(one.health == "ok"))
-            if one.age is not None:
-                age.add_metric((one.name,), one.age)
-            if one.resolution is not None:
-                pace.add_metric((one.name,), one.resolution)
-            if isinstance(one.details, Counts):
-                for result, count in one.details.counts().items():
-                    messages.add_metric((one.name, result), count)
+        for report in self.reports:
+            up.add_metric((report.name,), float(report.health == "ok"))
+            if report.age is not None:
+                age.add_metric((report.name,), report.age)
+            if report.resolution is not None:
+                pace.add_metric((report.name,), report.resolution)
+            if isinstance(report.details, Counts):
+                for result, count in report.details.counts().items():
+                    messages.add_metric((report.name, result), count)
         yield from (up, age, pace, messages)
 
 
 class DaemonMetrics:
-    """A listener of the loop. All series stand in a registry of their own."""
+    """Listens to the loop, and counts. All series are in a registry of their own."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, that nobody asks for
@@ -193,13 +193,13 @@ class DaemonMetrics:
         registry.register(self._sources)
         self._lost = 0
 
-        def make(kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **more: Any) -> Any:
-            return kind(f"elasticd_{name}", text, labels, registry=registry, **more)
+        def make(kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
+            return kind(f"elasticd_{name}", text, labels, registry=registry, **options)
 
-        def count(name: str, text: str, owner: tuple[str, ...], *more: str) -> _Counts:
-            made = _Counts(name, text, owner, more)
-            registry.register(made)
-            return made
+        def count(name: str, text: str, owner: tuple[str, ...], *further: str) -> _Counts:
+            counts = _Counts(name, text, owner, further)
+            registry.register(counts)
+            return counts
 
         self._decisions = count("decisions", "Decisions made.", _WORKLOAD, "verdict")
         self._limited = count("limited", "Decisions that a limit bound.", _WORKLOAD, "limit", "reason")
@@ -222,7 +222,7 @@ class DaemonMetrics:
         self.pods = PodMetrics(registry)
 
     def decided(self, decision: Decision) -> None:
-        """Count a decision, and show what it saw."""
+        """Count a decision, and the series that it saw."""
         owner = decision.policy, decision.workload
         self._latest.decisions[owner] = decision
         self._decisions.add(owner, decision.verdict)
@@ -233,10 +233,10 @@ class DaemonMetrics:
             self._holds.add(owner, decision.reason)
         for failure in decision.failures:
             self._failures.add((decision.policy,), failure.plugin, failure.hook)
-        for one in decision.series:
-            self._worth.add((one.source,), one.quality)
-            if one.samples:
-                self._ages.observe(one.source, max(0.0, decision.at - one.measured))
+        for series in decision.series:
+            self._worth.add((series.source,), series.quality)
+            if series.samples:
+                self._ages.observe(series.source, max(0.0, decision.at - series.measured))
 
     def acted(self, outcome: Outcome) -> None:
         """Count an action, or a refusal."""
@@ -266,9 +266,9 @@ class DaemonMetrics:
 
     def governed(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
         """Drop the series of workloads that are no longer governed, and of policies that are no longer in force."""
-        self._latest.decisions = {key: one for key, one in self._latest.decisions.items() if key in keys}
-        for one in (self._decisions, self._limited, self._actions, self._holds):
-            one.keep(keys)
+        self._latest.decisions = {key: decision for key, decision in self._latest.decisions.items() if key in keys}
+        for counter in (self._decisions, self._limited, self._actions, self._holds):
+            counter.keep(keys)
         self._failures.keep({(policy,) for policy, _ in keys})
 
     def render(

@@ -1,6 +1,6 @@
-"""Tells decisions and outcomes to an MQTT broker, as the journal's records.
+"""Publishes decisions and outcomes to an MQTT broker, as the journal's records.
 
-Knows topics and a listener's manners: whoever is slow or away costs the loop nothing. Decides nothing.
+Knows topics, and that a broker that is slow or away must cost the loop nothing. Decides nothing.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
 
 PATIENCE = 1.0
-"""Seconds at the end for what still waits to be told."""
+"""Seconds at the end for records that still wait to be published."""
 
 TRIES = 3
-"""Times that a record is told, if connections break over it, before it is let go."""
+"""Times that a record is sent, if connections break over it, before it is dropped."""
 
 _LEVEL = 253
-"""Characters of a name that Kubernetes allows; a policy's may be longer."""
+"""Characters of the longest name in Kubernetes; a policy's may be longer."""
 
 _UNFIT = str.maketrans("/+#\0", "____")
-"""What a level of a topic cannot hold; no name that Kubernetes allows has it, but a policy's might."""
+"""Characters that a level of a topic cannot have; no name in Kubernetes has them, but a policy's might."""
 
 
 class PublisherSettings(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[outlet]: the broker's options, and what it is told."""
+    """The table [outlet]: the broker's options, and what is published to it."""
 
     prefix: Annotated[
         str, Meta(pattern="^[^+#$]+$", max_length=200, description="topics begin with it; each daemon needs its own")
@@ -46,18 +46,19 @@ class PublisherSettings(BrokerOptions, frozen=True, kw_only=True, forbid_unknown
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["MqttPublisher"]:
-        """A listener that tells, for as long as the block runs. Raises ConfigError for a file that must be mended."""
+        """Open a listener that publishes for as long as the block runs. Raises ConfigError for a file that is wrong."""
         self.examine()
-        teller = MqttPublisher(self)
-        async with teller.keeper.kept():
+        publisher = MqttPublisher(self)
+        async with publisher.keeper.kept():
             try:
-                yield teller
+                yield publisher
             finally:
-                await teller.finish()
+                await publisher.finish()
 
 
 class PublisherReport(Struct, frozen=True):
-    """How the outlet is; `shed` are records let go because too many waited, or because no connection survived them."""
+    """The state of the publisher; `shed` counts records dropped because too many waited, or because no connection
+    survived them."""
 
     connected: bool
     since: float
@@ -68,7 +69,7 @@ class PublisherReport(Struct, frozen=True):
 
 
 class MqttPublisher:
-    """A listener of the loop."""
+    """Listens to the loop, and publishes its records."""
 
     def __init__(self, outlet: PublisherSettings) -> None:
         self._outlet = outlet
@@ -79,35 +80,35 @@ class MqttPublisher:
         self._last: dict[tuple[str, Ref], tuple[object, ...]] = {}
         self._tried: tuple[Decision | Outcome | None, int] = (None, 0)
         self.published = self.shed = 0
-        self.keeper = Connection("outlet", outlet, self._link, self._tell)
+        self.keeper = Connection("outlet", outlet, self._link, self._run)
 
     def decided(self, decision: Decision) -> None:
-        """Tell of it, if it is news: that a count is still right is none."""
+        """Publish a decision if it is news: that a count is still right is none."""
         key = (decision.policy, decision.workload)
         news = (decision.reason if decision.verdict == "hold" else "", decision.interval)
         if self._outlet.all or decision.verdict == "scale" or self._last.get(key) != news:
-            self._put(decision)
+            self._enqueue(decision)
         self._last[key] = news
 
     def acted(self, outcome: Outcome) -> None:
-        """Tell what came of it."""
-        self._put(outcome)
+        """Publish an outcome."""
+        self._enqueue(outcome)
 
     def ticked(self, lag: float, unchanged: int) -> None:
-        """Nothing to tell."""
+        """Publish nothing."""
 
     def governed(self, keys: Any) -> None:
-        """Forget those that are no longer governed."""
+        """Forget workloads that are no longer governed."""
         self._last = {key: news for key, news in self._last.items() if key in keys}
 
     def describe(self) -> PublisherReport:
-        """For reports."""
+        """Its state, for reports."""
         keeper = self.keeper
         return PublisherReport(
             keeper.connected, keeper.since, self.published, len(self._waiting), self.shed, keeper.trouble
         )
 
-    def _put(self, record: Decision | Outcome) -> None:
+    def _enqueue(self, record: Decision | Outcome) -> None:
         if len(self._waiting) >= self._outlet.queue:
             self._waiting.popleft()
             self.shed += 1
@@ -115,33 +116,33 @@ class MqttPublisher:
         self._news.set()
         self._idle.clear()
 
-    def _link(self, told: dict[str, Any]) -> Link:
-        return Link(will=aiomqtt.Will(self._status, b"offline", qos=1, retain=True), **told)
+    def _link(self, options: dict[str, Any]) -> Link:
+        return Link(will=aiomqtt.Will(self._status, b"offline", qos=1, retain=True), **options)
 
     @property
     def _status(self) -> str:
         return f"{self._outlet.prefix}/status"
 
-    async def _tell(self, link: Link) -> None:
-        """Be online, and tell whatever waits, until the connection is lost. After an orderly end the broker forgets the
-        will, so it is said."""
+    async def _run(self, link: Link) -> None:
+        """Say online and publish whatever waits, until the connection is lost. Say offline at an orderly end, after
+        which the broker forgets the will."""
         await link.publish(self._status, b"online", qos=1, retain=True)
         tasks = [asyncio.create_task(link.lost()), asyncio.create_task(self._publish(link))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await _ended(tasks)
+            await _cancel_all(tasks)
             with suppress(aiomqtt.MqttError):
                 await link.publish(self._status, b"offline", qos=1, retain=True, timeout=PATIENCE)
             raise
-        raise next(end for end in await _ended(tasks) if isinstance(end, Exception))
+        raise next(end for end in await _cancel_all(tasks) if isinstance(end, Exception))
 
     async def _publish(self, link: Link) -> None:
-        """All that waits, the oldest first. A record stays until it is told: after a loss it is told again."""
+        """Publish all that waits, the oldest first. A record stays until it is sent; after a loss it is sent again."""
         while True:
             while self._waiting:
                 record = self._waiting[0]
-                if self._tries(record) > TRIES:  # a broker may hang up on what is too large for it
+                if self._count_try(record) > TRIES:  # a broker may hang up on what is too large for it
                     self.shed += 1
                 else:
                     await link.publish(self._topic(record), msgspec.json.encode(record), qos=self._outlet.qos)
@@ -152,8 +153,8 @@ class MqttPublisher:
             self._news.clear()
             await self._news.wait()
 
-    def _tries(self, record: Decision | Outcome) -> int:
-        """How often it was to be told, with this time."""
+    def _count_try(self, record: Decision | Outcome) -> int:
+        """Count a try to send this record; returns how many there were, with this one."""
         self._tried = (record, self._tried[1] + 1 if self._tried[0] is record else 1)
         return self._tried[1]
 
@@ -164,14 +165,14 @@ class MqttPublisher:
         return "/".join([self._outlet.prefix, kind, *levels])
 
     async def finish(self) -> None:
-        """Give what waits a moment to be told, where there is someone to tell."""
+        """Give waiting records a moment to be published, if the broker is connected."""
         if self.keeper.connected:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     await self._idle.wait()
 
 
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
+async def _cancel_all(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
     for task in tasks:
         task.cancel()
     return await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""The daemon's own metrics of placing pods.
+"""The daemon's own metrics of placing and moving pods.
 
-Knows prometheus-client and the records of placements. Series are of policies, not of pods: those come and go.
+Knows prometheus-client and the records of placements. Series are of policies, not of pods: pods come and go.
 """
 
 from collections import Counter as Counted
@@ -17,12 +17,12 @@ _TIMES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class PodMetrics:
-    """A listener of the placer."""
+    """Listens to the placer and the mover, and counts."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting: dict[str, dict[str, int]] = {}
         self.moves: Sequence[Underway] = ()
-        """Those in flight."""
+        """The moves in flight."""
         registry.register(self)
         self._decisions = Counter(
             "elasticd_pod_decisions_total",
@@ -59,7 +59,7 @@ class PodMetrics:
         )
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """How many pods wait; called in another thread than the loop's."""
+        """Gauges of waiting pods and moves in flight; called in another thread than the loop's."""
         gauge = GaugeMetricFamily("elasticd_waiting_pods", "Pods without a node.", labels=("policy", "reason"))
         for policy, counts in list(self._waiting.items()):
             for reason, count in counts.items():
@@ -67,10 +67,14 @@ class PodMetrics:
         yield gauge
         for name, text, counted in (
             ("elasticd_moves_in_flight", "Pods that are being moved.", self.moves),
-            ("elasticd_moves_in_trouble", "Those of them that cannot go on.", [one for one in self.moves if one.fault]),
+            (
+                "elasticd_moves_in_trouble",
+                "Those of them that cannot go on.",
+                [move for move in self.moves if move.fault],
+            ),
         ):
             gauge = GaugeMetricFamily(name, text, labels=("how",))
-            for how, count in Counted(one.how for one in counted).items():
+            for how, count in Counted(move.how for move in counted).items():
                 gauge.add_metric((how,), count)
             yield gauge
 
@@ -83,11 +87,11 @@ class PodMetrics:
         self._moves.labels(decision.policy, decision.verdict, decision.refusal or decision.reason).inc()
 
     def placing(self, decision: PodDecision) -> None:
-        """Count a decision."""
+        """Count a decision about a pending pod."""
         self._decisions.labels(decision.policy, decision.verdict, decision.reason).inc()
 
     def placed(self, outcome: PodOutcome) -> None:
-        """Count what came of an action."""
+        """Count the outcome of an action."""
         self._actions.labels(outcome.policy, outcome.action, outcome.result, outcome.reason).inc()
 
     def planned(self, policy: str, seconds: float) -> None:
@@ -95,7 +99,7 @@ class PodMetrics:
         self._plans.labels(policy).observe(seconds)
 
     def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
-        """Note how many wait."""
+        """Note how many pods wait, by reason."""
         self._waiting[policy] = dict(counts)
 
     def pools(self, names: AbstractSet[str]) -> None:

@@ -1,4 +1,4 @@
-"""Tells systemd how the daemon fares: sd_notify(3), which is a datagram to a socket.
+"""Notifies systemd of the daemon's state: sd_notify(3), which is a datagram to a socket.
 
 Knows the protocol; does nothing when systemd did not start us.
 """
@@ -17,7 +17,7 @@ class Notifier:
             self._address = "\0" + self._address[1:]
         usec, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", str(os.getpid()))
         self.watchdog = int(usec) / 1e6 if usec.isdigit() and pid == str(os.getpid()) else None
-        """Seconds within which `alive` must be called again and again; None: no watchdog."""
+        """Seconds within which `alive` must be called each time; None: no watchdog."""
 
     def _send(self, text: str) -> None:
         if not self._address:
@@ -30,17 +30,17 @@ class Notifier:
                 return
 
     def ready(self, status: str) -> None:
-        """Start-up, or a reload, has ended."""
+        """Say that start-up, or a reload, has ended."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def reloading(self) -> None:
-        """A reload begins; `ready` ends it."""
+        """Say that a reload begins; `ready` ends it."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:
-        """The daemon is on its way out."""
+        """Say that the daemon is stopping."""
         self._send("STOPPING=1")
 
     def alive(self) -> None:
-        """The loop turns."""
+        """Feed the watchdog: the loop runs."""
         self._send("WATCHDOG=1")

@@ -16,8 +16,8 @@ from elasticd.base.errors import UnavailableError
 
 
 class Pages(Struct, frozen=True):
-    """What the pages show. `health` and `readiness` give what is wrong, or an empty string; `metrics` gives what makes
-    the exposition, which takes long and is done in a thread."""
+    """Functions that give what the pages show. `health` and `readiness` give what is wrong, or an empty string;
+    `metrics` gives a function that makes the exposition, which takes long and so runs in a thread."""
 
     metrics: Callable[[], Callable[[], bytes]]
     health: Callable[[], str]
@@ -32,7 +32,7 @@ class Pages(Struct, frozen=True):
 
 @asynccontextmanager
 async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
-    """Serve the pages for as long as the block runs; gives their address."""
+    """Serve the pages for as long as the block runs; yields their address."""
 
     async def metrics(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(pages.metrics())
@@ -82,16 +82,16 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def _json(request: web.Request, found: object) -> web.Response:
-    """A page for a machine. A thousand decisions take a while, which costs the loop nothing in a thread."""
-    asked = request.headers.get("Accept") == shapes.RECORDS
-    body = msgspec.json.encode(found) if asked else await asyncio.to_thread(shapes.encode, found)
+async def _json(request: web.Request, content: object) -> web.Response:
+    """A page of JSON. It is encoded in a thread, because a thousand decisions would hold up the loop."""
+    wants_records = request.headers.get("Accept") == shapes.RECORDS
+    body = msgspec.json.encode(content) if wants_records else await asyncio.to_thread(shapes.encode, content)
     return web.Response(body=body, content_type="application/json")
 
 
 def _check(problem: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def check(_: web.Request) -> web.Response:
-        found = problem()
-        return web.Response(status=503 if found else 200, text=f"{found or 'ok'}\n")
+        fault = problem()
+        return web.Response(status=503 if fault else 200, text=f"{fault or 'ok'}\n")
 
     return check

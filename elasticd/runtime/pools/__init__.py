@@ -1,1 +1,1 @@
-"""Pools at work: pods are placed, moved and preempted, and reported on, for every time it is given."""
+"""Pools at run time: pods are placed, moved and preempted, and reported on."""

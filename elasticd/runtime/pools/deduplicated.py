@@ -1,4 +1,4 @@
-"""What was last said about each pending pod: whether a decision is news, and why each of them waits.
+"""The last decision about each pending pod: whether a new one is news, and why each pod waits.
 
 Knows decisions about pods and what came of them; knows no cluster and no time but that of the decisions.
 """
@@ -12,16 +12,16 @@ from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 
 AGAIN = 10.0
-"""Seconds after which it is told that a pod waits for something else than before, in other words."""
+"""Seconds after which a message with other words is news."""
 
 REPEAT = 60.0
-"""Seconds after which what has changed but a little about a pod that waits, such as a count, is told again."""
+"""Seconds after which a message with the same words and other counts is news."""
 
 OBSERVED = "Observed"
-"""Why a pod waits that a policy in mode observe would place."""
+"""The reason of a pod that a policy in mode observe would place."""
 
 UNASKED = "NotAskedYet"
-"""Why a pod waits about which no strategy has been asked yet."""
+"""The reason of a pod about which no strategy has been asked yet."""
 
 
 class LastDecisions:
@@ -29,57 +29,57 @@ class LastDecisions:
 
     def __init__(self) -> None:
         self._last: dict[str, PodDecision] = {}
-        self._undone: dict[str, str] = {}
+        self._failures: dict[str, str] = {}
 
     def news(self, decision: PodDecision) -> bool:
-        """Take in a decision; whether it says something else than the one before."""
+        """Take in a decision; whether it differs enough from the one before to be written down."""
         last, self._last[decision.uid] = self._last.get(decision.uid), decision
-        self._undone.pop(decision.uid, None)
-        if last is None or _matter(last) != _matter(decision):
+        self._failures.pop(decision.uid, None)
+        if last is None or _substance(last) != _substance(decision):
             return True
         passed = decision.at - last.at
         changed = (last.message, last.mend) != (decision.message, decision.mend)
-        news = changed and passed >= AGAIN and (passed >= REPEAT or _words(last) != _words(decision))
+        news = changed and passed >= AGAIN and (passed >= REPEAT or _clauses(last) != _clauses(decision))
         if not news:
             self._last[decision.uid] = last
         return news
 
     def undone(self, uid: str, why: str) -> None:
-        """What was decided could not be done: the next attempt is news again."""
+        """Take in that a decision could not be carried out, so that the next attempt is news again."""
         self._last.pop(uid, None)
-        self._undone[uid] = why
+        self._failures[uid] = why
 
     def keep(self, uids: AbstractSet[str]) -> None:
         """Forget all others."""
-        self._last = {uid: one for uid, one in self._last.items() if uid in uids}
-        self._undone = {uid: one for uid, one in self._undone.items() if uid in uids}
+        self._last = {uid: decision for uid, decision in self._last.items() if uid in uids}
+        self._failures = {uid: reason for uid, reason in self._failures.items() if uid in uids}
 
     def waiting(self, uids: Iterable[str]) -> Counter[str]:
-        """How many of these, which are seen on no node, wait for which reason; those on their way to one do not."""
-        return Counter(why for uid in uids if (why := self._why(uid)))
+        """How many of these pods without a node wait, by reason; those that are being bound are not counted."""
+        return Counter(reason for uid in uids if (reason := self._waiting_reason(uid)))
 
-    def _why(self, uid: str) -> str:
+    def _waiting_reason(self, uid: str) -> str:
         last = self._last.get(uid)
         if last is None:
-            return self._undone.get(uid, UNASKED)
+            return self._failures.get(uid, UNASKED)
         if last.mode == "observe":
             return OBSERVED if last.verdict in ("bind", "preempt") else last.reason
         return "" if last.verdict == "bind" else last.reason
 
 
-def _matter(decision: PodDecision) -> tuple[object, ...]:
-    """What makes it another than the one before: also who is really evicted, one set after the other."""
-    going = [one.uid for one in decision.actions if isinstance(one, Evict)] if decision.mode == "act" else []
-    return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node, *going)
+def _substance(decision: PodDecision) -> tuple[object, ...]:
+    """What always makes a decision news when it changes; in mode act also which pods are evicted."""
+    evicted = [action.uid for action in decision.actions if isinstance(action, Evict)] if decision.mode == "act" else []
+    return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node, *evicted)
 
 
-def _words(decision: PodDecision) -> list[str]:
-    """What it says, whatever it counts, and in whatever order: where the most frequent is told first, other counts
-    bring another order of the same clauses."""
-    return sorted(_CLAUSES.split(_COUNTS.sub(r"\1", decision.message)))
+def _clauses(decision: PodDecision) -> list[str]:
+    """The clauses of its message without their counts, sorted: the most frequent comes first, so other counts reorder
+    the same clauses."""
+    return sorted(_CLAUSE_END.split(_COUNT.sub(r"\1", decision.message)))
 
 
-_COUNTS = re.compile(r"\d+(?: (\w+?)s?\b)?")
-"""A number, and what it counts, without the s of more than one."""
+_COUNT = re.compile(r"\d+(?: (\w+?)s?\b)?")
+"""A number and the noun it counts, without a plural s."""
 
-_CLAUSES = re.compile(r"[,;:.]+(?:\s+|$)")
+_CLAUSE_END = re.compile(r"[,;:.]+(?:\s+|$)")

@@ -1,7 +1,7 @@
-"""Does something to a pod, and tells what came of it.
+"""Carries out one action on a pod, and returns its outcome.
 
-Knows that whatever happens to one action is told and harms no other; knows nothing of why it is done. See acting for
-workloads.
+Knows that a failure becomes an outcome and harms no other action; knows nothing of why it is done. For workloads see
+runtime/execute.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ PodAction = Bind | Evict | Nominate
 async def carry_out(
     clock: Clock, decision: PodDecision | MoveDecision, action: PodAction, work: Callable[[], Awaitable[Answer]]
 ) -> PodOutcome:
-    """What came of it; one that was cancelled is told as failed, for it may have been done."""
-    begun = clock.now()
+    """Carry out an action. A cancelled one counts as failed, because it may have been done."""
+    started = clock.now()
     try:
         answer = await work()
     except asyncio.CancelledError:
@@ -35,17 +35,17 @@ async def carry_out(
         policy=decision.policy,
         pod=decision.pod,
         about=action.workload,
-        action=_word(action),
+        action=_action_name(action),
         node=action.node,
         result=answer.result,
         code=answer.code,
         message=answer.message,
         reason=answer.reason,
-        seconds=now - begun,
+        seconds=now - started,
     )
 
 
-def _word(action: PodAction) -> Literal["bind", "evict", "nominate"]:
+def _action_name(action: PodAction) -> Literal["bind", "evict", "nominate"]:
     match action:
         case Bind():
             return "bind"

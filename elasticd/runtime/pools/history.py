@@ -1,4 +1,4 @@
-"""What is remembered of a pool whose pods are moved: its looks, its moves, and the rooms that are promised.
+"""The history of a pool whose pods are moved: its looks, its moves, and the room that is reserved for moved pods.
 
 Knows nodes as they were and what was done; knows no strategy, and nothing of when a pool is looked at.
 """
@@ -21,18 +21,20 @@ REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
 
 MISSED = 3.0
-"""So many times the time between two looks without one, and those before are of another time."""
+"""After so many intervals without a look, the earlier looks are forgotten."""
 
 PROMISED = 30.0
-"""Seconds for which the room is kept that a moved pod was thought to take, while nothing is seen to have taken it."""
+"""Seconds for which room is reserved on a move's target node, unless the pod arrives there before."""
 
 OnNodes = Mapping[str, Sequence[Pod]]
 
 
 class Latest(Struct, frozen=True):
-    """The latest look at a pool: when, what came of it, and what has come of its moves so far, by the pods' UIDs; and
-    when the next is due. `at` 0: it has not been looked at yet. `going`: what was decided of pods that were told to go,
-    of whom a look may say nothing any more."""
+    """The latest look at a pool: its time, its plan, and the outcomes of its moves so far, by the pods' UIDs.
+
+    `at` 0: it has not been looked at yet. `due` is the time of the next look. `going` are the decisions about pods that
+    were told to leave, which the plan may not name any more.
+    """
 
     at: float = 0.0
     due: float = 0.0
@@ -41,8 +43,8 @@ class Latest(Struct, frozen=True):
     going: Mapping[str, MoveDecision] = {}
 
 
-class _Going(Struct, frozen=True):
-    """A pod that was told to go, as it was, where it is thought to go, and when."""
+class _Departure(Struct, frozen=True):
+    """A pod as it was when it was told to leave, the decision with its target node, and when that was."""
 
     pod: Pod
     decision: MoveDecision
@@ -51,9 +53,8 @@ class _Going(Struct, frozen=True):
     """What it used, by series, as far as it was known."""
 
     def arrived(self, pod: Pod) -> bool:
-        """Whether this is it, or what its controller made in its place. An API server tells creation in whole
-        seconds."""
-        if self.pod.owner[2]:
+        """Whether this is the same pod, or the one that its controller made in its place."""
+        if self.pod.owner[2]:  # an API server tells creation in whole seconds
             return pod.uid == self.pod.uid or (pod.owner[2] == self.pod.owner[2] and pod.created >= self.at - 1.0)
         return (pod.namespace, pod.name) == (self.pod.namespace, self.pod.name)
 
@@ -64,46 +65,46 @@ class PoolHistory:
     def __init__(self, policy: PoolPolicy, begun: float) -> None:
         self.policy, self.due = policy, begun
         self.looks: deque[Look] = deque()
-        self.told: dict[str, tuple[object, ...]] = {}
+        self.last_news: dict[str, tuple[object, ...]] = {}
         self.waits = False
         """Whether a source is waited for."""
         self._moved: deque[Moved] = deque()
         self._labelled: dict[str, float] = {}
-        self._seen: dict[str, Node] = {}
+        self._nodes: dict[str, Node] = {}
         self._pods: OnNodes = {}
-        self._looked, self._plan = 0.0, MovesPlan()
+        self._last_look, self._plan = 0.0, MovesPlan()
         self._outcomes: dict[str, PodOutcome] = {}
-        self._going: dict[str, _Going] = {}
+        self._departures: dict[str, _Departure] = {}
 
     def note(self, nodes: Sequence[Node], now: float) -> bool:
-        """See the nodes; whether one came, went, changed its labels or taints, or is ready no more or again."""
-        before, self._seen = self._seen, {node.name: node for node in nodes}
-        changed = before.keys() != self._seen.keys()
-        for name, node in self._seen.items():
-            old = before.get(name)
+        """Take in the nodes; whether one came, went, or changed its labels, annotations, taints or readiness."""
+        previous, self._nodes = self._nodes, {node.name: node for node in nodes}
+        changed = previous.keys() != self._nodes.keys()
+        for name, node in self._nodes.items():
+            old = previous.get(name)
             if old is node:
                 continue
             if old is None or old.labels != node.labels:
                 self._labelled[name] = now
-            changed = changed or old is None or _state(old) != _state(node)
-        for name in before.keys() - self._seen.keys():
+            changed = changed or old is None or _placement_state(old) != _placement_state(node)
+        for name in previous.keys() - self._nodes.keys():
             self._labelled.pop(name, None)
         return changed
 
     def failed(self, nodes: Sequence[Node], pods: OnNodes) -> bool:
-        """See the pods on these nodes; whether one of them has failed."""
-        before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
+        """Take in the pods on these nodes; whether one of them has failed since the last call."""
+        previous, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
         return any(
-            there is not before[name] and one_failed(before[name], there)
-            for name, there in self._pods.items()
-            if name in before
+            current is not previous[name] and one_failed(previous[name], current)
+            for name, current in self._pods.items()
+            if name in previous
         )
 
     def look(self, look: Look, most: int) -> None:
-        """Remember what nodes use, as far as so many looks back.
+        """Remember what nodes use; at most `most` looks are kept.
 
-        What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so that
-        so many looks in a row mean so much time. After a while without any (another daemon led) the row begins anew.
+        A look that an event brings before its time is not remembered, so that a count of looks means a span of time.
+        After a while without looks (another daemon led) the earlier ones are forgotten.
         """
         every = self.policy.moves.every
         since = look.at - self.looks[-1].at if self.looks else every
@@ -116,22 +117,22 @@ class PoolHistory:
             self.looks.popleft()
 
     def past(self, now: float) -> PoolPast:
-        """As strategies see it."""
+        """The history that strategies are given."""
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
-        refused = frozenset(uid for uid, one in self._outcomes.items() if one.result == "refused")
+        refused = frozenset(uid for uid, outcome in self._outcomes.items() if outcome.result == "refused")
         return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused)
 
     def planned(self, plan: MovesPlan, now: float) -> None:
-        """This came of a look."""
-        self._looked, self._plan = now, plan
-        wanted = {decision.uid for decision in plan.decisions}
-        self._outcomes = {uid: one for uid, one in self._outcomes.items() if uid in wanted}
+        """Take in the plan that came of a look."""
+        self._last_look, self._plan = now, plan
+        planned_uids = {decision.uid for decision in plan.decisions}
+        self._outcomes = {uid: outcome for uid, outcome in self._outcomes.items() if uid in planned_uids}
 
     def latest(self) -> Latest:
         """The latest look."""
-        going = {uid: one.decision for uid, one in self._going.items()}
-        return Latest(self._looked, self.due, self._plan, dict(self._outcomes), going)
+        going = {uid: departure.decision for uid, departure in self._departures.items()}
+        return Latest(self._last_look, self.due, self._plan, dict(self._outcomes), going)
 
     def did(
         self,
@@ -141,71 +142,79 @@ class PoolHistory:
         outcome: PodOutcome,
         use: Mapping[str, float] | None = None,
     ) -> bool:
-        """A pod was told to go, or was not; `pod` is it as it was, if it was there, and `use` what it used. Whether
-        that is to be told: not where it was not done for the reason of the look before."""
-        before, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
+        """Take in the outcome of a move; whether it is news: not where it failed as it did at the look before.
+
+        `pod` is the pod as it was, None where it was not seen; `use` is what it used, by series.
+        """
+        previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         if outcome.result == "done":
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             self._moved.append(Moved(outcome.at, key, decision.node))
             if pod is not None:
-                self._going[decision.uid] = _Going(pod, decision, outcome.at, use or {})
-        return outcome.result == "done" or before is None or _why(before) != _why(outcome)
+                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use or {})
+        return outcome.result == "done" or previous is None or _result(previous) != _result(outcome)
 
     def stayed(self, uid: str) -> None:
-        """A pod that was told to go does not: what was begun is taken back."""
-        going, outcome = self._going.pop(uid, None), self._outcomes.get(uid)
-        if going is not None:
-            move = Moved(going.at, whose(going.pod), going.decision.node)
-            self._moved = deque(one for one in self._moved if one != move)
+        """A pod that was told to leave stays: its move is taken back."""
+        departure, outcome = self._departures.pop(uid, None), self._outcomes.get(uid)
+        if departure is not None:
+            move = Moved(departure.at, whose(departure.pod), departure.decision.node)
+            self._moved = deque(earlier for earlier in self._moved if earlier != move)
         if outcome is not None and outcome.result == "done":
-            told = "another was made first, in vain"
-            self._outcomes[uid] = replace(outcome, result="refused", reason=TAKEN_BACK, message=told)
+            message = "another was made first, in vain"
+            self._outcomes[uid] = replace(outcome, result="refused", reason=TAKEN_BACK, message=message)
 
     def begun(self, now: float) -> list[tuple[str, str]]:
-        """The pods that were told to go of late, and their nodes: it may not be seen yet."""
-        return [(uid, one.decision.node) for uid, one in self._going.items() if now < one.at + PROMISED]
+        """The pods that were told to leave of late, and their nodes: the cluster may not show it yet."""
+        return [
+            (uid, departure.decision.node)
+            for uid, departure in self._departures.items()
+            if now < departure.at + PROMISED
+        ]
 
     def promise(self, columns: NodeTable, now: float) -> None:
-        """Keep the rooms that pods were thought to take which were told to go of late, until something took them:
-        nobody else may be sent there meanwhile."""
-        taken: set[str] = set()
-        for uid, going in self._going.items():
-            index = columns.index(going.decision.target)
-            late = now >= going.at + PROMISED and going.pod.owner[2]  # one without a controller comes when it has gone
+        """Reserve room on the targets of recent moves until the pods arrive, so that no other pod is sent there."""
+        arrived_uids: set[str] = set()
+        for uid, departure in self._departures.items():
+            index = columns.index(departure.decision.target)
+            # A pod without a controller is made anew only when it has gone, however long that takes.
+            late = now >= departure.at + PROMISED and departure.pod.owner[2]
             if index is None or late:
                 continue
-            there = next((one for one in columns.pods(index) if one.uid not in taken and going.arrived(one)), None)
-            if there is None:
-                # As one that leaves: it takes its room, and nobody asks it to go on.
-                columns.take(index, replace(going.pod, node=going.decision.target, deleted=True), going.use)
-            taken.add(uid if there is None else there.uid)
+            arrival = next(
+                (pod for pod in columns.pods(index) if pod.uid not in arrived_uids and departure.arrived(pod)), None
+            )
+            if arrival is None:
+                # As one that leaves: it takes room, and no strategy asks it to move on.
+                columns.take(index, replace(departure.pod, node=departure.decision.target, deleted=True), departure.use)
+            arrived_uids.add(uid if arrival is None else arrival.uid)
 
     def leaving(self, on_nodes: OnNodes) -> list[Underway]:
-        """The pods that were told to go and take their time to end."""
-        found = ((_there(going, on_nodes), going) for going in self._going.values())
+        """The pods that were told to leave and have not ended yet."""
+        departures = ((_pod_on_node(departure, on_nodes), departure) for departure in self._departures.values())
         return [
-            Underway(pod.ref, pod.uid, "evicted", "leaving", going.at, pod.node, why=going.decision.reason)
-            for pod, going in found
+            Underway(pod.ref, pod.uid, "evicted", "leaving", departure.at, pod.node, why=departure.decision.reason)
+            for pod, departure in departures
             if pod is not None and pod.deleted
         ]
 
     def forget(self, on_nodes: OnNodes, now: float) -> None:
-        """Let go of those that have gone, when nobody waits any more for what comes in their place."""
-        self._going = {
-            uid: going
-            for uid, going in self._going.items()
-            if now < going.at + PROMISED or _there(going, on_nodes) is not None
+        """Forget pods that have gone, once their replacement is no longer waited for."""
+        self._departures = {
+            uid: departure
+            for uid, departure in self._departures.items()
+            if now < departure.at + PROMISED or _pod_on_node(departure, on_nodes) is not None
         }
 
 
-def _there(going: _Going, on_nodes: OnNodes) -> Pod | None:
-    """It as it is now, if it still is on its node."""
-    return next((one for one in on_nodes.get(going.pod.node, ()) if one.uid == going.pod.uid), None)
+def _pod_on_node(departure: _Departure, on_nodes: OnNodes) -> Pod | None:
+    """The pod as it is now; None where it is no longer on its node."""
+    return next((pod for pod in on_nodes.get(departure.pod.node, ()) if pod.uid == departure.pod.uid), None)
 
 
-def _why(outcome: PodOutcome) -> tuple[object, ...]:
+def _result(outcome: PodOutcome) -> tuple[object, ...]:
     return (outcome.result, outcome.code, outcome.reason)
 
 
-def _state(node: Node) -> tuple[object, ...]:
+def _placement_state(node: Node) -> tuple[object, ...]:
     return (node.labels, node.ready, node.unschedulable, node.taints, node.annotations)

@@ -1,4 +1,4 @@
-"""Pods off nodes that do not suit them any more: observe a pool, plan moves, begin them.
+"""Moves pods off nodes that no longer suit them: observe a pool, plan moves, begin them.
 
 Knows when a pool is looked at, and what must be remembered of it; knows no strategy and no wire format. Where a pod
 goes is decided when it is placed anew, by the Placer or by whoever else places it.
@@ -32,7 +32,7 @@ from elasticd.runtime.pools.surges import Surging
 from elasticd.runtime.pools.usage_view import By
 
 SETTLE = 1.0
-"""Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""
+"""Seconds between an event on a node and the look at its pool: events seldom come alone."""
 
 MovesPlanner = Callable[[Sequence[PoolCase]], Awaitable[list[MovesPlan | str]]]
 
@@ -62,36 +62,36 @@ class Mover:
         self.surging = Surging(cluster, placer.look, journal, clock, listeners)
         self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
-        self._memories: dict[str, PoolHistory] = {}
-        self._before = journal.movers()
-        """Policies of a daemon before of which it is to be seen whether they still move pods."""
+        self._histories: dict[str, PoolHistory] = {}
+        self._earlier_movers = journal.movers()
+        """Policies that moved pods before this daemon started, until the first look shows which still do."""
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
         cluster.on_change(self._changed.set)
-        placer.answered.append(self._answered)
-        self.surging.stayed.append(self._stayed)
+        placer.answered.append(self._on_late_answer)
+        self.surging.stayed.append(self._on_stayed)
 
-    def _stayed(self, uid: str) -> None:
-        """What was begun with a pod was in vain."""
-        for memory in self._memories.values():
-            memory.stayed(uid)
+    def _on_stayed(self, uid: str) -> None:
+        """Take back a move that was begun in vain."""
+        for history in self._histories.values():
+            history.stayed(uid)
 
-    def _answered(self) -> None:
-        """A source that was waited for has answered: its pools are looked at now, while that is new."""
-        for memory in self._memories.values():
-            if memory.waits:
-                memory.due = -inf
+    def _on_late_answer(self) -> None:
+        """Look at once at every pool that waited for a source, now that one has answered."""
+        for history in self._histories.values():
+            if history.waits:
+                history.due = -inf
                 self._changed.set()
 
     def trigger(self) -> str:
-        """Look at every pool now; what to say to whoever asked for it."""
+        """Look at every pool now; returns the answer for the person who asked for it."""
         if not self._cluster.leading:
             return "this elasticd does not lead: another looks at the pools"
-        pools = len(self._moving())
+        pools = len(self._moving_pools())
         if not pools:
             return "no policy in force has a strategy that moves pods"
-        for memory in self._memories.values():
-            memory.due = -inf
+        for history in self._histories.values():
+            history.due = -inf
         self._changed.set()
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
@@ -110,128 +110,129 @@ class Mover:
         await self.turn()
 
     def due(self) -> float:
-        """When it looks next, from now on, if nothing happens before. Who does not lead only looks whether he does."""
+        """The time of the next look, if nothing happens before. Without the lead it only checks whether it leads."""
         now = self._clock.now()
-        memories = self._memories.values() if self._cluster.leading else ()
-        until = min([max(memory.due, now) for memory in memories] or [now + SETTLE])
+        histories = self._histories.values() if self._cluster.leading else ()
+        until = min([max(history.due, now) for history in histories] or [now + SETTLE])
         return min(until, now + SETTLE) if self._changed.is_set() else until
 
     async def turn(self) -> None:
-        """Tick now, for what has happened meanwhile too."""
+        """Tick now, and count every event so far as handled."""
         self._changed.clear()
         await self.tick(self._clock.now())
 
-    def _moving(self) -> list[Pool]:
-        """The pools from which somebody may want pods moved."""
-        found = [pool for pool in self._placer.pools if moves(pool)]
-        names = {pool.policy.name for pool in found}
-        for name in (self._memories.keys() | self._before) - names:
-            self._end(dropped(self._journal.moves(name), self._clock.now()))
-        self._before = frozenset()
-        self._memories = {name: memory for name, memory in self._memories.items() if name in names}
-        return found
+    def _moving_pools(self) -> list[Pool]:
+        """The pools with a strategy that moves pods; closes the moves of policies that have none any more."""
+        pools = [pool for pool in self._placer.pools if moves(pool)]
+        names = {pool.policy.name for pool in pools}
+        for name in (self._histories.keys() | self._earlier_movers) - names:
+            self._write_finished(dropped(self._journal.moves(name), self._clock.now()))
+        self._earlier_movers = frozenset()
+        self._histories = {name: history for name, history in self._histories.items() if name in names}
+        return pools
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that is due, or whose nodes changed, or pods failed; and begin what was decided."""
-        pools = self._moving()
+        pools = self._moving_pools()
         if not pools or not self._cluster.leading:
-            self._journal.flush()  # what has ended with its policy
+            self._journal.flush()  # the moves that have ended with their policy
             return
         snapshot = await self._placer.look(now)
         for pool in pools:
             if pool not in self._placer.pools:
                 return  # others are in force by now
-            memory = self._memories.get(pool.policy.name)
-            if memory is None or memory.policy != pool.policy:
-                memory = self._memories[pool.policy.name] = PoolHistory(pool.policy, now)
+            history = self._histories.get(pool.policy.name)
+            if history is None or history.policy != pool.policy:
+                history = self._histories[pool.policy.name] = PoolHistory(pool.policy, now)
             nodes = pool.nodes("", snapshot.nodes())
-            changed, failed = memory.note(nodes, now), memory.failed(nodes, snapshot.on_nodes())
-            if changed or failed or memory.due <= now:
-                memory.due = now + pool.policy.moves.every
-                await self._plan(pool, memory, snapshot, now)
+            changed, failed = history.note(nodes, now), history.failed(nodes, snapshot.on_nodes())
+            if changed or failed or history.due <= now:
+                history.due = now + pool.policy.moves.every
+                await self._plan(pool, history, snapshot, now)
         self._journal.flush()
 
-    async def _plan(self, pool: Pool, memory: PoolHistory, snapshot: Snapshot, now: float) -> None:
-        memory.waits = True
+    async def _plan(self, pool: Pool, history: PoolHistory, snapshot: Snapshot, now: float) -> None:
+        history.waits = True
         case = await self._placer.case(pool, snapshot, (), now)
-        memory.waits = case is None
+        history.waits = case is None
         if case is None or pool.blocked:
             return
-        looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
+        looks_back = max((strategy.looks_back() for strategy in pool.policy.strategies), default=0)
         if looks_back:
             use = {name: np.array(case.columns.measured(name)) for name in pool.wants.nodes}
-            memory.look(Look(now, case.columns.names, use), looks_back)
-        memory.forget(snapshot.on_nodes(), now)
-        leaving = self._leaving(memory, snapshot, now)
-        memory.promise(case.columns, now)
+            history.look(Look(now, case.columns.names, use), looks_back)
+        history.forget(snapshot.on_nodes(), now)
+        leaving = self._leaving_pods(history, snapshot, now)
+        history.promise(case.columns, now)
         for uid, node in leaving:
             if (index := case.columns.index(node)) is not None:
                 case.columns.leave(index, uid)
-        begun = self._clock.now()
-        (found,) = await self._planner([_with(case, memory.past(now))])
+        started = self._clock.now()
+        (plan,) = await self._planner([_with_history(case, history.past(now))])
         if pool not in self._placer.pools:
-            return  # what other policies say is not done
-        if isinstance(found, str):
-            pool.blocked = f"{found}; it is not called again until reload"
+            return  # other policies are in force by now
+        if isinstance(plan, str):
+            pool.blocked = f"{plan}; it is not called again until reload"
             pool.count_failure("moving", [Failure(OURSELVES, "", pool.blocked)], ())
             return
-        failures = [failure for failure in found.failures if failure.hook != "explain_nodes"]
-        pool.count_failure("moving", failures, asked_to_move(found.decisions))
-        memory.planned(found, now)
-        self._settle(memory, found.decisions, snapshot, case.observation.use)
-        before, go = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
-        self._end(over(before, found.decisions, case.columns, snapshot.on_nodes(), go, now))
+        failures = [failure for failure in plan.failures if failure.hook != "explain_nodes"]
+        pool.count_failure("moving", failures, asked_to_move(plan.decisions))
+        history.planned(plan, now)
+        self._settle(history, plan.decisions, snapshot, case.observation.use)
+        before, leaving_uids = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
+        self._write_finished(over(before, plan.decisions, case.columns, snapshot.on_nodes(), leaving_uids, now))
         for listener in self._listeners:
-            listener.looked(pool.policy.name, self._clock.now() - begun)
+            listener.looked(pool.policy.name, self._clock.now() - started)
 
-    def _leaving(self, memory: PoolHistory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
-        """The pods that leave their nodes, however long another is waited for; not those of which that is taken
-        back."""
-        found = self.surging.in_flight(snapshot)
-        for one in found:
-            if one.stays:
-                memory.stayed(one.uid)
-        return [*((one.uid, one.node) for one in found if not one.stays), *memory.begun(now)]
+    def _leaving_pods(self, history: PoolHistory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
+        """The pods (UID and node) that leave their nodes, now or when their replacement is ready; a move that was taken
+        back is not among them."""
+        underway = self.surging.in_flight(snapshot)
+        for move in underway:
+            if move.stays:
+                history.stayed(move.uid)
+        return [*((move.uid, move.node) for move in underway if not move.stays), *history.begun(now)]
 
-    def _end(self, decisions: Iterable[MoveDecision]) -> None:
-        """Write down who is wanted moved no longer. That one has left is told already."""
+    def _write_finished(self, decisions: Iterable[MoveDecision]) -> None:
+        """Write down the end of moves. Listeners hear only of those that are no longer wanted: they know who has
+        left."""
         for decision in decisions:
             self._journal.append(decision)
             for listener in self._listeners if decision.reason == NOT_WANTED else ():
                 listener.moving(decision)
 
-    def _settle(self, memory: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
-        """Write down what is news, and begin the moves. `use`: what pods use."""
-        told: dict[str, tuple[object, ...]] = {}
+    def _settle(self, history: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
+        """Write down the decisions that are news, and begin their moves. `use`: what pods use."""
+        news_by_uid: dict[str, tuple[object, ...]] = {}
         for decision in decisions:
             news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
-            told[decision.uid] = news
-            is_news = memory.told.get(decision.uid) != news
+            news_by_uid[decision.uid] = news
+            is_news = history.last_news.get(decision.uid) != news
             if is_news:
-                self._say(decision)
+                self._publish(decision)
             if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
-                there = snapshot.on_nodes().get(decision.node, ())
-                pod = next((one for one in there if one.uid == decision.uid), None)
-                known = _used(use, decision)
-                task = asyncio.create_task(self._act(memory, decision, pod, known, said=is_news), name=decision.id)
+                pods = snapshot.on_nodes().get(decision.node, ())
+                pod = next((pod for pod in pods if pod.uid == decision.uid), None)
+                usage = _use_of(use, decision)
+                task = asyncio.create_task(self._act(history, decision, pod, usage, written=is_news), name=decision.id)
                 self._acting[decision.uid] = task
-        memory.told = told
+        history.last_news = news_by_uid
 
-    def _say(self, decision: MoveDecision) -> None:
+    def _publish(self, decision: MoveDecision) -> None:
         self._journal.append(decision)
         for listener in self._listeners:
             listener.moving(decision)
 
     async def _act(
-        self, memory: PoolHistory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, said: bool
+        self, history: PoolHistory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, written: bool
     ) -> None:
-        """Begin a move. What was held back before is `said` already; the decision by which the pod goes at last is said
-        with its own time and target."""
+        """Begin a move. `written`: its decision is written down. One that was held back at first was written down then;
+        when the pod goes at last, the decision is written again, with its own time and target."""
         action = decision.action
         if action is None:
             return
         try:
-            begin = partial(self._carry_out, memory.policy.moves, action, decision)
+            begin = partial(self._carry_out, history.policy.moves, action, decision)
             outcome = await carry_out(self._clock, decision, action, begin)
         finally:
             del self._acting[decision.uid]
@@ -241,17 +242,17 @@ class Mover:
             self._placer.views.evicted(action, outcome)
         if use and pod is not None and outcome.result == "done":
             self._placer.views.moved_with(pod, use, outcome.at)
-        if not memory.did(decision, action, pod, outcome, use):
+        if not history.did(decision, action, pod, outcome, use):
             return
-        if outcome.result == "done" and not said:
-            self._say(decision)
+        if outcome.result == "done" and not written:
+            self._publish(decision)
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:
             listener.placed(outcome)
 
     async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
-        """Let the pod go, or make another first where that is wanted; not in a dry run, where no other would come."""
+        """Evict the pod, or surge where the policy says so; not in a dry run, where no replacement would come."""
         surges = moves.surge and decision.how == "reschedule"
         if surges and not isinstance(await self._placer.look(self._clock.now()), Pretending):
             answer = await self.surging.begin(action, moves.surge_within, decision.id)
@@ -261,31 +262,31 @@ class Mover:
 
     def latest(self, policy: str) -> Latest:
         """The latest look at a pool."""
-        memory = self._memories.get(policy)
-        found = memory.latest() if memory else Latest()
-        before = {one.uid: one for one in self._journal.moves(policy)}  # also of a daemon before
-        return replace(found, going={**before, **found.going})
+        history = self._histories.get(policy)
+        look = history.latest() if history else Latest()
+        earlier = {decision.uid: decision for decision in self._journal.moves(policy)}  # also of a daemon before
+        return replace(look, going={**earlier, **look.going})
 
     def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot) -> tuple[str, str] | None:
-        """Why a pod that a plan wants moved would not be let go now, one word and a sentence, as far as it is known
-        before it is tried: by `[disruption]`, or by how another is made first."""
+        """Why a pod that a plan wants moved could not leave now, one word and a sentence, as far as `[disruption]` and
+        the surge know before it is tried; None: it could."""
         evict = Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
         if policy.moves.surge and not isinstance(snapshot, Pretending):
             return self.surging.refusal(evict, snapshot)
         return self._cluster.refusal([evict])
 
     async def underway(self) -> list[Underway]:
-        """What is in flight now, by what is found in the cluster."""
+        """The moves in flight, as the cluster shows them now."""
         return self.in_flight(await self._placer.look(self._clock.now()))
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
-        """What is in flight: with steps of its own, or ending on a node."""
-        found = self.surging.in_flight(snapshot)
+        """The moves in flight: surges, restorations, and pods that are ending on their node."""
+        underway = self.surging.in_flight(snapshot)
         if snapshot is None:
-            return found
-        known = {(one.pod.namespace, one.pod.name) for one in found}
-        leaving = [one for memory in self._memories.values() for one in memory.leaving(snapshot.on_nodes())]
-        return [*found, *(one for one in leaving if (one.pod.namespace, one.pod.name) not in known)]
+            return underway
+        names = {(move.pod.namespace, move.pod.name) for move in underway}
+        leaving = [move for history in self._histories.values() for move in history.leaving(snapshot.on_nodes())]
+        return [*underway, *(move for move in leaving if (move.pod.namespace, move.pod.name) not in names)]
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
@@ -297,11 +298,11 @@ class Mover:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _used(use: By, decision: MoveDecision) -> Mapping[str, float]:
+def _use_of(use: By, decision: MoveDecision) -> Mapping[str, float]:
     """What a pod uses, by series, as far as it is known."""
     name = f"{decision.pod.namespace}/{decision.pod.name}"
     return {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}
 
 
-def _with(case: PoolCase, past: PoolPast) -> PoolCase:
+def _with_history(case: PoolCase, past: PoolPast) -> PoolCase:
     return PoolCase(case.policy, case.observation, case.columns, case.hooks, case.off, past)

@@ -1,4 +1,4 @@
-"""What would move next in a pool, and in one line why, or why nothing does.
+"""Tells what would move next in a pool, and in one line why, or why nothing does.
 
 Pure. Knows the latest plan and where nodes stood in it; knows no rule of who should move.
 """
@@ -15,8 +15,8 @@ from elasticd.model.reports import Moving, NextMove
 
 
 class LatestLook(NamedTuple):
-    """What came of the latest look: its plan, what has come of its moves so far, which pods are on their way, and what
-    was decided when they were told to go, by their UIDs."""
+    """The latest look: its plan; and by the pods' UIDs the outcomes of its moves so far, the moves underway, and
+    the decisions (`going`) by which pods were told to leave."""
 
     plan: MovesPlan
     outcomes: Mapping[str, PodOutcome] = {}
@@ -25,24 +25,38 @@ class LatestLook(NamedTuple):
 
 
 Reasons = Callable[[str], Mapping[str, int]]
-"""What keeps the pods of a node from being moved, and how many each; empty word: nothing."""
+"""For a node's name: how many of its pods stay for which reason; an empty reason counts those that could move."""
 
 
 def moving(at: float, due: float, look: LatestLook, reasons: Reasons) -> Moving:
-    """The latest look, in the order of its plan but those that go first."""
-    plan = look.plan
-    planned = [one for one in plan.decisions if not one.failures and _holds(one, look.underway.get(one.uid))]
-    told, leave = {one.uid for one in planned}, {uid: one for uid, one in look.underway.items() if not one.stays}
-    begun = [one for uid, one in look.going.items() if uid in leave and uid not in told and _holds(one, leave[uid])]
-    about_pods = (*planned, *begun)
-    found = [NextMove(one, look.outcomes.get(one.uid), look.underway.get(one.uid)) for one in about_pods]
-    found.sort(key=lambda one: (not one.goes, one.begun))
-    return Moving(at, due, _summary(plan, found, reasons), tuple(found), plan.failures)
+    """Report the latest look: its moves in the order of the plan, those that go before those that stay.
+
+    `at` is the time of the look, `due` that of the next.
+    """
+    plan, underway = look.plan, look.underway
+    planned = [
+        decision
+        for decision in plan.decisions
+        if not decision.failures and _still_holds(decision, underway.get(decision.uid))
+    ]
+    planned_uids = {decision.uid for decision in planned}
+    leaving = {uid: move for uid, move in underway.items() if not move.stays}
+    begun = [
+        decision
+        for uid, decision in look.going.items()
+        if uid in leaving and uid not in planned_uids and _still_holds(decision, leaving[uid])
+    ]
+    moves = [
+        NextMove(decision, look.outcomes.get(decision.uid), underway.get(decision.uid))
+        for decision in (*planned, *begun)
+    ]
+    moves.sort(key=lambda move: (not move.goes, move.begun))
+    return Moving(at, due, _summary(plan, moves, reasons), tuple(moves), plan.failures)
 
 
-def _holds(decision: MoveDecision, underway: Underway | None) -> bool:
-    """Whether what was decided of a pod still is what becomes of it: not of one that left by another decision, as for a
-    pod for which it gave way, whatever held it back before."""
+def _still_holds(decision: MoveDecision, underway: Underway | None) -> bool:
+    """Whether a decision still says what becomes of its pod: not if the pod leaves by another decision, for example
+    because it gives way to another pod."""
     if underway is None or underway.stays:
         return True
     if underway.why.startswith(GIVES_WAY):
@@ -52,73 +66,75 @@ def _holds(decision: MoveDecision, underway: Underway | None) -> bool:
 
 
 def _summary(plan: MovesPlan, moves: Sequence[NextMove], reasons: Reasons) -> str:
-    failed = [one for one in plan.failures if one.hook != "explain_nodes"]
-    if failed and not moves:
-        return f"nothing moves: plugin {failed[0].plugin}: {failed[0].hook} {failed[0].message}"
+    failures = [failure for failure in plan.failures if failure.hook != "explain_nodes"]
+    if failures and not moves:
+        return f"nothing moves: plugin {failures[0].plugin}: {failures[0].hook} {failures[0].message}"
     by_state: dict[str, list[NodeLevel]] = {}
-    for one in plan.levels:
-        by_state.setdefault(one.state, []).append(one)
-    told = {one.decision.node for one in moves}
-    stuck = [one for one in by_state.get("gives", ()) if one.node not in told]
+    for level in plan.levels:
+        by_state.setdefault(level.state, []).append(level)
+    nodes_with_moves = {move.decision.node for move in moves}
+    stuck = [level for level in by_state.get("gives", ()) if level.node not in nodes_with_moves]
     waits = by_state.get("high", [])
-    hot = [_stuck(stuck, "takes" in by_state, reasons)] if stuck else []
+    hot = [_stuck_text(stuck, "takes" in by_state, reasons)] if stuck else []
     if moves:
-        return "; ".join((_counted(moves), *hot, *_waiting(waits)))
+        return "; ".join((_count_text(moves), *hot, *_waiting_text(waits)))
     if stuck or waits:
-        return (
-            "; ".join((f"nothing moves: {hot[0]}", *_waiting(waits))) if stuck else f"nothing moves yet: {_list(waits)}"
-        )
-    known = [one for one in plan.levels if one.state != "unknown"]
-    if known:
-        return f"nothing moves, the nodes are level: most loaded is {_told(known[0])}"
+        if not stuck:
+            return f"nothing moves yet: {_list_levels(waits)}"
+        return "; ".join((f"nothing moves: {hot[0]}", *_waiting_text(waits)))
+    measured = [level for level in plan.levels if level.state != "unknown"]
+    if measured:
+        return f"nothing moves, the nodes are level: most loaded is {_describe(measured[0])}"
     return "nothing moves: what nodes use is not known" if plan.levels else "nothing moves: no pod should"
 
 
-def _waiting(high: Sequence[NodeLevel]) -> list[str]:
-    """The nodes that have too much, and give nobody yet: beside others of which more is told."""
-    return [f"not yet: {_list(high)}"] if high else []
+def _waiting_text(high: Sequence[NodeLevel]) -> list[str]:
+    """A clause for the nodes whose load is high and that give no pod yet; none where there are no such nodes."""
+    return [f"not yet: {_list_levels(high)}"] if high else []
 
 
-def _list(levels: Sequence[NodeLevel]) -> str:
-    """The most loaded of these, and how many others there are."""
-    return f"{_told(levels[0])}{_others(levels)}"
+def _list_levels(levels: Sequence[NodeLevel]) -> str:
+    """Name the most loaded of these nodes, and how many others there are."""
+    return f"{_describe(levels[0])}{_others_text(levels)}"
 
 
-def _others(levels: Sequence[NodeLevel]) -> str:
+def _others_text(levels: Sequence[NodeLevel]) -> str:
     return f" (and {counted(len(levels) - 1, 'other node')})" if len(levels) > 1 else ""
 
 
-def _told(one: NodeLevel) -> str:
-    return f"{one.node}: {one.message}" if one.message else one.node
+def _describe(level: NodeLevel) -> str:
+    return f"{level.node}: {level.message}" if level.message else level.node
 
 
-def _stuck(levels: Sequence[NodeLevel], anyone: bool, reasons: Reasons) -> str:
-    """The nodes that should give pods, and do not: the most loaded of them."""
-    one = levels[0]
-    found = Counter(reasons(one.node))
-    free = found.pop("", 0)
+def _stuck_text(levels: Sequence[NodeLevel], anyone: bool, reasons: Reasons) -> str:
+    """Why the most loaded of the nodes that should give pods gives none; `anyone`: some node would take pods."""
+    level = levels[0]
+    counts = Counter(reasons(level.node))
+    free = counts.pop("", 0)
     if not anyone:
         why = "no node takes any"
-    elif not free and not found:
+    elif not free and not counts:
         why = "there is none on it"
     elif not free:
-        why = f"all its {sum(found.values())} stay ({words(found)})"
+        why = f"all its {sum(counts.values())} stay ({words(counts)})"
     else:
         why = f"none of the {free} that could go is wanted: too new, not measured, worth too little, or just moved"
-    return f"{one.node} should give pods, but {why}; {one.message}{_others(levels)}"
+    return f"{level.node} should give pods, but {why}; {level.message}{_others_text(levels)}"
 
 
-def _counted(moves: Sequence[NextMove]) -> str:
-    """How many go, how many have begun to, and what keeps the others."""
-    begun = [one for one in moves if one.begun]
-    going = sum(one.goes for one in moves) - len(begun)
-    stay = Counter(held(one)[0] for one in moves if not one.goes)
+def _count_text(moves: Sequence[NextMove]) -> str:
+    """How many pods move, how many have begun to, and what keeps the others."""
+    begun = [move for move in moves if move.begun]
+    going = sum(move.goes for move in moves) - len(begun)
+    stay = Counter(held(move)[0] for move in moves if not move.goes)
     parts = list[str]()
     if going:
-        would = "would move, but mode is observe" if _observed(moves[0].decision) else "move" if going > 1 else "moves"
+        would = (
+            "would move, but mode is observe" if _is_observed(moves[0].decision) else "move" if going > 1 else "moves"
+        )
         parts.append(f"{counted(going, 'pod')} {would}")
     if begun:
-        awaited = ": another is made first, and awaited" if any(one.awaited for one in begun) else ""
+        awaited = ": another is made first, and awaited" if any(move.awaited for move in begun) else ""
         pods = f"{len(begun)} more" if going else counted(len(begun), "pod")
         parts.append(f"{pods} {'is' if len(begun) == 1 else 'are'} on the way{awaited}")
     if stay:
@@ -129,18 +145,18 @@ def _counted(moves: Sequence[NextMove]) -> str:
     return "; ".join(parts)
 
 
-def _observed(decision: MoveDecision) -> bool:
+def _is_observed(decision: MoveDecision) -> bool:
     return decision.mode == "observe"
 
 
 def held(move: NextMove) -> tuple[str, str]:
-    """What keeps a pod that should move, in a word and a sentence; empty: nothing."""
+    """What keeps a pod that should move, one word and a sentence; both empty: nothing does."""
     decision, outcome = move.decision, move.outcome
     if move.begun:
         return "", ""
     if move.taken_back:
-        told = "another was made first, in vain"
-        return TAKEN_BACK, f"{told}: {move.underway.step}" if move.underway else f"{told}; it is as it was before"
+        message = "another was made first, in vain"
+        return TAKEN_BACK, f"{message}: {move.underway.step}" if move.underway else f"{message}; it is as it was before"
     if decision.verdict == "refuse":
         return decision.refusal, decision.message
     if outcome is not None and outcome.result != "done":
@@ -149,6 +165,6 @@ def held(move: NextMove) -> tuple[str, str]:
 
 
 def words(counts: Mapping[str, int]) -> str:
-    """So many of each, the most first; where all are one, that word."""
-    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    """Each word with its count, the greatest count first; where there is only one word, that word alone."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count} {word}" for word, count in ordered) if len(ordered) > 1 else "".join(counts)

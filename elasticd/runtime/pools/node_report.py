@@ -1,6 +1,6 @@
-"""The nodes of a pool as a person looks at them, and the pods of one of them in the order in which they give way.
+"""Reports the nodes of a pool, and the pods of one node in the order in which they give way.
 
-Pure. Knows columns, the score of a node's load and what keeps pods where they are; knows nothing of how it is shown.
+Pure. Knows the node table, the load score and which pods cannot be evicted; knows nothing of how it is shown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,28 +21,28 @@ from elasticd.model.workload import Node, Pod
 SERIES = ("cpu", "memory")
 
 TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type")
-"""Labels that matter whoever asks for them."""
+"""Labels that are always shown."""
 
 Use = Mapping[str, Mapping[str, float]]
-"""What pods use, by series and "namespace/name"."""
+"""The usage of pods, by series and "namespace/name"."""
 
 Why = tuple[str, str]
 """One word, and a sentence."""
 
 
 def report(pool: str, columns: NodeTable, levels: Sequence[NodeLevel] = ()) -> list[NodeReport]:
-    """Each node, as a person looks at it: in the order of the levels, and those about which there is none by load."""
-    order = {one.node: place for place, one in enumerate(levels)}
-    found, scores = list[NodeReport](), _scores(columns)
+    """Report each node: first those with a level, in the order of the levels, then the others by load."""
+    order = {level.node: place for place, level in enumerate(levels)}
+    rows, scores = list[NodeReport](), _scores(columns)
     for index, node in enumerate(columns.nodes):
         place = order.get(node.name)
         level = None if place is None else levels[place]
         score = float(scores[index])
-        found.append(_report(pool, columns, index, score if isfinite(score) else None, level))
-    return sorted(found, key=lambda one: (order.get(one.node, len(order)), -one.load, one.node))
+        rows.append(_node_report(pool, columns, index, score if isfinite(score) else None, level))
+    return sorted(rows, key=lambda row: (order.get(row.node, len(order)), -row.load, row.node))
 
 
-def _report(pool: str, columns: NodeTable, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
+def _node_report(pool: str, columns: NodeTable, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
     node = columns.nodes[index]
     tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
     used = {series: float(columns.measured(series)[index]) for series in SERIES}
@@ -71,18 +71,18 @@ def _state(node: Node) -> str:
 
 
 def _scores(columns: NodeTable) -> Column:
-    """How each stands beside the others, by what is used of cpu and memory; NaN where that is not known."""
+    """The load score of each node by its usage of cpu and memory; NaN where that is not known."""
     factors = []
     for series, unit in (("cpu", 1000.0), ("memory", 1.0)):
-        whole = columns.allocatable(series) / unit
-        use = columns.measured(series) / np.maximum(whole, 1e-9)
-        factors.append((0.5, idleness(use, whole)))
+        allocatable = columns.allocatable(series) / unit
+        used_part = columns.measured(series) / np.maximum(allocatable, 1e-9)
+        factors.append((0.5, idleness(used_part, allocatable)))
     return load_score(factors)
 
 
 class PodStandings(NamedTuple):
-    """What is known of a node's pods, by their UIDs, each one word and a sentence: which leave it or come to it, and
-    what keeps the others from being moved now. `line`: who gives way, in that order; None: nobody ever does."""
+    """By the UIDs of a node's pods, one word and a sentence each: how pods leave it or come to it (`leaving`), and what
+    keeps the others from being moved now (`moved`). `line` is the eviction order; None: no pod ever gives way."""
 
     leaving: Mapping[str, Why] = {}
     moved: Mapping[str, Why] = {}
@@ -90,10 +90,13 @@ class PodStandings(NamedTuple):
 
 
 class Heaps:
-    """The pods of a node by restartPolicy: of each those first that nothing keeps, in the order in which they give way.
-    Where nobody does, the lowest priority first, then the largest memory request, then the largest use of cpu (thesis,
-    4.3; of one whose use is not known, its request), then by name. Those that never give way are apart, and so are
-    those that are leaving already."""
+    """The pods of a node, one heap for each restartPolicy, the first to give way first and those that something keeps
+    last.
+
+    Without an eviction order the lowest priority comes first, then the largest memory request, then the largest use of
+    cpu (thesis, 4.3; the request where the use is not known), then the name. Pods that never give way are apart, and so
+    are those that are leaving already.
+    """
 
     def __init__(self, pods: Iterable[Pod], use: Use, standing: PodStandings) -> None:
         self._use, self._standing = use, standing
@@ -104,34 +107,34 @@ class Heaps:
         self._pods = sorted(pods, key=self._order)
 
     def of(self, restart: str) -> tuple[HeapPod, ...]:
-        """One heap, the first to give way first."""
+        """The heap of a restartPolicy, the first to give way first."""
         staying = (pod for pod in self._pods if pod.uid not in self._standing.leaving and rooted(pod) is None)
         return tuple(
             [self._pod(pod, self._standing.moved.get(pod.uid)) for pod in staying if pod.needs.restart == restart]
         )
 
     def rooted(self) -> tuple[HeapPod, ...]:
-        """Those that are in none."""
+        """The pods that never give way, which are in no heap."""
         staying = (pod for pod in self._pods if pod.uid not in self._standing.leaving)
         return tuple([self._pod(pod, why) for pod in staying if (why := rooted(pod))])
 
     def leaving(self) -> tuple[HeapPod, ...]:
-        """Those that are on their way."""
-        found = self._standing.leaving
-        return tuple([self._pod(pod, found[pod.uid]) for pod in self._pods if pod.uid in found])
+        """The pods that are leaving the node or coming to it."""
+        leaving = self._standing.leaving
+        return tuple([self._pod(pod, leaving[pod.uid]) for pod in self._pods if pod.uid in leaving])
 
     def _order(self, pod: Pod) -> tuple[bool, int, int, float, float, str, str]:
-        requested, used = pod.counted, self._used(pod)
+        requested, used = pod.counted, self._usage_of(pod)
         cpu = used.get("cpu", requested.get("cpu", 0.0))
         thesis = pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
         if self._standing.line is None:
             return pod.uid in self._standing.moved, 0, *thesis
         return pod.uid not in self._places, self._order_of.get(pod.uid, len(self._order_of)), *thesis
 
-    def _used(self, pod: Pod) -> dict[str, float]:
+    def _usage_of(self, pod: Pod) -> dict[str, float]:
         key = f"{pod.namespace}/{pod.name}"
-        known = {series: self._use.get(series, {}).get(key) for series in SERIES}
-        return {series: value for series, value in known.items() if value is not None and isfinite(value)}
+        usage = {series: self._use.get(series, {}).get(key) for series in SERIES}
+        return {series: value for series, value in usage.items() if value is not None and isfinite(value)}
 
     def _pod(self, pod: Pod, why: Why | None) -> HeapPod:
         requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
@@ -142,7 +145,7 @@ class Heaps:
             needs.restart,
             needs.priority,
             requested,
-            self._used(pod),
+            self._usage_of(pod),
             stays[0],
             stays[1],
             self._places.get(pod.uid, 0),
@@ -152,16 +155,16 @@ class Heaps:
 
 
 def asked_labels(node: Node, asked: Iterable[str], pods: Iterable[Pod]) -> dict[str, str]:
-    """The labels of a node that its policy (`asked`) or one of these pods asks for, and where it stands."""
-    keys = {*asked, *TOPOLOGY, *(key for pod in pods for key in _keys(pod))}
+    """The labels of a node that its policy (`asked`) or one of these pods asks for, and those of its topology."""
+    keys = {*asked, *TOPOLOGY, *(key for pod in pods for key in _labels_named_by(pod))}
     return {key: value for key, value in sorted(node.labels.items()) if key in keys}
 
 
-def _keys(pod: Pod) -> Iterator[str]:
-    """The labels of nodes that a pod names."""
+def _labels_named_by(pod: Pod) -> Iterator[str]:
+    """The keys of node labels that a pod's scheduling rules name."""
     yield from pod.needs.selector
-    yield from (one.key for term in pod.needs.affinity or () for one in term.labels)
-    yield from (one.topology for one in pod.needs.repels)
+    yield from (expression.key for term in pod.needs.affinity or () for expression in term.labels)
+    yield from (repel.topology for repel in pod.needs.repels)
     try:
         binding = binding_of(pod)
     except ValueError:  # it waits, and explain says why

@@ -1,4 +1,4 @@
-"""Says of a pod where it is, and what was last found when it was looked at, while the daemon runs.
+"""Looks up a pod of the running daemon: where it is, and the last decision about it.
 
 Knows the cluster as pools are shown it, and the plans that were made; decides nothing, and what it remembers
 is lost with the process.
@@ -21,78 +21,80 @@ from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer, Planner
 
 KEPT = 600.0
-"""Seconds for which it is remembered when a pod was looked at: one that waits is, far more often."""
+"""Seconds for which a pod's last decision is remembered: a waiting pod gets a new one far more often."""
 
 COMPARED = 20_000
-"""Names with which one that is not there is compared."""
+"""Names that are compared with a name that is not found, at most."""
 
 
 class Looks:
-    """What was last planned for pods that wait, by UID; also what was no news, and so stands nowhere else."""
+    """The last decision about each waiting pod, by UID; also those that were no news and so were not written down."""
 
     def __init__(self) -> None:
         self.pods: dict[str, PodDecision] = {}
         self._swept = 0.0
 
     def placing(self, planner: Planner) -> Planner:
-        """The planner, watched."""
+        """Wrap a planner, so that its decisions are remembered."""
 
         async def watched(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
-            made = await planner(cases)
-            for plan in made:
+            plans = await planner(cases)
+            for plan in plans:
                 if not isinstance(plan, str):
-                    self._note(plan)
-            return made
+                    self._remember(plan)
+            return plans
 
         return watched
 
-    def _note(self, plan: Sequence[PodDecision]) -> None:
-        at = max([one.at for one in plan], default=0.0)
+    def _remember(self, plan: Sequence[PodDecision]) -> None:
+        at = max([decision.at for decision in plan], default=0.0)
         if at - self._swept > KEPT:
             self._swept = at
-            self.pods = {uid: one for uid, one in self.pods.items() if at - one.at <= KEPT}
-        for one in plan:
-            if one.verdict == "bind":  # it waits no longer, and there may be very many
-                self.pods.pop(one.uid, None)
+            self.pods = {uid: decision for uid, decision in self.pods.items() if at - decision.at <= KEPT}
+        for decision in plan:
+            if decision.verdict == "bind":  # it waits no longer, and there may be very many
+                self.pods.pop(decision.uid, None)
             else:
-                self.pods[one.uid] = one
+                self.pods[decision.uid] = decision
 
 
 class PodLookup:
-    """Answers for the pods of one cluster."""
+    """Looks up the pods of one cluster."""
 
     def __init__(self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, looks: Looks) -> None:
         self._cluster, self._placer, self._mover, self._clock, self._looks = cluster, placer, mover, clock, looks
 
-    async def find(self, named: str) -> PodStatus:
-        """What is known of a pod, NAMESPACE/NAME; of none, only which pools there are."""
+    async def find(self, full_name: str) -> PodStatus:
+        """What is known of a pod, NAMESPACE/NAME; without a name, only which pools there are."""
         now = self._clock.now()
         snapshot = await self._placer.look(now)
         policies = [pool.policy for pool in self._placer.pools]
-        seen = PodStatus(
+        status = PodStatus(
             at=now,
             confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             leading=self._cluster.leading,
-            pools=tuple([about(one, self._mover.latest(one.name).at or None) for one in policies]),
+            pools=tuple([about(policy, self._mover.latest(policy.name).at or None) for policy in policies]),
         )
-        namespace, _, name = named.partition("/")
+        namespace, _, name = full_name.partition("/")
         if not name:
-            return seen
-        strays = {one.pod.uid: one for one in snapshot.strays()} if isinstance(snapshot, Pretending) else {}
-        pods = [pod for pod in _pods(snapshot, strays) if pod.namespace == namespace]
-        pod = next((one for one in pods if one.name == name), None)
+            return status
+        strays = {stray.pod.uid: stray for stray in snapshot.strays()} if isinstance(snapshot, Pretending) else {}
+        pods = [pod for pod in _all_pods(snapshot, strays) if pod.namespace == namespace]
+        pod = next((candidate for candidate in pods if candidate.name == name), None)
         if pod is not None:
-            there = found(pod, policies, self._looks.pods.get(pod.uid))
+            pod_found = found(pod, policies, self._looks.pods.get(pod.uid))
             stray = strays.get(pod.uid)
-            there = strayed(there, stray.really, stray.seen) if stray else there
-            return replace(seen, found=there, inhabited=True)
-        others = [f"{one.namespace}/{one.name}" for one in pods]
-        known = others or sorted({pod.namespace for pod in _pods(snapshot, strays)})
-        told = await asyncio.to_thread(near, named if others else namespace, list(islice(known, COMPARED)))
-        return replace(seen, inhabited=bool(pods), near=told)
+            pod_found = strayed(pod_found, stray.really, stray.seen) if stray else pod_found
+            return replace(status, found=pod_found, inhabited=True)
+        names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        candidates = names or sorted({pod.namespace for pod in _all_pods(snapshot, strays)})
+        suggestion = await asyncio.to_thread(
+            near, full_name if names else namespace, list(islice(candidates, COMPARED))
+        )
+        return replace(status, inhabited=bool(pods), near=suggestion)
 
 
-def _pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:
-    """All that wait or run, and those that only in a dry run have gone."""
-    gone = (one.pod for one in strays.values() if not one.seen)
+def _all_pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:
+    """All pods that wait or run, and those that left only in a dry run."""
+    gone = (stray.pod for stray in strays.values() if not stray.seen)
     return chain(snapshot.pending(), *snapshot.on_nodes().values(), gone)

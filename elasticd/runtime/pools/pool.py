@@ -1,4 +1,4 @@
-"""A pool policy in force, with what is kept of it from one plan to the next.
+"""A pool policy in force, with its state from one plan to the next.
 
 Knows its plugins and how they fare, and what is on its nodes; knows nothing of when it is looked at.
 """
@@ -24,7 +24,7 @@ from elasticd.runtime.pools.usage_view import KnownUsage, WantedSeries
 log = logging.getLogger(__name__)
 
 OURSELVES = "elasticd"
-"""Who failed where it is no plugin."""
+"""The plugin that a failure names when no plugin failed."""
 
 Asker = Literal["placing", "moving"]
 """The kinds of plans."""
@@ -34,7 +34,7 @@ STRIKES = 5
 
 
 class Pool:
-    """A pool policy with what is kept of it from one plan to the next: its plugins, and what is on its nodes."""
+    """A pool policy with its state from one plan to the next: its plugins and their failures, and its node table."""
 
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), NodeTableBuilder()
@@ -42,77 +42,79 @@ class Pool:
         self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
-        self._strikes: dict[tuple[Asker, str], int] = {}
+        self._failures: dict[tuple[Asker, str], int] = {}
         self._failing: dict[Asker, frozenset[tuple[str, str]]] = {}
         self.waiting: Counter[str] = Counter()
         self.measured = (0, 0)
-        """Of how many nodes what they use was known at the last look, once for each series, and of how many it was
-        asked."""
+        """At the last look: how many series of nodes were known, and how many were wanted (each series counts once for
+        each node)."""
         self.blocked = ""
-        """Where one of its plugins got stuck."""
+        """Where one of its plugins got stuck, so that none is called until reload; empty: nowhere."""
         self.mute = ""
-        """That one does not answer which is asked for a person alone: nothing is decided by that, and so all else goes
-        on."""
+        """Why a plugin is no longer asked for a person's report; empty: it is. Decisions go on without that."""
 
-    def columns(self, snapshot: Snapshot, known: KnownUsage) -> NodeTable:
-        """Its nodes as they are, and how much is known of what they use."""
+    def columns(self, snapshot: Snapshot, usage: KnownUsage) -> NodeTable:
+        """Build the table of its nodes, and count the known series of nodes in `measured`."""
         nodes = self.nodes("", snapshot.nodes())
-        found = self.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
-        counts = [int(np.isfinite(found.use(series)).sum()) for series in self.wants.nodes]
+        table = self.ledger.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured)
+        counts = [int(np.isfinite(table.use(series)).sum()) for series in self.wants.nodes]
         self.measured = (sum(counts), len(counts) * len(nodes))
-        return found
+        return table
 
     def off(self) -> frozenset[str]:
         """Its implementations that have failed too often."""
-        return frozenset(name for (_, name), count in self._strikes.items() if count >= STRIKES)
+        return frozenset(name for (_, name), count in self._failures.items() if count >= STRIKES)
 
-    def count_failure(self, asker: Asker, failures: Iterable[Failure], asked: Collection[str]) -> None:
-        """Count failures in a row, in each kind of plan for itself: what one asks the other does not. Each change is a
-        line of the log; who failed works again when a plan shows that its hook was `asked` and did not."""
-        found: dict[tuple[str, str], str] = {}
+    def count_failure(self, asker: Asker, failures: Iterable[Failure], hooks_asked: Collection[str]) -> None:
+        """Count failures in a row, for each kind of plan apart, because each asks other hooks. Log each change.
+
+        A plugin works again when its hook is in `hooks_asked` (the hooks that a plan was seen to ask) and did not fail.
+        """
+        messages: dict[tuple[str, str], str] = {}
         for failure in failures:
-            found.setdefault((failure.plugin, failure.hook), failure.message)
-        self._tell(asker, found, asked)
-        off, failed = self.off(), {name for name, _ in found}
-        self._strikes = {
-            (whose, name): count
-            for (whose, name), count in self._strikes.items()
-            if whose != asker or name in failed or name in off
+            messages.setdefault((failure.plugin, failure.hook), failure.message)
+        self._log_changes(asker, messages, hooks_asked)
+        off, failed = self.off(), {name for name, _ in messages}
+        self._failures = {
+            (other_asker, name): count
+            for (other_asker, name), count in self._failures.items()
+            if other_asker != asker or name in failed or name in off
         }
         for name in failed:
-            count = self._strikes[asker, name] = self._strikes.get((asker, name), 0) + 1
+            count = self._failures[asker, name] = self._failures.get((asker, name), 0) + 1
             if count == STRIKES and name not in off and name != OURSELVES:
                 log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
 
-    def _tell(self, asker: Asker, found: Mapping[tuple[str, str], str], asked: Collection[str]) -> None:
+    def _log_changes(self, asker: Asker, messages: Mapping[tuple[str, str], str], hooks_asked: Collection[str]) -> None:
         before = self._failing.get(asker, frozenset())
-        self._failing[asker] = frozenset(found) | {one for one in before if one[1] not in asked}
+        self._failing[asker] = frozenset(messages) | {failure for failure in before if failure[1] not in hooks_asked}
         for name, hook in sorted(self._failing[asker] - before):
-            who = "" if name == OURSELVES else f"plugin {name}: {hook} "
-            log.warning("policy %s: %s%s", self.policy.name, who, found[name, hook])
+            prefix = "" if name == OURSELVES else f"plugin {name}: {hook} "
+            log.warning("policy %s: %s%s", self.policy.name, prefix, messages[name, hook])
         if before and not self._failing[asker]:
             log.info("policy %s: its plugins work again", self.policy.name)
 
 
 def asked(decisions: Collection[PodDecision]) -> frozenset[str]:
-    """The hooks that decisions about pods show to have been asked: who gives way is not, for a pod that fits."""
-    shown = {
+    """The hooks that decisions about pods show to have been asked; select_victims is not, for a pod that fits."""
+    is_asked = {
         "select_nodes": bool(decisions),
         "filter_nodes": bool(decisions),
-        "score_nodes": any(one.node for one in decisions),
-        "place_pods": any(one.node for one in decisions),
-        "select_victims": any(isinstance(action, Evict) for one in decisions for action in one.actions),
+        "score_nodes": any(decision.node for decision in decisions),
+        "place_pods": any(decision.node for decision in decisions),
+        "select_victims": any(isinstance(action, Evict) for decision in decisions for action in decision.actions),
     }
-    return frozenset(hook for hook, is_shown in shown.items() if is_shown)
+    return frozenset(hook for hook, evident in is_asked.items() if evident)
 
 
 def asked_to_move(decisions: Collection[MoveDecision]) -> frozenset[str]:
-    """The same of a plan of moves, which asks who should move in any case."""
-    found = ("select_nodes", "filter_nodes", "score_nodes") if any(one.target for one in decisions) else ()
-    return frozenset(("rebind_pods", "rebalance_nodes", *found))
+    """The same for a plan of moves, which always asks which pods should move."""
+    has_target = any(decision.target for decision in decisions)
+    placement_hooks = ("select_nodes", "filter_nodes", "score_nodes") if has_target else ()
+    return frozenset(("rebind_pods", "rebalance_nodes", *placement_hooks))
 
 
 def measured(pools: Iterable[Pool]) -> tuple[int, int]:
-    """How many of the series of nodes are known in all pools, and of how many."""
-    found = [pool.measured for pool in pools]
-    return sum(known for known, _ in found), sum(asked for _, asked in found)
+    """How many series of nodes are known in all pools, and how many are wanted."""
+    counts = [pool.measured for pool in pools]
+    return sum(count for count, _ in counts), sum(total for _, total in counts)

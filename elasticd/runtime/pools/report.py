@@ -1,6 +1,6 @@
-"""Gathers what people are shown of pools, from whoever places and moves their pods.
+"""Builds the reports of pools that people are shown, from the placer, the mover and the cluster.
 
-Knows where each part is found; knows nothing of what it says, nor of how it is shown.
+Knows where each part comes from; knows nothing of how it is shown.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
 
 LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
-"""Who gives way on nodes; a string instead says where one got stuck."""
+"""Finds the eviction order of nodes; a string instead of an order says where it got stuck."""
 
 Asked = Callable[[Pod], Why | None]
-"""Why a pod may not go now, in a word and a sentence."""
+"""Why a pod may not leave now, one word and a sentence; None: it may."""
 
 
 async def line_up_at_once(cases: Sequence[LineCase]) -> list[Queue | str]:
@@ -39,7 +39,7 @@ async def line_up_at_once(cases: Sequence[LineCase]) -> list[Queue | str]:
 
 
 class PoolReports:
-    """All pools of a daemon."""
+    """Reports on all pools of a daemon."""
 
     def __init__(
         self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, line_up: LineUp = line_up_at_once
@@ -48,23 +48,27 @@ class PoolReports:
         self._line_up, self._asking = line_up, asyncio.Lock()
 
     async def nodes(self, node: str = "") -> Sequence[PoolReport | NodeView]:
-        """Every pool; with a node's name, that node in each pool that has it."""
+        """Report every pool; with a node's name, that node in each pool that has it."""
         now = self._clock.now()
         snapshot = await self._placer.look(now)
         cases = [(pool, await self._placer.shown(pool, snapshot, now)) for pool in self._placer.pools]
         if node:
-            return [await self._view(*one, snapshot, node) for one in cases if one[1].columns.index(node) is not None]
+            return [
+                await self._view(pool, case, snapshot, node)
+                for pool, case in cases
+                if case.columns.index(node) is not None
+            ]
         return [self._report(pool, case, snapshot) for pool, case in cases]
 
     def _report(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> PoolReport:
         levels = self._mover.latest(pool.policy.name).plan.levels
-        found = self._moving(pool, case, snapshot)
+        next_moves = self._moving(pool, case, snapshot)
         return PoolReport(
-            pool.policy.name, pool.policy.mode, tuple(report(pool.policy.name, case.columns, levels)), found
+            pool.policy.name, pool.policy.mode, tuple(report(pool.policy.name, case.columns, levels)), next_moves
         )
 
     def _moving(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> Moving | None:
-        """The latest look for pods that should move; None where none is ever moved."""
+        """Report the latest look for pods to move; None where the pool's strategies move none."""
         if not moves(pool):
             return None
         latest, why = self._mover.latest(pool.policy.name), restraint(case)
@@ -77,74 +81,75 @@ class PoolReports:
 
         def reasons(node: str) -> Mapping[str, int]:
             index = case.columns.index(node)
-            found = (why(pod) for pod in (() if index is None else case.columns.pods(index)))
-            return Counter(one[0] if one else "" for one in found)
+            answers = (why(pod) for pod in (() if index is None else case.columns.pods(index)))
+            return Counter(answer[0] if answer else "" for answer in answers)
 
-        underway = {one.uid: one for one in self._mover.in_flight(snapshot)}
+        underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
         return moving(latest.at, latest.due, LatestLook(latest.plan, latest.outcomes, underway, latest.going), reasons)
 
     async def _view(self, pool: Pool, case: PoolCase, snapshot: Snapshot, name: str) -> NodeView:
         index = case.columns.index(name) or 0
         levels = self._mover.latest(pool.policy.name).plan.levels
-        (shown,) = (one for one in report(pool.policy.name, case.columns, levels) if one.node == name)
+        (node_report,) = (row for row in report(pool.policy.name, case.columns, levels) if row.node == name)
         node, pods = case.columns.nodes[index], case.columns.pods(index)
-        queue = await self._queue(pool, LineCase(case, index))
+        queue = await self._line_of(pool, LineCase(case, index))
         standing = await self._standing(pool, case, snapshot, index, queue)
         heaps = Heaps(pods, case.observation.use, standing)
         waiting = (pod for pod in snapshot.pending() if pool.policy.pool.has(pod))
         return NodeView(
             pool.policy.mode,
-            shown,
+            node_report,
             heaps.of("Never"),
             heaps.of("OnFailure"),
             heaps.of("Always"),
             heaps.rooted(),
-            tuple(f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in node.taints),
+            tuple(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in node.taints),
             asked_labels(node, {*pool.policy.pool.nodes, *pool.hooks.labels_of_nodes}, chain[Pod](pods, waiting)),
-            _about(self._moving(pool, case, snapshot), name),
+            _moves_of_node(self._moving(pool, case, snapshot), name),
             heaps.leaving(),
             queue.line is not None,
             queue.line.rule if queue.line else "",
             queue.failures,
         )
 
-    async def _queue(self, pool: Pool, case: LineCase) -> Queue:
-        """Who gives way on a node. One at a time is asked: where a plugin does not come back, whoever waits here is
-        told so too, and no other thread is lost to it."""
+    async def _line_of(self, pool: Pool, case: LineCase) -> Queue:
+        """Find the eviction order of a node. One request at a time: where a plugin does not come back, the requests
+        that wait here learn that too, and only one thread is lost to it."""
         if not pool.hooks.implements("select_victims"):
             return Queue()
         async with self._asking:
             why = f"is not asked: {pool.blocked}" if pool.blocked else pool.mute
             if not why:
-                (found,) = await self._line_up([case])
-                if not isinstance(found, str):
-                    return found
-                why = pool.mute = f"does not answer: {found}; it is not called again until reload"
+                (queue,) = await self._line_up([case])
+                if not isinstance(queue, str):
+                    return queue
+                why = pool.mute = f"does not answer: {queue}; it is not called again until reload"
         return Queue(EvictionOrder(()), (Failure(OURSELVES, "explain_victims", why),))
 
     async def _standing(self, pool: Pool, case: PoolCase, snapshot: Snapshot, index: int, queue: Queue) -> PodStandings:
-        """Which pods of a node are on their way, who gives way, and what keeps the others from being moved."""
+        """Which pods of a node are leaving or coming, in which order they give way, and what keeps the others."""
         pods, name = case.columns.pods(index), case.columns.names[index]
-        underway = {one.uid: one for one in self._mover.in_flight(snapshot)}
-        leaving = {one.uid: why for one in pods if (why := _leaving(one, name, underway))}
-        staying = {one.uid: one for one in pods if one.uid not in leaving}
-        moved = await _all(staying.values(), self._keeps(pool, case, snapshot)) if moves(pool) else {}
+        underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
+        leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, underway))}
+        staying = {pod.uid: pod for pod in pods if pod.uid not in leaving}
+        moved = await _reasons_of(staying.values(), self._obstacles(pool, case, snapshot)) if moves(pool) else {}
         if queue.line is None:
             return PodStandings(leaving, moved)
         line = [turn for turn in queue.line.turns if turn.pod.uid in staying]
-        shut = await _all(
-            (turn.pod for turn in line if not turn.stays), lambda pod: self._shut(pool) or self._door(pod)
+        shut = await _reasons_of(
+            (turn.pod for turn in line if not turn.stays),
+            lambda pod: self._pool_refusal(pool) or self._cluster_refusal(pod),
         )
-        return PodStandings(leaving, moved, [_kept(turn, shut.get(turn.pod.uid)) for turn in line])
+        return PodStandings(leaving, moved, [_mark_staying(turn, shut.get(turn.pod.uid)) for turn in line])
 
-    def _keeps(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> Asked:
-        """What keeps a pod from being moved: the plan's rules, then whoever is asked before it is done, and then what
-        came of the last attempt."""
+    def _obstacles(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> Asked:
+        """Returns a function: what keeps a pod from being moved, by the plan's rules, then by budgets and the cluster,
+        then by the outcome of the last attempt."""
         why, outcomes = restraint(case), self._mover.latest(pool.policy.name).outcomes
 
         def keeps(pod: Pod) -> Why | None:
-            if found := why(pod) or self._shut(pool) or self._mover.refusal(pool.policy, pod, snapshot):
-                return found
+            if obstacle := why(pod) or self._pool_refusal(pool) or self._mover.refusal(pool.policy, pod, snapshot):
+                return obstacle
             last = outcomes.get(pod.uid)
             if last is None or last.result == "done":
                 return None
@@ -152,11 +157,11 @@ class PoolReports:
 
         return keeps
 
-    def _door(self, pod: Pod) -> Why | None:
+    def _cluster_refusal(self, pod: Pod) -> Why | None:
         return self._cluster.refusal([Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])])
 
-    def _shut(self, pool: Pool) -> Why | None:
-        """Why nobody of a pool is made to leave."""
+    def _pool_refusal(self, pool: Pool) -> Why | None:
+        """Why no pod of a pool is made to leave, one word and a sentence; None: pods may be."""
         if not self._cluster.leading:
             return _NOT_LEADING
         if pool.blocked:
@@ -167,23 +172,23 @@ class PoolReports:
 _NOT_LEADING = "NotLeading", "this elasticd does not lead: another moves pods"
 
 
-async def _all(pods: Iterable[Pod], why: Asked) -> dict[str, Why]:
-    """What keeps each of those that something keeps. Others have their turn meanwhile, for to ask this of a pod takes a
-    while where there are many workloads."""
-    found = dict[str, Why]()
+async def _reasons_of(pods: Iterable[Pod], why: Asked) -> dict[str, Why]:
+    """By UID, what keeps each pod that something keeps. It yields to the event loop after each pod, because the
+    question takes a while where there are many workloads."""
+    reasons = dict[str, Why]()
     for pod in pods:
-        if said := why(pod):
-            found[pod.uid] = said
+        if reason := why(pod):
+            reasons[pod.uid] = reason
         await asyncio.sleep(0)
-    return found
+    return reasons
 
 
-def _kept(turn: Turn, why: Why | None) -> Turn:
+def _mark_staying(turn: Turn, why: Why | None) -> Turn:
     return turn if why is None else replace(turn, stays=why[0], why=why[1])
 
 
-def _leaving(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | None:
-    """Whether a pod is on its way from a node, or to it, in a word and a sentence."""
+def _departure_of(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | None:
+    """How a pod is leaving a node or coming to it, one word and a sentence; None: neither."""
     going = underway.get(pod.uid)
     if going is not None and going.node == pod.node and not going.stays:
         if going.ends:
@@ -197,9 +202,9 @@ def _leaving(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | Non
     return (LEAVING, "it is being deleted") if pod.deleted else None
 
 
-def _about(found: Moving | None, node: str) -> Moving | None:
-    """Of the moves, those from a node or to it."""
-    if found is None:
+def _moves_of_node(moving: Moving | None, node: str) -> Moving | None:
+    """The report with only the moves from this node or to it."""
+    if moving is None:
         return None
-    mine = tuple(one for one in found.moves if node in (one.decision.node, one.decision.target))
-    return replace(found, moves=mine)
+    mine = tuple(move for move in moving.moves if node in (move.decision.node, move.decision.target))
+    return replace(moving, moves=mine)

@@ -1,6 +1,7 @@
-"""Moves that make another pod first: begin them, and go on with all that are found in the cluster, whoever began them.
+"""Surges: moves that make a replacement pod before the old one leaves. Begins them, and continues every one that it
+finds in the cluster, whoever began it.
 
-Knows when it looks, and what is written down of each step; knows no rule of what comes next, which is in surge.
+Knows when it looks, and what is written down of each step; the rules of what comes next are in kit/surge.
 """
 
 import asyncio
@@ -21,30 +22,30 @@ from elasticd.model.workload import Pod, Ref, Workload
 from elasticd.ports.cluster import Cluster, Snapshot
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
-"""The kinds that replace pods of an old template by themselves."""
+"""The kinds that replace pods of an old template by themselves: they may be in a rollout."""
 
 EVERY = 1.0
-"""Seconds between looks for moves in flight."""
+"""Seconds between looks for surges while there are none."""
 
 SOON = 0.2
-"""The same while there are some."""
+"""Seconds between looks while there are some."""
 
 REST = 2.0
-"""Seconds in which a step that was done is not done again: so long it may take to be seen."""
+"""Seconds in which a step is not repeated, because the cluster may not show it yet."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
-"""Seconds before a pod of the same workload is moved again after one that did not go; they double."""
+"""Seconds before a workload's next surge after one that was in vain; they double."""
 
 
 class OutcomeListener(Protocol):
-    """Someone who is told what has been written to the journal. Must not block or raise."""
+    """Hears of outcomes as they are written to the journal. Must not block or raise."""
 
     def placed(self, outcome: PodOutcome) -> None:
-        """Something was done for a pod, or not."""
+        """Take in the outcome of an action for a pod."""
 
 
 class Surging:
-    """All moves in flight, on one cluster. `look` gives the cluster as it is."""
+    """All surges in flight on one cluster. `look` gives the cluster as it is."""
 
     def __init__(
         self,
@@ -57,20 +58,20 @@ class Surging:
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners = listeners
         self._acting: dict[str, asyncio.Task[None]] = {}
-        self._last: dict[str, tuple[str, float]] = {}
+        self._last_steps: dict[str, tuple[str, float]] = {}
         self._steps: dict[str, tuple[Step, float]] = {}
         self._ending: dict[str, Underway] = {}
-        """The pods, by UID, that were told to go last, and may take their time to end when the note is gone."""
+        """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
         self._pauses: dict[str, tuple[float, float]] = {}
-        self._undone: dict[str, tuple[object, ...]] = {}
-        """Why the last step of each was not done."""
+        self._failures: dict[str, tuple[object, ...]] = {}
+        """By a workload's UID, why the last step of its surge was not done."""
         self.stayed: list[Callable[[str], None]] = []
-        """Who is told of a pod, its UID, of which a move was begun in vain."""
+        """Called with the UID of a pod that stays because its surge was in vain."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
-        """Begin to move a pod; None: it is of no ReplicaSet, and no other need be made first."""
+        """Begin to move a pod by a surge; None: it belongs to no ReplicaSet, so no surge is possible."""
         now = self._clock.now()
-        mark = self._first(evict, await self._look(now), now, within, decision)
+        mark = self._first_mark(evict, await self._look(now), now, within, decision)
         if not isinstance(mark, Mark):
             return mark
         until, pause = self._pauses.get(mark.uid, (0.0, 0.0))
@@ -80,18 +81,18 @@ class Surging:
         return replace(answer, message=BEGUN) if answer.result == "done" else answer
 
     def refusal(self, evict: Evict, snapshot: Snapshot) -> tuple[str, str] | None:
-        """Why a pod would not begin to be moved now, one word and a sentence, as far as it is known."""
-        mark = self._first(evict, snapshot, self._clock.now(), 0.0, "")
+        """Why a surge of this pod would be refused now, one word and a sentence, as far as it is known."""
+        mark = self._first_mark(evict, snapshot, self._clock.now(), 0.0, "")
         if isinstance(mark, Answer):
             return mark.reason, mark.message
-        # It is the Deployment that is disturbed then.
+        # A surge counts for the budget of the Deployment, not of the ReplicaSet.
         return self._cluster.refusal([replace(evict, owner=mark.uid) if mark else evict])
 
-    def _first(
+    def _first_mark(
         self, evict: Evict, snapshot: Snapshot, now: float, within: float, decision: str
     ) -> Mark | Answer | None:
-        """With what a move begins, or why it does not; None: as `begin` has it."""
-        pod = next((one for one in snapshot.on_nodes().get(evict.node, ()) if one.uid == evict.uid), None)
+        """The mark that begins a surge, or a refusal; None: the pod belongs to no ReplicaSet."""
+        pod = next((pod for pod in snapshot.on_nodes().get(evict.node, ()) if pod.uid == evict.uid), None)
         if pod is None or pod.owner[0] != "ReplicaSet":
             return None
         workload = _workload_of(snapshot, pod)
@@ -101,69 +102,73 @@ class Surging:
             return Answer("refused", message=f"{workload.ref} is annotated {FREEZE}", reason="Frozen")
         until, _ = self._pauses.get(workload.uid, (0.0, 0.0))
         if now < until:
-            told = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
-            return Answer("refused", message=told, reason="InVain")
+            message = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
+            return Answer("refused", message=message, reason="InVain")
         mark = begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
         return Answer("refused", message=mark[1], reason=mark[0]) if isinstance(mark, tuple) else mark
 
     async def underway(self) -> list[Underway]:
-        """What is in flight now, by what is found in the cluster."""
+        """The moves in flight, as the cluster shows them now."""
         return self.in_flight(await self._look(self._clock.now()))
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
-        """What is in flight, of either kind."""
-        found, ending = list(self._cluster.restoring()), self._still(snapshot) if snapshot else {}
-        for workload in _surging(snapshot) if snapshot else ():
+        """The moves in flight: restorations, surges, and pods that are ending after a surge."""
+        underway, ending = list(self._cluster.restoring()), self._still_ending(snapshot) if snapshot else {}
+        for workload in _surging_workloads(snapshot) if snapshot else ():
             note = noted(workload.annotations)
             if note is not None and note.uid not in ending:
                 ref = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
                 step, since = self._steps.get(workload.uid, (None, note.at))
-                told = f"{note.phase}: {step.message}" if step else note.phase
-                back = stays(workload, snapshot.pods(workload)) if snapshot else False
-                found.append(Underway(ref, note.uid, "surge", told, since, node=note.node, stays=back))
-        return [*found, *ending.values()]
+                step_text = f"{note.phase}: {step.message}" if step else note.phase
+                is_staying = stays(workload, snapshot.pods(workload)) if snapshot else False
+                underway.append(Underway(ref, note.uid, "surge", step_text, since, node=note.node, stays=is_staying))
+        return [*underway, *ending.values()]
 
-    def _still(self, snapshot: Snapshot) -> dict[str, Underway]:
-        """Those of the pods that end that are still there."""
-        there = snapshot.on_nodes() if self._ending else {}
-        return {uid: one for uid, one in self._ending.items() if any(pod.uid == uid for pod in there.get(one.node, ()))}
+    def _still_ending(self, snapshot: Snapshot) -> dict[str, Underway]:
+        """The pods at the end of their surge that are still on their node."""
+        pods_on_nodes = snapshot.on_nodes() if self._ending else {}
+        return {
+            uid: move
+            for uid, move in self._ending.items()
+            if any(pod.uid == uid for pod in pods_on_nodes.get(move.node, ()))
+        }
 
     async def run(self) -> None:
-        """Go on with all that is found, until cancelled."""
+        """Continue every surge that is found, until cancelled."""
         while True:
             busy = await self.tick(self._clock.now())
             await self._clock.sleep_until(self._clock.now() + (SOON if busy else EVERY))
 
     async def tick(self, now: float) -> bool:
-        """One step of each; whether there are any."""
+        """Take one step of each surge; whether there are any."""
         if not self._cluster.leading:
             return False
         snapshot = await self._look(now)
-        found = _surging(snapshot)
-        uids = {workload.uid for workload in found}
-        self._steps = {uid: one for uid, one in self._steps.items() if uid in uids}
-        self._last = {uid: one for uid, one in self._last.items() if uid in uids}
-        self._undone = {uid: one for uid, one in self._undone.items() if uid in uids}
-        self._ending = self._still(snapshot)
-        for workload in found:
+        workloads = _surging_workloads(snapshot)
+        uids = {workload.uid for workload in workloads}
+        self._steps = {uid: step for uid, step in self._steps.items() if uid in uids}
+        self._last_steps = {uid: last_step for uid, last_step in self._last_steps.items() if uid in uids}
+        self._failures = {uid: failure for uid, failure in self._failures.items() if uid in uids}
+        self._ending = self._still_ending(snapshot)
+        for workload in workloads:
             if workload.uid not in self._acting:
                 self._advance(workload, snapshot.pods(workload), now)
-        return bool(found)
+        return bool(workloads)
 
     def _advance(self, workload: Workload, pods: Sequence[Pod], now: float) -> None:
         step = next_step(workload, pods, now, honours_costs=self._cluster.honours_deletion_costs)
-        before = self._steps.get(workload.uid)
-        if before is None or before[0].word != step.word:
+        previous = self._steps.get(workload.uid)
+        if previous is None or previous[0].word != step.word:
             self._steps[workload.uid] = step, now
             if step.done:
-                self._ends(workload, now)
-        word, at = self._last.get(workload.uid, ("", 0.0))
+                self._note_ending(workload, now)
+        word, at = self._last_steps.get(workload.uid, ("", 0.0))
         if step.action is not None and not (word == step.word and now - at < REST):
             task = asyncio.create_task(self._act(workload, pods, step), name=f"surge {workload.ref}")
             self._acting[workload.uid] = task
 
-    def _ends(self, workload: Workload, now: float) -> None:
-        """The pod of a move goes."""
+    def _note_ending(self, workload: Workload, now: float) -> None:
+        """Remember that the old pod of a surge is ending."""
         if note := noted(workload.annotations):
             ref, step = Ref(workload.ref.namespace, "Pod", note.pod, "v1"), f"{note.phase}: {note.pod} is ending"
             self._ending[note.uid] = Underway(ref, note.uid, "surge", step, now, node=note.node, ends=True)
@@ -171,7 +176,7 @@ class Surging:
     async def _act(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         if step.action is None:
             return
-        begun = self._clock.now()
+        started = self._clock.now()
         try:
             answer = await self._cluster.act(step.action)
         except asyncio.CancelledError:
@@ -180,18 +185,18 @@ class Surging:
             answer = Answer("failed", 0, raised(error), type(error).__name__)
         finally:
             del self._acting[workload.uid]
-        self._last[workload.uid] = step.word, self._clock.now()
+        self._last_steps[workload.uid] = step.word, self._clock.now()
         if step.last and answer.result == "done":
-            self._ended(workload, pods, step)
-        before = self._undone.pop(workload.uid, None)
+            self._finish(workload, pods, step)
+        last_failure = self._failures.pop(workload.uid, None)
         if answer.result != "done":
-            self._undone[workload.uid] = (step.word, answer.result, answer.code, answer.reason)
+            self._failures[workload.uid] = (step.word, answer.result, answer.code, answer.reason)
         note = noted(workload.annotations)
-        if note is not None and (before is None or before != self._undone.get(workload.uid)):
-            self._tell(_outcome(workload, note, step, answer, (begun, self._clock.now())))
+        if note is not None and (last_failure is None or last_failure != self._failures.get(workload.uid)):
+            self._record(_outcome(workload, note, step, answer, (started, self._clock.now())))
 
-    def _ended(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
-        """Whether it was worth it: what did not go is not tried again at once."""
+    def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
+        """End a surge: after one in vain pause the workload's next, and tell who must know that the pod stays."""
         _, pause = self._pauses.pop(workload.uid, (0.0, FIRST_PAUSE / 2))
         if not step.done:
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -201,7 +206,7 @@ class Surging:
                 for tell in self.stayed:
                     tell(note.uid)
 
-    def _tell(self, outcome: PodOutcome) -> None:
+    def _record(self, outcome: PodOutcome) -> None:
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:
@@ -217,7 +222,7 @@ class Surging:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _surging(snapshot: Snapshot) -> list[Workload]:
+def _surging_workloads(snapshot: Snapshot) -> list[Workload]:
     return [workload for workload in snapshot.workloads() if surged(workload) is not None]
 
 
@@ -225,9 +230,9 @@ def _workload_of(snapshot: Snapshot, pod: Pod) -> Workload | None:
     """The Deployment of a pod: of those whose selector matches it there is only one whose ReplicaSet has its name."""
     for workload in snapshot.workloads():
         ref = workload.ref
-        ours = ref.namespace == pod.namespace and (ref.api_version, ref.kind) == DEPLOYMENT
-        named = ours and pod.owner[1].startswith(f"{ref.name}-")
-        if named and any(one.uid == pod.uid for one in snapshot.pods(workload)):
+        is_candidate = ref.namespace == pod.namespace and (ref.api_version, ref.kind) == DEPLOYMENT
+        has_its_name = is_candidate and pod.owner[1].startswith(f"{ref.name}-")
+        if has_its_name and any(selected.uid == pod.uid for selected in snapshot.pods(workload)):
             return workload
     return None
 

@@ -1,7 +1,7 @@
-"""What is known of a pool's nodes and pods beside the cluster itself: what they use, and what was done to them of late.
+"""What is known of a pool's nodes and pods beside the cluster itself: their usage, and recent actions on them.
 
-Knows readings and how long they can be trusted; knows no rule. What it remembers is lost with the process, and is found
-again by looking: peaks begin with what is used now.
+Knows readings and how long they can be trusted; knows no rule. What it remembers is lost with the process; after a
+restart peaks begin with the present usage.
 """
 
 from collections import deque
@@ -22,26 +22,26 @@ from elasticd.model.workload import Pod, Readings, Ref, Sample
 from elasticd.ports.cluster import Stray
 
 NEW = 60.0
-"""Seconds after it was bound for which what a node is measured to use is not thought to hold a pod's share yet."""
+"""Seconds after its binding during which a node's measured usage is not yet thought to contain a pod's share."""
 
 KEPT = 1000
-"""Of one controller's pods that were evicted, how many are remembered."""
+"""Evictions of one controller's pods that are remembered, at most."""
 
 HOUR = 3600.0
-"""Seconds for which a controller may take to make a pod in place of one that was evicted."""
+"""Seconds that a controller may take to replace an evicted pod."""
 
 SHOWN = 30.0
-"""Seconds after which what was done must have shown in what the cluster tells."""
+"""Seconds after which the cluster must show the effect of an action."""
 
 SPARED = 60.0
-"""Seconds for which a pod whose eviction was refused is not asked to go again."""
+"""Seconds for which a pod whose eviction was refused is not evicted again."""
 
 By = Mapping[str, Mapping[str, float]]
 
 
 class KnownUsage(Struct, frozen=True, eq=False):
-    """What nodes use (measured, with what new pods are thought to add), the most they used of late, what pods use, and
-    what nodes were measured to use and nothing else; each by series."""
+    """Usage by series and name: of nodes as measured plus the estimated share of new pods (`use`), the nodes' recent
+    peaks, of pods, and of nodes as measured alone."""
 
     use: By
     peaks: By
@@ -57,7 +57,7 @@ class WantedSeries(Struct, frozen=True):
 
 
 class UsageView:
-    """All pools'."""
+    """Usage and recent actions, shared by all pools."""
 
     def __init__(self) -> None:
         self.gave_way: dict[str, int] = {}
@@ -65,7 +65,7 @@ class UsageView:
         """When pending pods last found no place, by UID."""
         self._bound: dict[str, tuple[Pod, str, float]] = {}
         self._evicted: dict[str, deque[float]] = {}
-        self._stand_for: dict[str, float] = {}
+        self._stands_for: dict[str, float] = {}
         self._leaving: dict[str, tuple[str, float]] = {}
         self._nominated: dict[str, tuple[str, float]] = {}
         self._spared: dict[str, tuple[Ref, float, str]] = {}
@@ -81,52 +81,57 @@ class UsageView:
         now: float,
         strays: Sequence[Stray] = (),
     ) -> KnownUsage:
-        """What sources say now; of pods that are seen elsewhere than they are, as if it had been measured there."""
+        """Sum up the trusted readings. The use of strays is counted on the node where they are seen."""
         oldest = now - policy.max_age
-        at = {name: _trusted([said.nodes.get(name, {}) for said in readings], oldest, now) for name in wants.nodes}
-        self._bound = {uid: one for uid, one in self._bound.items() if now - one[2] <= NEW + policy.max_age}
-        peaks = {name: self._peak(policy, name, found, now) for name, found in at.items()}
-        pods = {name: _trusted([said.pods.get(name, {}) for said in readings], oldest, now) for name in wants.pods}
-        used = {name: {pod: one[0] for pod, one in found.items()} for name, found in pods.items()}
-        plain = {name: {node: value for node, (value, _) in found.items()} for name, found in at.items()}
-        measured = _strayed(plain, used, strays) if strays else plain
-        told = frozenset(stray.pod.uid for stray in strays)
-        use = {name: self._estimate(name, measured[name], found, told) for name, found in at.items()}
-        return KnownUsage(use, peaks, used, measured)
+        nodes = {
+            name: _sum_trusted([reading.nodes.get(name, {}) for reading in readings], oldest, now)
+            for name in wants.nodes
+        }
+        self._bound = {uid: bound for uid, bound in self._bound.items() if now - bound[2] <= NEW + policy.max_age}
+        peaks = {name: self._update_peaks(policy, name, by_node, now) for name, by_node in nodes.items()}
+        pods = {
+            name: _sum_trusted([reading.pods.get(name, {}) for reading in readings], oldest, now) for name in wants.pods
+        }
+        pod_use = {name: {pod: value for pod, (value, _) in by_pod.items()} for name, by_pod in pods.items()}
+        node_use = {name: {node: value for node, (value, _) in by_node.items()} for name, by_node in nodes.items()}
+        measured = _move_strays(node_use, pod_use, strays) if strays else node_use
+        stray_uids = frozenset(stray.pod.uid for stray in strays)
+        use = {name: self._estimate(name, measured[name], by_node, stray_uids) for name, by_node in nodes.items()}
+        return KnownUsage(use, peaks, pod_use, measured)
 
     def _estimate(
         self,
         series: str,
         measured: dict[str, float],
-        at: Mapping[str, tuple[float, float]],
-        told: Collection[str],
+        by_node: Mapping[str, tuple[float, float]],
+        stray_uids: Collection[str],
     ) -> Mapping[str, float]:
-        """What is measured, with what those add that were bound too late to be in it, but for those that it is told of
-        already."""
+        """Add the estimated use of pods that were bound too late to be in the measurement, without strays, whose use is
+        in `measured` already."""
         if series not in ESTIMATE or not self._bound:
             return measured
         use = dict(measured)
-        for pod, node, bound in self._bound.values():
-            found = at.get(node)
-            if found is not None and found[1] < bound + NEW and pod.uid not in told:
-                known = self._used.get(whose(pod), ({}, 0.0))[0].get(series)
-                use[node] += estimated(pod, series) if known is None else known
+        for pod, node, bound_at in self._bound.values():
+            sample = by_node.get(node)
+            if sample is not None and sample[1] < bound_at + NEW and pod.uid not in stray_uids:
+                pod_use = self._used.get(whose(pod), ({}, 0.0))[0].get(series)
+                use[node] += estimated(pod, series) if pod_use is None else pod_use
         return use
 
-    def _peak(
-        self, policy: PoolPolicy, series: str, found: Mapping[str, tuple[float, float]], now: float
+    def _update_peaks(
+        self, policy: PoolPolicy, series: str, by_node: Mapping[str, tuple[float, float]], now: float
     ) -> dict[str, float]:
         peaks: dict[str, float] = {}
-        for node, (value, measured) in found.items():
-            kept = self._peaks.setdefault((policy.name, series, node), deque())
+        for node, (value, measured) in by_node.items():
+            window = self._peaks.setdefault((policy.name, series, node), deque())
             # The largest first, each smaller one behind only if it is newer: it is the peak when those before are old.
-            if not kept or kept[-1][0] < measured:
-                while kept and kept[-1][1] <= value:
-                    kept.pop()
-                kept.append((measured, value))
-            while len(kept) > 1 and kept[0][0] < now - policy.pool.peak_window:
-                kept.popleft()
-            peaks[node] = kept[0][1]
+            if not window or window[-1][0] < measured:
+                while window and window[-1][1] <= value:
+                    window.pop()
+                window.append((measured, value))
+            while len(window) > 1 and window[0][0] < now - policy.pool.peak_window:
+                window.popleft()
+            peaks[node] = window[0][1]
         return peaks
 
     def in_order(self, pods: Sequence[Pod], by: Order) -> tuple[Pod, ...]:
@@ -134,15 +139,15 @@ class UsageView:
         return in_order(pods, by, self.moved(pods), self.returned)
 
     def decided(self, decision: PodDecision, now: float) -> None:
-        """Something was decided about a pending pod."""
+        """Take in a decision about a pending pod."""
         if decision.verdict == "wait":
             self.returned[decision.uid] = now
 
     def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
-        """Something was done for a pending pod, or was not."""
-        done = outcome.result == "done"
+        """Take in the outcome of an action for a pending pod."""
+        is_done = outcome.result == "done"
         match action:
-            case Bind() if done:
+            case Bind() if is_done:
                 self._bound[pod.uid] = pod, action.node, outcome.at
                 self.gave_way.pop(pod.uid, None)
             case Bind() if outcome.result == "failed" and (outcome.code == 0 or outcome.code >= 500):
@@ -150,11 +155,11 @@ class UsageView:
             case Evict():
                 if self.evicted(action, outcome):
                     self.gave_way[pod.uid] = self.gave_way.get(pod.uid, 0) + 1
-            case Nominate() if done:
+            case Nominate() if is_done:
                 self._nominated[pod.uid] = action.node, outcome.at
 
     def evicted(self, action: Evict, outcome: PodOutcome) -> bool:
-        """A pod was evicted, or was not; whether it was, and by us: one may have left by itself."""
+        """Take in the outcome of an eviction; whether we evicted the pod: it may also have left by itself."""
         if outcome.result == "refused":
             self._spared[action.uid] = action.workload, outcome.at, outcome.reason
         if outcome.result != "done":
@@ -166,87 +171,92 @@ class UsageView:
         return not outcome.reason
 
     def moved_with(self, pod: Pod, use: Mapping[str, float], at: float) -> None:
-        """A pod is moved that used so much, by series: what comes in its place is thought to use that, too."""
+        """Remember what a moved pod used, by series, as the estimate for its replacement."""
         self._used[whose(pod)] = use, at
 
     def replaced(self, action: Evict, at: float) -> None:
-        """Another is made first for a pod, which stays until that is ready."""
+        """Count a replacement that the pod's controller is going to make."""
         if action.owner:
             self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(at)
 
     def doubtful(self, pod: Pod) -> str:
-        """The node to which a pending pod may have been bound, though it was not heard whether; empty: none."""
+        """The node of a binding that failed without a clear answer, so that the pod may be bound; empty: none."""
         return self._doubtful.get(pod.uid, ("", 0.0))[0]
 
     def forget(self, alive: Collection[str], now: float) -> None:
-        """Let go of what is known of pods that wait no longer (`alive`: those that do, by UID), and of what is old."""
+        """Forget pods that no longer wait (`alive` are the UIDs of those that do), and what is old."""
         self.gave_way = {uid: count for uid, count in self.gave_way.items() if uid in alive}
         self.returned = {uid: at for uid, at in self.returned.items() if uid in alive}
-        self._stand_for = {uid: at for uid, at in self._stand_for.items() if uid in alive}
-        self._nominated = {uid: one for uid, one in self._nominated.items() if uid in alive and now - one[1] <= SHOWN}
-        self._leaving = {uid: one for uid, one in self._leaving.items() if now - one[1] <= SHOWN}
-        self._doubtful = {uid: one for uid, one in self._doubtful.items() if uid in alive and now - one[1] <= SHOWN}
-        self._spared = {uid: one for uid, one in self._spared.items() if now - one[1] <= SPARED}
-        self._used = {key: one for key, one in self._used.items() if now - one[1] <= HOUR}
+        self._stands_for = {uid: at for uid, at in self._stands_for.items() if uid in alive}
+        self._nominated = {
+            uid: nomination
+            for uid, nomination in self._nominated.items()
+            if uid in alive and now - nomination[1] <= SHOWN
+        }
+        self._leaving = {uid: departure for uid, departure in self._leaving.items() if now - departure[1] <= SHOWN}
+        self._doubtful = {
+            uid: doubt for uid, doubt in self._doubtful.items() if uid in alive and now - doubt[1] <= SHOWN
+        }
+        self._spared = {uid: refusal for uid, refusal in self._spared.items() if now - refusal[1] <= SPARED}
+        self._used = {key: use for key, use in self._used.items() if now - use[1] <= HOUR}
         self._evicted = {owner: times for owner, times in self._evicted.items() if now - times[-1] <= HOUR}
 
     def noted(self, pod: Pod) -> Pod:
-        """A pending pod with the node that was noted on it, or taken away from it, though that is not seen yet."""
+        """A pending pod with its nomination as it was last written, which the cluster may not show yet."""
         node, _ = self._nominated.get(pod.uid, (pod.nominated, 0.0))
         return pod if node == pod.nominated else replace(pod, nominated=node)
 
     def leaving(self) -> dict[str, str]:
-        """The nodes of pods that were evicted and may not be seen to leave yet, by the pods' UIDs."""
+        """The nodes of recently evicted pods, by the pods' UIDs: the cluster may still show them as staying."""
         return {uid: node for uid, (node, _) in self._leaving.items()}
 
     def spared(self) -> tuple[DisruptionBudget, ...]:
-        """Pods whose eviction was refused of late, as budgets that let none of them go."""
-        return tuple(_refused(uid, ref, why) for uid, (ref, _, why) in self._spared.items())
+        """A budget of zero for each pod whose eviction was refused of late."""
+        return tuple(_budget_of_refusal(uid, ref, why) for uid, (ref, _, why) in self._spared.items())
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
-        """When the pod that a pending one stands for was evicted, by UID: its controller lost one, and made this after
-        that. An eviction is made up for once."""
-        for pod in sorted(pods, key=lambda one: (one.created, one.name)) if self._evicted else ():
+        """By a pending pod's UID, when the pod was evicted that it replaces: its controller made it after that. Each
+        eviction is matched with one replacement."""
+        for pod in sorted(pods, key=lambda pod: (pod.created, pod.name)) if self._evicted else ():
             times = self._evicted.get(pod.owner[2])
             # An API server tells creation in whole seconds.
-            if times and pod.uid not in self._stand_for and times[0] <= pod.created + 1.0:
-                self._stand_for[pod.uid] = times.popleft()
+            if times and pod.uid not in self._stands_for and times[0] <= pod.created + 1.0:
+                self._stands_for[pod.uid] = times.popleft()
                 if not times:
                     del self._evicted[pod.owner[2]]
-        return dict(self._stand_for)
+        return dict(self._stands_for)
 
 
-def _refused(uid: str, ref: Ref, reason: str) -> DisruptionBudget:
-    told = "were not let go a moment ago" + (f" ({reason})" if reason else "")
-    mend = "[disruption] lets more pods go" if reason == "Disturbed" else ""
-    return DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, told, mend)
+def _budget_of_refusal(uid: str, ref: Ref, reason: str) -> DisruptionBudget:
+    message = "were not let go a moment ago" + (f" ({reason})" if reason else "")
+    remedy = "[disruption] lets more pods go" if reason == "Disturbed" else ""
+    return DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, message, remedy)
 
 
-def _strayed(
+def _move_strays(
     measured: Mapping[str, dict[str, float]], used: By, strays: Sequence[Stray]
 ) -> dict[str, dict[str, float]]:
-    """What would be measured if pods were where they are seen: of one whose use is not known, what it is thought to
-    use."""
-    found = {series: dict(by_node) for series, by_node in measured.items()}
-    for series, by_node in found.items():
+    """The usage of nodes as if strays ran where they are seen; their use is estimated where it was not measured."""
+    corrected = {series: dict(by_node) for series, by_node in measured.items()}
+    for series, by_node in corrected.items():
         by_pod = used.get(series, {})
-        for pod, really, seen in strays:
+        for pod, really_on, seen_on in strays:
             amount = by_pod.get(f"{pod.namespace}/{pod.name}", estimated(pod, series))
-            if really in by_node:
-                by_node[really] = max(0.0, by_node[really] - amount)
-            if seen in by_node:
-                by_node[seen] += amount
-    return found
+            if really_on in by_node:
+                by_node[really_on] = max(0.0, by_node[really_on] - amount)
+            if seen_on in by_node:
+                by_node[seen_on] += amount
+    return corrected
 
 
-def _trusted(
-    said: Iterable[Mapping[str, Sequence[Sample]]], since: float, now: float
+def _sum_trusted(
+    readings: Iterable[Mapping[str, Sequence[Sample]]], since: float, now: float
 ) -> dict[str, tuple[float, float]]:
     """The sum and time of each subject's samples, from the first source of which all are good."""
-    found: dict[str, tuple[float, float]] = {}
-    for subjects in said:
+    trusted: dict[str, tuple[float, float]] = {}
+    for subjects in readings:
         for subject, samples in subjects.items():
-            if subject in found or not samples:
+            if subject in trusted or not samples:
                 continue
             total, good = 0.0, True
             oldest = newest = samples[0].measured
@@ -259,5 +269,5 @@ def _trusted(
                 if not sample.value >= 0:
                     good = False
             if good and isfinite(total) and oldest >= since and newest <= now + FUTURE:
-                found[subject] = total, oldest
-    return found
+                trusted[subject] = total, oldest
+    return trusted

@@ -239,9 +239,9 @@ async def test_what_a_daemon_before_held_back_ends_with_its_policy(policies: lis
         placer, heard = it.mover._placer, Heard()
         placer.apply([replace(placer.pools[0].policy, name=name) for name in policies])
         again = Mover(it.board, placer, it.journal, it.clock, [heard])
-        again._moving()
+        again._moving_pools()
         assert [one.verdict for one in heard.decisions] == told
-        again._moving()
+        again._moving_pools()
         assert [one.verdict for one in heard.decisions] == told
 
 
