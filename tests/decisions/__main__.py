@@ -12,10 +12,10 @@ from typing import Any
 
 from tests.decisions.scenes import SCENES, lines, record, recorded
 
-SHOWN = 12
+SHOWN = 4
 """Differences that are printed of a scene."""
 
-RENAMED = {"[broker]": "[disruption]"}
+RENAMED: dict[str, str] = {}
 """Words of records that have another name now: what was recorded is read as if it had been written with the new one."""
 
 
@@ -53,7 +53,7 @@ def differences(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
             was, is_ = json.loads(old), json.loads(new)
             fields = "; ".join(_fields(was, is_)) or "in the order of its fields"
             shown = is_ or was
-            yield f"record {number}, at {shown.get('at')}, {shown.get('policy')}: {fields}"[:600]
+            yield f"record {number}, at {shown.get('at')}, {shown.get('policy')}: {fields}"[:300]
 
 
 def _fields(was: Any, is_: Any, key: str = "") -> Iterator[str]:
