@@ -6,6 +6,7 @@ without a word.
 
 from msgspec import Meta, Struct, field
 
+from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.hookspecs import hookimpl
 from elasticd.model.actions import Mark
 from elasticd.model.forecast import Forecast, PerPod
@@ -34,7 +35,19 @@ from elasticd.model.placement import (
     Whole,
 )
 from elasticd.model.pod_spec import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
-from elasticd.model.policy import MOST, Bounds, Count, Policy, Poll, PoolPolicy, PoolSelect, Seconds, Strategy
+from elasticd.model.policy import (
+    MOST,
+    Bounds,
+    Count,
+    LimitStrategy,
+    Policy,
+    Poll,
+    PoolPolicy,
+    PoolSelect,
+    PoolStrategy,
+    Seconds,
+    Strategy,
+)
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.resources import Resources
 from elasticd.model.workload import (
@@ -50,6 +63,7 @@ from elasticd.model.workload import (
     Pod,
     Quality,
     Rank,
+    Readings,
     Recommendation,
     Ref,
     Room,
@@ -57,14 +71,22 @@ from elasticd.model.workload import (
     Series,
     Workload,
 )
+from elasticd.ports.cluster import Snapshot
+from elasticd.ports.source import History, Points, Reader, Site, Source, Subject, TimeRange
+
+API_VERSION = "1.0"
+"""The version of what is here and in elasticd.kit, elasticd.hookspecs and elasticd.testing, as MAJOR.MINOR: a plugin
+states the one it was written for as ELASTICD_API. docs/plugins.md says what may change when."""
 
 __all__ = [
+    "API_VERSION",
     "Band",
     "Bounds",
     "Candidate",
     "Change",
     "Column",
     "Condition",
+    "ConfigError",
     "Container",
     "Count",
     "Decision",
@@ -74,9 +96,11 @@ __all__ = [
     "Expression",
     "Fits",
     "Forecast",
+    "History",
     "Job",
     "LeftOut",
     "Limit",
+    "LimitStrategy",
     "Look",
     "MOST",
     "Mark",
@@ -103,15 +127,19 @@ __all__ = [
     "PodDecision",
     "PodOutcome",
     "Point",
+    "Points",
     "Policy",
     "Poll",
     "PoolObservation",
     "PoolPast",
     "PoolPolicy",
     "PoolSelect",
+    "PoolStrategy",
     "Port",
     "Quality",
     "Rank",
+    "Reader",
+    "Readings",
     "Recommendation",
     "Ref",
     "Refusal",
@@ -124,14 +152,20 @@ __all__ = [
     "Seconds",
     "Selection",
     "Series",
+    "Site",
+    "Snapshot",
+    "Source",
     "Spared",
     "Stand",
     "Strategy",
     "Struct",
+    "Subject",
     "Taint",
     "Term",
+    "TimeRange",
     "Toleration",
     "Turn",
+    "UnavailableError",
     "Victims",
     "Whole",
     "Workload",

@@ -3,6 +3,7 @@
 Knows pluggy and entry points; knows nothing of policies' files or of what the answers mean.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -17,12 +18,14 @@ import pluggy
 from msgspec import Struct
 
 from elasticd import hookspecs
+from elasticd.api import API_VERSION
 from elasticd.base.errors import is_interrupt, nearest
 from elasticd.base.text import one_line, raised, shown
 from elasticd.model.policy import Strategy
 from elasticd.model.workload import Failure
 
 GROUP = "elasticd"
+_VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, "elasticd_spec"))
 
 
@@ -71,6 +74,7 @@ class Registry:
         with self._blame(name):
             if self.modules.has_plugin(name):
                 raise _PluginRefusedError("another plugin has this name already")
+            _check_version(plugin)
             _check(plugin)
             self.modules.register(plugin, name)
             for hook, table in (("register_strategies", self.strategies), ("register_sources", self.sources)):
@@ -111,12 +115,25 @@ class Registry:
         table[new.name] = new
 
 
+def _check_version(plugin: object) -> None:
+    """Refuse a plugin written for a newer version of the plugin API; one that states none is taken for an old one."""
+    stated = getattr(plugin, "ELASTICD_API", API_VERSION)
+    if not isinstance(stated, str) or not _VERSION.fullmatch(stated):
+        raise _PluginRefusedError(f'ELASTICD_API: must be a version such as "{API_VERSION}", is {shown(stated)}')
+    if _numbers(stated) > _numbers(API_VERSION):
+        raise _PluginRefusedError(f"needs version {stated} of the plugin API, here is {API_VERSION}")
+
+
+def _numbers(stated: str) -> list[int]:
+    return [int(number) for number in stated.split(".")]
+
+
 def _check_type(hook: str, found: Any) -> None:
     """Refuse what cannot be decoded from a table that names its type."""
     strategy = hook == "register_strategies"
     wanted = Strategy if strategy else Struct
     if not isinstance(found, type) or not issubclass(found, wanted):
-        kind = "elasticd.api.Strategy" if strategy else "elasticd.ports.source.Source"
+        kind = "elasticd.api.Strategy" if strategy else "elasticd.api.Source"
         raise _PluginRefusedError(f"{hook}: must return types derived from {kind}, returned {shown(found)}")
     config = found.__struct_config__
     if not _tagged(found) or config.tag_field != "type":

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from elasticd.api import Meta, Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.api import Meta, Nodes, Pod, PoolStrategy, Scores, hookimpl
 from elasticd.kit import PartScored, balance_score
 
 
@@ -40,6 +40,6 @@ class BalancedAllocation(PartScored, tag="balanced-allocation", frozen=True):
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Balanced allocation."""
     return [BalancedAllocation]

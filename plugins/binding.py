@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from elasticd.api import Mask, Meta, Node, Nodes, Pod, PoolPolicy, Selection, Strategy, hookimpl
+from elasticd.api import Mask, Meta, Node, Nodes, Pod, PoolPolicy, PoolStrategy, Selection, hookimpl
 from elasticd.kit import BINDING, OWN_BINDING, Binding, BindingRule, bindings_of
 
 Full = Literal["any", "wait", "preempt", "preempt_or_any"]
 
 
-class BindingRules(Strategy, tag="binding", frozen=True):
+class BindingRules(PoolStrategy, tag="binding", frozen=True):
     """Binds a pod to the nodes that match all expressions of its annotation elasticd.io/binding and of every rule that
     selects it. An annotation never loosens a rule of the same strength.
 
@@ -128,6 +128,6 @@ def _obeys(binding: Binding, node: Node) -> bool:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Binding."""
     return [BindingRules]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from elasticd.api import Mask, Mend, Meta, Move, Node, Nodes, Pod, Refusal, Strategy, Taint, hookimpl
+from elasticd.api import Mask, Mend, Meta, Move, Node, Nodes, Pod, PoolStrategy, Refusal, Taint, hookimpl
 from elasticd.kit import stationary
 
 MARK = "elasticd.io/drain"
@@ -19,7 +19,7 @@ Key = Annotated[str, Meta(min_length=1)]
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
-class Drain(Strategy, tag="drain", frozen=True):
+class Drain(PoolStrategy, tag="drain", frozen=True):
     """Moves all pods off nodes that are to be emptied, as far as it is safe: a pod leaves when another node has a place
     for it, within PodDisruptionBudgets and the policy's [moves]. Until then it stays, and the decision says why. No pod
     goes to another node that is to be emptied.
@@ -117,6 +117,6 @@ def _size(pod: Pod) -> tuple[float, float, str, str]:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Drain."""
     return [Drain]

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from elasticd.api import Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.api import Nodes, Pod, PoolStrategy, Scores, hookimpl
 from elasticd.kit import PartScored
 
 
@@ -31,6 +31,6 @@ class LeastRequested(PartScored, tag="least-requested", frozen=True):
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Least requested."""
     return [LeastRequested]

@@ -3,7 +3,7 @@
 Knows how the score of ImprovedLoadBalancePriority is used for a pod; knows nothing of the pool's rules.
 """
 
-from elasticd.api import Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.api import Nodes, Pod, PoolStrategy, Scores, hookimpl
 from elasticd.kit import LoadScored
 
 
@@ -32,6 +32,6 @@ class LoadBalance(LoadScored, tag="load-balance", frozen=True):
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Load balance."""
     return [LoadBalance]

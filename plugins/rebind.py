@@ -22,7 +22,7 @@ from elasticd.api import (
     PoolObservation,
     PoolPast,
     PoolPolicy,
-    Strategy,
+    PoolStrategy,
     Term,
     hookimpl,
 )
@@ -38,7 +38,7 @@ DOUBLINGS = 12
 """How often `cooldown` doubles at most; moves are remembered for an hour."""
 
 
-class Rebind(Strategy, tag="rebind", frozen=True):
+class Rebind(PoolStrategy, tag="rebind", frozen=True):
     """Moves or ends a pod when its node no longer matches what it is bound by, as its nodeLabelChange says.
 
     A pod is bound by its annotation elasticd.io/binding, by every rule here that selects it, and by its own
@@ -239,6 +239,6 @@ def _move(pod: Pod, broken: Claims, how: MoveHow, not_to: frozenset[str], waits:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Rebind."""
     return [Rebind]

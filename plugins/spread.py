@@ -22,6 +22,7 @@ from elasticd.api import (
     Pod,
     Policy,
     PoolObservation,
+    PoolStrategy,
     Rank,
     Refusal,
     Room,
@@ -242,7 +243,7 @@ _by_name: Derived[str, tuple[Room, ...], dict[str, Node]] = Derived(
 )
 
 
-class Subsets(Strategy, tag="subsets", frozen=True):
+class Subsets(PoolStrategy, tag="subsets", frozen=True):
     """The pods of each controller fill subsets of the pool's nodes in order, and take no more of one than its share.
 
     It places pods by the same subsets by which `spread` removes them: a node of a subset that has its share of the

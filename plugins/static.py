@@ -6,7 +6,7 @@ Knows the two queues of nodes by load; knows nothing of what moves pods off a no
 from collections.abc import Sequence
 from typing import Annotated
 
-from elasticd.api import Mend, Meta, Nodes, Refusal, Scores, Strategy, hookimpl
+from elasticd.api import Mend, Meta, Nodes, PoolStrategy, Refusal, Scores, hookimpl
 from elasticd.kit import LoadScored
 
 HIGH = "node(s) had a load above the pool's"
@@ -44,6 +44,6 @@ class Static(LoadScored, tag="static", frozen=True):
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Static."""
     return [Static]

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.api import Column, Meta, Nodes, Pod, Scores, Strategy, Struct, Whole, hookimpl
+from elasticd.api import Column, Meta, Nodes, Pod, PoolStrategy, Scores, Struct, Whole, hookimpl
 from elasticd.kit import weighed
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ class UseSeries(Struct, frozen=True, forbid_unknown_fields=True):
         return self.cpu, self.memory, self.bandwidth, self.disk, self.io
 
 
-class Topsis(Strategy, tag="topsis", frozen=True):
+class Topsis(PoolStrategy, tag="topsis", frozen=True):
     """Prefers the node whose use, with the pod there, is nearest to the least and farthest from the most use of all
     nodes.
 
@@ -205,6 +205,6 @@ def _ratio(amount: Column, capacity: Whole) -> Floats:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Topsis."""
     return [Topsis]

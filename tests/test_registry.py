@@ -13,7 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.api import Limit, Policy, Recommendation, Strategy, field, hookimpl
+from elasticd.api import (
+    API_VERSION,
+    Limit,
+    LimitStrategy,
+    Policy,
+    PoolStrategy,
+    Recommendation,
+    Strategy,
+    field,
+    hookimpl,
+)
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds
 from elasticd.model.workload import Failure
@@ -168,7 +178,7 @@ PROBLEMS = [
     ),
     pytest.param(
         bringing(int, hook="register_sources"),
-        "register_sources: must return types derived from elasticd.ports.source.Source, returned <class 'int'>",
+        "register_sources: must return types derived from elasticd.api.Source, returned <class 'int'>",
         id="not-a-source",
     ),
     pytest.param(
@@ -206,6 +216,43 @@ def test_what_is_wrong_with_a_plugin_is_one_line_that_names_it(plugin: ModuleTyp
     registry.add("good", bringing(Fixed))
     assert registry.problems == [f"plugin odd: {problem}"]
     assert list(registry.strategies) == ["fixed"]
+
+
+@pytest.mark.parametrize("stated", ["1", "1.0", "0.9", "0"])
+def test_a_plugin_for_this_version_or_an_older_one_is_taken(stated: str) -> None:
+    registry = Registry()
+    registry.add("mine", module(ELASTICD_API=stated, register_strategies=hookimpl(lambda: [Fixed])))
+    assert registry.problems == []
+    assert list(registry.strategies) == ["fixed"]
+
+
+@pytest.mark.parametrize("stated", ["2", "2.0", "1.1", "10.0"])
+def test_a_plugin_for_a_newer_version_is_refused_in_one_line(stated: str) -> None:
+    registry = Registry()
+    newer = module(ELASTICD_API=stated, register_strategies=hookimpl(lambda: [Fixed]), limits=hookimpl(lambda: None))
+    registry.add("mine", newer)
+    assert registry.problems == [f"plugin mine: needs version {stated} of the plugin API, here is {API_VERSION}"]
+    assert registry.strategies == {}
+    assert not registry.modules.has_plugin("mine")
+
+
+@pytest.mark.parametrize("stated", [1, 1.0, None, "", "v1", "1.0.0", "1.", "one", "-1", "\u0661"])
+def test_a_version_that_is_none_is_refused(stated: object) -> None:
+    registry = Registry()
+    registry.add("mine", module(ELASTICD_API=stated))
+    (problem,) = registry.problems
+    assert problem.startswith('plugin mine: ELASTICD_API: must be a version such as "1.0", is ')
+
+
+def test_strategies_of_each_base_class_are_told_apart_by_their_hooks_alone() -> None:
+    for base in (Strategy, LimitStrategy, PoolStrategy):
+        made: Any = type(Strategy)
+        bounded = made("Odd", (base,), {"limit": hookimpl(lambda self: None)}, tag="odd", frozen=True)
+        registry = Registry()
+        registry.add("mine", bringing(bounded))
+        assert registry.problems == []
+        assert implemented(registry.strategies["odd"].type) == {"limit"}
+        assert msgspec.convert({"type": "odd", "priority": 3}, bounded).priority == 3
 
 
 def test_a_name_given_twice_is_refused_and_both_plugins_are_named() -> None:

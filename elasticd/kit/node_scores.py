@@ -14,7 +14,7 @@ from elasticd.base.memo import Derived
 from elasticd.kit.load_score import LEAST_USE, average, beside, load_score, swiftness
 from elasticd.kit.node_table import estimated, weighed
 from elasticd.model.placement import Column, Mask, Nodes, Whole
-from elasticd.model.policy import Strategy
+from elasticd.model.policy import PoolStrategy
 from elasticd.model.workload import Node, Pod
 
 Part = Annotated[float, Meta(ge=0, le=1, description="part of the score; the four add up to 1")]
@@ -25,7 +25,7 @@ Label = Annotated[
 Weight = Annotated[float, Meta(gt=0, le=1000, description="how much it counts beside other strategies' scores")]
 
 
-class PartScored(Strategy, frozen=True, kw_only=True):
+class PartScored(PoolStrategy, frozen=True, kw_only=True):
     """Options of a score by the parts of nodes that are taken."""
 
     resources: Annotated[
@@ -71,7 +71,7 @@ Seen = Callable[[str], Column]
 """What each node uses of a series."""
 
 
-class Loaded(Strategy, frozen=True, kw_only=True):
+class Loaded(PoolStrategy, frozen=True, kw_only=True):
     """Options of a load: four factors, `cpu`, `memory`, `image` and `data`, which add up to 1.
 
     cpu and memory are loads: the part of what a node can allocate that it uses, by the series of those names, the less

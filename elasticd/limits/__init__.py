@@ -6,7 +6,7 @@ They use the API like any plugin. Knows which options each has; the arithmetic o
 from functools import cached_property
 from typing import Annotated, Literal
 
-from elasticd.api import Limit, Meta, Observation, Past, Strategy, hookimpl
+from elasticd.api import Limit, LimitStrategy, Meta, Observation, Past, hookimpl
 from elasticd.kit import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.limits.capacity import Capacity
 from elasticd.limits.rollout import Rollout
@@ -84,6 +84,6 @@ class Cooldown(Seriesless, tag="cooldown", frozen=True):
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[LimitStrategy]]:
     """The built-in limits."""
     return [Stabilization, RateLimit, Cooldown, Capacity, Rollout, Staged]

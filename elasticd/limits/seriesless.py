@@ -1,9 +1,9 @@
 """What limits of counts have in common: they need no series. Knows nothing of what they limit."""
 
-from elasticd.api import Strategy
+from elasticd.api import LimitStrategy
 
 
-class Seriesless(Strategy, frozen=True):
+class Seriesless(LimitStrategy, frozen=True):
     """A limit that looks at counts, pods or nodes alone."""
 
     def reads(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Limit, Meta, Observation, Past, Ref, Strategy, Struct, hookimpl
+from elasticd.api import Change, Limit, LimitStrategy, Meta, Observation, Past, Ref, Struct, hookimpl
 from elasticd.kit import Derived
 from elasticd.limits.guards import GOOD, Guard, Outcome
 
@@ -59,7 +59,7 @@ class _Trail(Struct, frozen=True, gc=False):
     down: tuple[Change, ...]
 
 
-class Staged(Strategy, tag="staged", frozen=True):
+class Staged(LimitStrategy, tag="staged", frozen=True):
     """Changes go in stages, `up` and `down` (a direction without is free), and are watched for `window` s.
 
     Guards then say whether a change went well. If one is bad, `then`: "continue" goes on all the same, "pause" makes no

@@ -7,13 +7,13 @@ bounds, which come last.
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from elasticd.api import Bounds, Count, Limit, Meta, Observation, Policy, Strategy, field, hookimpl
+from elasticd.api import Bounds, Count, Limit, LimitStrategy, Meta, Observation, Policy, field, hookimpl
 from elasticd.kit import Hours, HoursNow, Spell, standing, steady
 
 _FORBIDDEN = {"change": "no change", "growth": "no growth", "shrinking": "no shrinking"}
 
 
-class Blackout(Strategy, tag="blackout", frozen=True, cache_hash=True):
+class Blackout(LimitStrategy, tag="blackout", frozen=True, cache_hash=True):
     """No change, no growth or no shrinking while one of the windows is in force.
 
     Reason BlackoutWindow, in the second stage, so nothing overrules it but the policy's own bounds. A limit beside it
@@ -69,7 +69,7 @@ class BoundedHours(Hours, frozen=True, kw_only=True):
             raise ValueError(f"min: must be <= max = {self.most}, is {self.least}")
 
 
-class ScheduledBounds(Strategy, tag="scheduled-bounds", frozen=True, cache_hash=True):
+class ScheduledBounds(LimitStrategy, tag="scheduled-bounds", frozen=True, cache_hash=True):
     """A least count, a greatest, or both, for each window.
 
     Of several in force the greatest `min` and the least `max` count, and where these contradict each other the `max`.
@@ -137,6 +137,6 @@ def _describe_bounds(state: HoursNow[BoundedHours]) -> str:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[LimitStrategy]]:
     """The limits that know the calendar."""
     return [Blackout, ScheduledBounds]

@@ -24,11 +24,23 @@ Count = Annotated[int, Meta(ge=0, le=MOST, description="replicas")]
 
 
 class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", dict=True):
-    """A strategy or a limit: its fields are its TOML options, its @hookimpl methods its voice.
+    """A strategy for workloads, under [[strategy]]: its fields are its TOML options, its @hookimpl methods its voice.
 
-    Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed")`. Cross-field rules belong in
+    Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed", frozen=True)`. Cross-field rules belong in
     `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember; what follows
     from the options alone can be a functools.cached_property.
+
+    It answers at least one of the first four hooks; elasticd/hookspecs.py has their arguments:
+
+        recommend_replicas    a Recommendation: a count and why; count None: it cannot know; or None: no opinion
+        recommend_resources   Resources, one for each container, and for each pod to be changed now; None: no opinion
+        rank_pods             by pod name a number or Rank, the lowest goes first; None: no opinion
+        poll_interval         seconds until the next look; None: no opinion
+        limit                 a Limit, where it brings one of its own; None: nothing is restrained
+        steady_bands          by series the Band in which its answers stay as they are; None: not known
+
+    What a strategy is follows from the hooks it implements. LimitStrategy and PoolStrategy say so by name and list
+    theirs; a class that derives from this one alone may answer the same hooks.
     """
 
     looks_at_nodes: ClassVar[bool] = False
@@ -98,6 +110,38 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
         return None
+
+
+class LimitStrategy(Strategy, frozen=True):
+    """What restrains counts, under [[limit]]: `class Ceiling(LimitStrategy, tag="ceiling", frozen=True)`.
+
+    It answers these hooks, and neither recommend_replicas nor recommend_resources:
+
+        limit           a Limit: the interval in which the wish must lie, and the reason; None: nothing is restrained
+        poll_interval   seconds until the next look; None: no opinion
+        steady_bands    by series the Band in which its answers stay as they are; None: not known
+
+    Limits intersect, so that their order never matters. `priority` means nothing here, and is refused in TOML.
+    """
+
+
+class PoolStrategy(Strategy, frozen=True):
+    """A strategy for the pods of a policy with [pool]: `class Quiet(PoolStrategy, tag="quiet", frozen=True)`.
+
+    It answers at least one of these hooks. A mask or a column has one value for each node, in the order of `nodes`:
+
+        filter_nodes      Refusals: a reason, and a mask of the nodes that cannot take the pod; None: all can
+        select_nodes      a Selection: the nodes that the pod is bound to; None: it is bound to none
+        score_nodes       Scores: a column, the highest is best, NaN where not known, and a weight; None: no opinion
+        place_pods        Placements: the index of a pod and that of its node; a pod that is left out waits
+        select_victims    Victims: pods of the node that give way, in order; Spared: nobody does, and why; or None
+        explain_victims   an EvictionOrder: who would give way, for people; None: it lets nobody give way
+        rebind_pods       Moves: pods whose node is no longer as they ask, the first first; None: none
+        rebalance_nodes   Moves: pods that should leave their node, the first first; None: none
+        explain_nodes     NodeLevels: where nodes stand, for people; None: nothing to say
+
+    `reads` names the series of pods it wants in `observation.use`, `reads_of_nodes` those of nodes for `nodes.use`.
+    """
 
 
 Combine = Annotated[

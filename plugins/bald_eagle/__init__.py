@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from elasticd.api import Candidate, Meta, Nodes, Placement, Strategy, hookimpl
+from elasticd.api import Candidate, Meta, Nodes, Placement, PoolStrategy, hookimpl
 
 from .batches import Way, placements
 from .fitness import WEIGHED, Scale
@@ -22,7 +22,7 @@ from .search import Habits
 _FAVOURED, _OTHER = 0.3, 0.2
 
 
-class _Eagles(Strategy, frozen=True):
+class _Eagles(PoolStrategy, frozen=True):
     """The options of both searches."""
 
     batch: Annotated[int, Meta(ge=1, le=200, description="pods that are placed together")] = 25
@@ -137,6 +137,6 @@ def _places(pods: Sequence[Candidate], nodes: Nodes, way: Way) -> list[Placement
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Both."""
     return [BaldEagle, BaldEaglePlain]

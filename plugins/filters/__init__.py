@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from elasticd.api import Mend, Meta, Needs, Nodes, Pod, Refusal, Strategy, Whole, field, hookimpl
+from elasticd.api import Mend, Meta, Needs, Nodes, Pod, PoolStrategy, Refusal, Whole, field, hookimpl
 from elasticd.kit import LARGEST, needed, parse_quantity, whole
 
 from .lacks import Lack, Mended, all_of, any_of, refusals_of
@@ -23,7 +23,7 @@ Part = Literal[
 ]
 
 
-class Filters(Strategy, tag="filters", frozen=True):
+class Filters(PoolStrategy, tag="filters", frozen=True):
     """Refuses the nodes that kube-scheduler would refuse: without it a pod goes anywhere.
 
     The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
@@ -158,6 +158,6 @@ def _always(mend: str, nodes: Nodes) -> Mended:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """The filters."""
     return [Filters]

@@ -20,8 +20,8 @@ from elasticd.api import (
     Pod,
     PoolObservation,
     PoolPolicy,
+    PoolStrategy,
     Spared,
-    Strategy,
     Turn,
     Victims,
     field,
@@ -35,7 +35,7 @@ from .short import Short, helps, short_of, spared_from, until_it_fits
 from .there import CLASSES, Cause, Group, Rank, There, there_is
 
 
-class Preemption(Strategy, tag="preemption", frozen=True):
+class Preemption(PoolStrategy, tag="preemption", frozen=True):
     """Evicts lesser pods for a pod that fits nowhere: those of lower priority (PriorityClass), and of equal priority
     those of a lower restartPolicy, Never below OnFailure below Always. No pod is evicted where that would not suffice
     for every resource, port and disk that the waiting pod lacks; pods that are being deleted count as gone.
@@ -380,6 +380,6 @@ def _restart_policies(victims: Iterable[Pod]) -> list[str]:
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Preemption."""
     return [Preemption]

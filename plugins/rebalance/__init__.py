@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, Scores, Strategy, hookimpl
+from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, PoolStrategy, Scores, hookimpl
 
 from .choice import Choice
 from .levels import above, levels, taking
@@ -83,6 +83,6 @@ class Rebalance(Options, tag="rebalance", frozen=True):
 
 
 @hookimpl
-def register_strategies() -> list[type[Strategy]]:
+def register_strategies() -> list[type[PoolStrategy]]:
     """Rebalance."""
     return [Rebalance]
