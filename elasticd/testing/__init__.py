@@ -1,5 +1,8 @@
 """For plugin authors: try a strategy without a cluster, a file or a second of waiting.
 
+For workloads: `observation` and `judge`. For pools: `node`, `pod`, `node_table` and `pool_observation`, `judge_pods`
+and `judge_moves`. For both: `check_strategy`, `simulate` and `registry`. For sources: `site`.
+
 Knows how a Case is put together and how a policy runs in virtual time; plugins' own tests import it, the daemon
 never does.
 """
@@ -33,10 +36,26 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover, moves
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
+from elasticd.testing.pools import GIB, MIB, NOW, judge_moves, judge_pods, node, node_table, pod, pool_observation
 from elasticd.testing.trials import faults
 
-NOW = 1_700_000_000.0
-"""A time to test at, in seconds since the epoch."""
+__all__ = [
+    "GIB",
+    "MIB",
+    "NOW",
+    "check_strategy",
+    "judge",
+    "judge_moves",
+    "judge_pods",
+    "node",
+    "node_table",
+    "observation",
+    "pod",
+    "pool_observation",
+    "registry",
+    "simulate",
+    "site",
+]
 
 _TIMES = 3
 
