@@ -36,9 +36,9 @@ from elasticd.sources.recorded.export import prometheus_of, takes_record, write_
 from elasticd.telemetry import log
 from elasticd.ui import decisions as show_decisions
 from elasticd.ui import installed as show_installed
+from elasticd.ui import new_plugin, remote, telling
 from elasticd.ui import nodes as show_nodes
 from elasticd.ui import pods as show_pods
-from elasticd.ui import remote, telling
 from elasticd.ui import sources as show_sources
 from elasticd.ui import story as show_story
 from elasticd.ui.named import no_samples, why_nothing, workload_of
@@ -106,9 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     rebalance.add_argument("--state", type=Path, help="the daemon's state folder, instead of the config's")
     for asker in (sources, query, nodes, moves, rebalance):
         _add_config_argument(asker)
-    plugins = command("plugins", _plugins, "List what is installed and what kind each is, or show all of one.")
-    plugins.add_argument("name", metavar="NAME", nargs="?", default="", help="its options, defaults, bounds and file")
-    plugins.add_argument("--json", action="store_true", help="for a machine")
+    plugins = command("plugins", _plugins, "List what is installed, show all of one, or begin a new one.")
+    _add_plugins_arguments(plugins)
     record = command("record", _record, "Write what Prometheus remembers into a recording.")
     _add_config_argument(record)
     takes_record(record)
@@ -143,6 +142,14 @@ def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     add("place", type=Path, metavar="DIR", nargs="?", help=text)
     add("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")
     add("--connect", action="store_true", help="also try the cluster, what it lets elasticd do, and each source once")
+    add("--json", action="store_true", help="for a machine")
+
+
+def _add_plugins_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME", nargs="?", default="", help="its options, defaults, bounds and file")
+    add("new", metavar="new NAME", nargs="?", default="", help="write a package with a test into ./NAME")
+    add("--kind", choices=list(new_plugin.KINDS), help="of the new one; default: strategy")
     add("--json", action="store_true", help="for a machine")
 
 
@@ -347,7 +354,21 @@ def _record(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _new_plugin(name: str, kind: str) -> int:
+    place = new_plugin.write_plugin(name, kind, discover(), Path())
+    print(f"{place}: a {kind}, with its test: python -m pytest {place}")
+    return 0
+
+
 def _plugins(arguments: argparse.Namespace) -> int:
+    if arguments.name == "new":
+        if not arguments.new:
+            raise ConfigError("", "NAME", "must be given after new, is missing")
+        return _new_plugin(arguments.new, arguments.kind or "strategy")
+    if arguments.new:
+        raise ConfigError("", one_line(arguments.name), 'must be "new" before another name, is not')
+    if arguments.kind:
+        raise ConfigError("", "--kind", "must stand beside new NAME, does not")
     registry = discover()
     plugins = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
     if arguments.json:
