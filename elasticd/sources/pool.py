@@ -39,8 +39,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            _carry_out(*call)
-            self._free.release()
+            _carry_out(*call, self._free.release)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the free threads; do not wait for the busy ones."""
@@ -48,12 +47,16 @@ class DaemonThreads(ThreadPoolExecutor):
             self._calls.put(None)
 
 
-def _carry_out(future: "Future[Any]", call: Callable[[], Any]) -> None:
+def _carry_out(future: "Future[Any]", call: Callable[[], Any], on_finished: Callable[[], None]) -> None:
+    """Tell that the thread is free before the caller has its answer, so that the caller's next call finds it free."""
     if not future.set_running_or_notify_cancel():
+        on_finished()
         return
     try:
         result = call()
     except BaseException as error:
+        on_finished()
         future.set_exception(error)
     else:
+        on_finished()
         future.set_result(result)
