@@ -149,7 +149,7 @@ def _add_plugins_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", default="", help="its options, defaults, bounds and file")
     add("new", metavar="new NAME", nargs="?", default="", help="write a package with a test into ./NAME")
-    add("--kind", choices=list(new_plugin.KINDS), help="of the new one; default: strategy")
+    add("--kind", choices=new_plugin.KINDS, help="of the new one; default: strategy")
     add("--json", action="store_true", help="for a machine")
 
 

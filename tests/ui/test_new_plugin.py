@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,9 @@ def test_what_makes_no_sense_is_refused_in_a_line(
 ) -> None:
     assert cli.main(["plugins", *words]) == 78
     assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_every_template_is_in_the_built_package() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["elasticd.ui"]
+    ui = ROOT / "elasticd" / "ui"
+    assert {path for pattern in patterns for path in ui.glob(pattern)} == set((ui / "templates").iterdir())
