@@ -25,7 +25,6 @@ from elasticd.config.reading import read_policies
 from elasticd.journal import Journal
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Policy, PoolPolicy
-from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.ports.cluster import Cluster
 from elasticd.registry import Registry, discover
@@ -199,24 +198,19 @@ async def assembled(
         disruption = cluster = Disruption(cluster, settings.disruption, clock)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
-        loop_listeners: list[Listener] = [metrics, plugins, FailureLog(), *listeners]
-        publisher = None
-        if settings.outlet is not None:
-            publisher = await stack.enter_async_context(settings.outlet.open())
-            loop_listeners.append(publisher)
-        loop = Loop(cluster, journal, clock, loop_listeners, DecisionWorker())
+        publisher = None if settings.outlet is None else await stack.enter_async_context(settings.outlet.open())
+        listeners = [metrics, plugins, FailureLog(), *listeners, *([publisher] if publisher else [])]
+        loop = Loop(cluster, journal, clock, listeners, DecisionWorker())
         pollers = await stack.enter_async_context(
             opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         )
         loop.set_sources(pollers, bander=BandWorker())
         disruption.known["series"] = journal.series
-        placing = [metrics.pods, *[listener for listener in listeners if isinstance(listener, PlacingListener)]]
         looks = Looks()
-        placer = Placer(cluster, loop.look, journal, clock, placing, looks.placing(PlanWorker()))
+        placer = Placer(cluster, loop.look, journal, clock, listeners, looks.placing(PlanWorker()))
         placer.set_sources(pollers)
         disruption.known["series of nodes"] = lambda: measured(placer.pools)
-        moving = [metrics.pods, *[listener for listener in listeners if isinstance(listener, MovingListener)]]
-        mover = Mover(cluster, placer, journal, clock, moving, MovesWorker())
+        mover = Mover(cluster, placer, journal, clock, listeners, MovesWorker())
         mover.surging.stayed.append(disruption.stayed)
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(daemon.drain, GRACE)

@@ -240,8 +240,8 @@ def _plugin(decided: Any, backlog: int = 100) -> tuple[list[object], PluginListe
 def test_plugins_are_told_what_was_decided_and_done() -> None:
     told: list[object] = []
     seen, listener = _plugin(told.append)
-    listener.decided(decision(1.0))
-    listener.acted(outcome(2.0))
+    listener.on(decision(1.0))
+    listener.on(outcome(2.0))
     listener.close()
     assert (told, seen) == ([decision(1.0)], [outcome(2.0)])
 
@@ -255,8 +255,8 @@ def test_a_plugin_that_fails_five_times_is_told_no_more(
 
     seen, listener = _plugin(fail)
     for number in range(9):
-        listener.decided(decision(float(number)))
-    listener.acted(outcome(9.0))
+        listener.on(decision(float(number)))
+    listener.on(outcome(9.0))
     listener.close()
     line = f"plugin chatty: decided raised {error.__name__}: no no"
     assert caplog.messages == [line] * 4 + [f"{line}, and is switched off until restart"]
@@ -266,7 +266,7 @@ def test_a_plugin_that_fails_five_times_is_told_no_more(
 def test_a_plugin_that_blocks_keeps_nobody_waiting(gate: threading.Event, caplog: pytest.LogCaptureFixture) -> None:
     _, listener = _plugin(lambda _: gate.wait(), backlog=3)
     for number in range(50):
-        listener.decided(decision(float(number)))
+        listener.on(decision(float(number)))
     listener.close()
     # Once, or once more where the thread took the first record only after the queue had been full.
     assert set(caplog.messages) == {"plugins do not keep up with what they are told: some of it is left out"}
@@ -275,7 +275,7 @@ def test_a_plugin_that_blocks_keeps_nobody_waiting(gate: threading.Event, caplog
 
 def test_without_such_plugins_there_is_no_thread() -> None:
     listener = PluginListener(Registry())
-    listener.decided(decision(1.0))
+    listener.on(decision(1.0))
     listener.close()
     assert not listener._thread.is_alive()
 

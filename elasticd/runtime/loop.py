@@ -16,7 +16,7 @@ from elasticd.decision.decide import Case, announcements
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import HORIZON
-from elasticd.model.listener import Listener
+from elasticd.model.listener import Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref, Series, Workload
@@ -197,8 +197,7 @@ class Loop:
             for key, decision in decided:
                 self._settle(key, decision, now)
         self._journal.flush()
-        for listener in self._listeners:
-            listener.ticked(max(0.0, now - (now if first is None else first)), unchanged)
+        tell(self._listeners, Ticked(max(0.0, now - (now if first is None else first)), unchanged))
 
     def _take_lead(self, now: float) -> bool:
         """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""
@@ -223,8 +222,7 @@ class Loop:
         self._evaluations = {key: evaluation for key, evaluation in self._evaluations.items() if key in members}
         self._screening.govern(self._sources_to_watch(self._policy_index))
         self._journal.forget(members.keys(), now - HORIZON)
-        for listener in self._listeners:
-            listener.governed(members.keys())
+        tell(self._listeners, Governed(members.keys()))
 
     async def _build_cases(
         self, policy_index: PolicyIndex, due: list[Key], now: float
@@ -352,8 +350,7 @@ class Loop:
             decision = self._hold_failed(self._policy_index.members[key], key[1], now, error)
             self._journal.append(decision)
         self._policy_index.count_failure(decision)
-        for listener in self._listeners:
-            listener.decided(decision)
+        tell(self._listeners, decision)
         for announcement in announcements(decision, previous) if decision.mode == "act" else ():
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
@@ -384,8 +381,7 @@ class Loop:
     def _record(self, outcome: Outcome) -> None:
         self._journal.append(outcome)
         self._journal.flush()
-        for listener in self._listeners:
-            listener.acted(outcome)
+        tell(self._listeners, outcome)
 
     def _schedule_next(self, key: Key, now: float, interval: float | None) -> None:
         """Schedule the next look after the interval, or up to the policy's jitter sooner."""

@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 from elasticd.base.text import raised
+from elasticd.model.listener import Notice
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import Registry
 from elasticd.runtime.governed import STRIKES
@@ -34,19 +35,10 @@ class PluginListener:
         if any(self._implementations.values()):
             self._thread.start()
 
-    def decided(self, decision: Decision) -> None:
-        """Hand on a decision."""
-        self._put("decided", decision)
-
-    def acted(self, outcome: Outcome) -> None:
-        """Hand on an outcome."""
-        self._put("acted", outcome)
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Plugins are not told."""
-
-    def governed(self, keys: object) -> None:
-        """Plugins are not told."""
+    def on(self, record: Notice) -> None:
+        """Hand on decisions about workloads, and their outcomes."""
+        if isinstance(record, Decision | Outcome):
+            self._put("decided" if isinstance(record, Decision) else "acted", record)
 
     def _put(self, hook: str, record: Decision | Outcome) -> None:
         if not self._implementations[hook]:

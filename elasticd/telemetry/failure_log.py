@@ -4,9 +4,9 @@ Knows the journal's records and logging; knows nothing of what is done about it.
 """
 
 import logging
-from collections.abc import Set as AbstractSet
 
 from elasticd.journal import Key
+from elasticd.model.listener import Governed, Notice
 from elasticd.model.records import Decision, Outcome
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,19 @@ class FailureLog:
     def __init__(self) -> None:
         self._failing: dict[Key, dict[tuple[str, str], str]] = {}
 
-    def decided(self, decision: Decision) -> None:
+    def on(self, record: Notice) -> None:
+        """Log changes of plugins' failures, and an action that failed. Forget workloads that are no longer governed."""
+        match record:
+            case Decision():
+                self._note_plugins(record)
+            case Outcome(result="failed"):
+                log.warning("policy %s: %s: %s", record.policy, record.workload, record.message)
+            case Governed(keys):
+                self._failing = {key: lines for key, lines in self._failing.items() if key in keys}
+            case _:
+                pass
+
+    def _note_plugins(self, decision: Decision) -> None:
         """Log plugins that begin to fail, fail with another message, or work again."""
         key = (decision.policy, decision.workload)
         before = self._failing.get(key, {})
@@ -50,15 +62,3 @@ class FailureLog:
         else:
             del self._failing[key]
             log.info("policy %s: %s: its plugins work again", *key)
-
-    def acted(self, outcome: Outcome) -> None:
-        """Log an action that failed."""
-        if outcome.result == "failed":
-            log.warning("policy %s: %s: %s", outcome.policy, outcome.workload, outcome.message)
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Log nothing."""
-
-    def governed(self, keys: AbstractSet[Key]) -> None:
-        """Forget workloads that are no longer governed."""
-        self._failing = {key: lines for key, lines in self._failing.items() if key in keys}

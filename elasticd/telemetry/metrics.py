@@ -20,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
+from elasticd.model.listener import Governed, Notice, Ticked
 from elasticd.model.moves import Underway
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
@@ -182,7 +183,7 @@ class _Sources:
 
 
 class DaemonMetrics:
-    """Listens to the loop, and counts. All series are in a registry of their own."""
+    """Listens to the loops, and counts. All series are in a registry of their own."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, that nobody asks for
@@ -221,7 +222,22 @@ class DaemonMetrics:
         self._policies = make(Gauge, "policies", "Policies in force.")
         self.pods = PodMetrics(registry)
 
-    def decided(self, decision: Decision) -> None:
+    def on(self, record: Notice) -> None:
+        """Count a record. Drop the series of workloads and policies that are no longer governed."""
+        match record:
+            case Decision():
+                self._note_decision(record)
+            case Outcome():
+                self._actions.add((record.policy, record.workload), record.result, record.reason, str(record.code))
+            case Ticked(lag, unchanged):
+                self._lag.observe(lag)
+                self._unchanged.inc(unchanged)
+            case Governed(keys):
+                self._keep(keys)
+            case _:
+                self.pods.on(record)
+
+    def _note_decision(self, decision: Decision) -> None:
         """Count a decision, and the series that it saw."""
         owner = decision.policy, decision.workload
         self._latest.decisions[owner] = decision
@@ -237,16 +253,6 @@ class DaemonMetrics:
             self._worth.add((series.source,), series.quality)
             if series.samples:
                 self._ages.observe(series.source, max(0.0, decision.at - series.measured))
-
-    def acted(self, outcome: Outcome) -> None:
-        """Count an action, or a refusal."""
-        owner = outcome.policy, outcome.workload
-        self._actions.add(owner, outcome.result, outcome.reason, str(outcome.code))
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Note how late the loop is."""
-        self._lag.observe(lag)
-        self._unchanged.inc(unchanged)
 
     def called(self, verb: str, resource: str, code: int, seconds: float) -> None:
         """Count a call of the Kubernetes API; code 0: no answer."""
@@ -264,8 +270,7 @@ class DaemonMetrics:
         if ok:
             self._policies.set(policies)
 
-    def governed(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
-        """Drop the series of workloads that are no longer governed, and of policies that are no longer in force."""
+    def _keep(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
         self._latest.decisions = {key: decision for key, decision in self._latest.decisions.items() if key in keys}
         for counter in (self._decisions, self._limited, self._actions, self._holds):
             counter.keep(keys)

@@ -13,6 +13,7 @@ import aiomqtt
 import msgspec
 from msgspec import Meta, Struct
 
+from elasticd.model.listener import Governed, Notice
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.sources.mqtt.broker import BrokerOptions
@@ -82,24 +83,25 @@ class MqttPublisher:
         self.published = self.shed = 0
         self.keeper = Connection("outlet", outlet, self._link, self._run)
 
-    def decided(self, decision: Decision) -> None:
+    def on(self, record: Notice) -> None:
+        """Publish decisions that are news, and outcomes. Forget workloads that are no longer governed."""
+        match record:
+            case Decision():
+                self._note_decision(record)
+            case Outcome():
+                self._enqueue(record)
+            case Governed(keys):
+                self._last = {key: news for key, news in self._last.items() if key in keys}
+            case _:
+                pass
+
+    def _note_decision(self, decision: Decision) -> None:
         """Publish a decision if it is news: that a count is still right is none."""
         key = (decision.policy, decision.workload)
         news = (decision.reason if decision.verdict == "hold" else "", decision.interval)
         if self._outlet.all or decision.verdict == "scale" or self._last.get(key) != news:
             self._enqueue(decision)
         self._last[key] = news
-
-    def acted(self, outcome: Outcome) -> None:
-        """Publish an outcome."""
-        self._enqueue(outcome)
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Publish nothing."""
-
-    def governed(self, keys: Any) -> None:
-        """Forget workloads that are no longer governed."""
-        self._last = {key: news for key, news in self._last.items() if key in keys}
 
     def describe(self) -> PublisherReport:
         """Its state, for reports."""

@@ -4,12 +4,13 @@ Knows prometheus-client and the records of placements. Series are of policies, n
 """
 
 from collections import Counter as Counted
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
+from elasticd.model.listener import MovesPlanned, Notice, PodsPlanned, PodsWaiting, PoolsApplied
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 
@@ -78,31 +79,27 @@ class PodMetrics:
                 gauge.add_metric((how,), count)
             yield gauge
 
-    def looked(self, policy: str, seconds: float) -> None:
-        """Count a look, and note how long its plan took."""
-        self._looks.labels(policy).observe(seconds)
+    def on(self, record: Notice) -> None:
+        """Count what is decided and done about pods, and note how long plans took and who waits."""
+        match record:
+            case PodDecision():
+                self._decisions.labels(record.policy, record.verdict, record.reason).inc()
+            case PodOutcome():
+                self._actions.labels(record.policy, record.action, record.result, record.reason).inc()
+            case MoveDecision():
+                self._moves.labels(record.policy, record.verdict, record.refusal or record.reason).inc()
+            case PodsPlanned(policy, seconds):
+                self._plans.labels(policy).observe(seconds)
+            case MovesPlanned(policy, seconds):
+                self._looks.labels(policy).observe(seconds)
+            case PodsWaiting(policy, counts):
+                self._waiting[policy] = dict(counts)
+            case PoolsApplied(names):
+                self._keep(names)
+            case _:
+                pass
 
-    def moving(self, decision: MoveDecision) -> None:
-        """Count a decision about a pod that a strategy wants moved."""
-        self._moves.labels(decision.policy, decision.verdict, decision.refusal or decision.reason).inc()
-
-    def placing(self, decision: PodDecision) -> None:
-        """Count a decision about a pending pod."""
-        self._decisions.labels(decision.policy, decision.verdict, decision.reason).inc()
-
-    def placed(self, outcome: PodOutcome) -> None:
-        """Count the outcome of an action."""
-        self._actions.labels(outcome.policy, outcome.action, outcome.result, outcome.reason).inc()
-
-    def planned(self, policy: str, seconds: float) -> None:
-        """Note how long a plan took."""
-        self._plans.labels(policy).observe(seconds)
-
-    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
-        """Note how many pods wait, by reason."""
-        self._waiting[policy] = dict(counts)
-
-    def pools(self, names: AbstractSet[str]) -> None:
+    def _keep(self, names: AbstractSet[str]) -> None:
         """Drop the series of policies that are no longer in force."""
         self._waiting = {name: counts for name, counts in self._waiting.items() if name in names}
         for metric in (self._decisions, self._moves, self._actions, self._plans, self._looks):

@@ -25,7 +25,6 @@ from elasticd.kit.history import begin
 from elasticd.model.history import Past
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Bounds, Policy, PoolPolicy, Strategy, Target
-from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.records import Decision
 from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.ports.cluster import Cluster, Snapshot
@@ -126,8 +125,7 @@ async def simulate(
     listeners: Sequence[Listener] = (),
     start: float = 0.0,
 ) -> Journal:
-    """Run policies on a simulated cluster in virtual time, and give the journal of what they did. Listeners that are
-    PlacingListeners or MovingListeners too are told of pods."""
+    """Run policies on a simulated cluster in virtual time, and give the journal of what they did."""
     clock, journal, end = VirtualClock(start), Journal(), start + seconds
     async with AsyncExitStack() as stack:
         world = cluster.build(clock)
@@ -135,12 +133,10 @@ async def simulate(
         pollers = await stack.enter_async_context(opened(sources, loop.site))
         loop.set_sources(pollers, wait=None)
         loop.apply([policy for policy in policies if isinstance(policy, Policy)])
-        placing = [one for one in listeners if isinstance(one, PlacingListener)]
-        placer = Placer(world, loop.look, journal, clock, placing)
+        placer = Placer(world, loop.look, journal, clock, listeners)
         placer.set_sources(pollers, wait=None)
         placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
-        moving = [one for one in listeners if isinstance(one, MovingListener)]
-        mover = Mover(world, placer, journal, clock, moving)
+        mover = Mover(world, placer, journal, clock, listeners)
         await loop.tick(start)
         if placer.pools:
             beside: list[Placer | Mover] = [placer]

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from elasticd.base.text import one_line
+from elasticd.model.listener import Notice
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
@@ -33,7 +34,21 @@ class Printer:
         self._resizes: dict[tuple[str, object], tuple[str, ...]] = {}
         """The resizes that were printed last, of policies that only observe."""
 
-    def decided(self, decision: Decision) -> None:
+    def on(self, record: Notice) -> None:
+        """Print a decision if it is news, and an outcome unless the action simply worked or was only observed."""
+        match record:
+            case Decision():
+                self._note_decision(record)
+            case Outcome() if record.result not in ("done", "observed"):
+                self._line(record.at, f"{record.workload}", f"{'':>11}  {decisions.answer(record)}")
+            case PodDecision() | MoveDecision():
+                self._pods.decided(record)
+            case PodOutcome():
+                self._pods.ended(record)
+            case _:
+                pass
+
+    def _note_decision(self, decision: Decision) -> None:
         """Print a decision if it is news: that a count is still right is not."""
         key = (decision.policy, decision.workload)
         does = decision.mode == "act"  # else it is decided again at every look, for nothing comes of it
@@ -51,41 +66,6 @@ class Printer:
                 text = f"{mark(decision.mode, dry_run=self._dry_run)}{resize}"
                 self._line(decision.at, f"{decision.workload}", f"{'':>11}  {text}")
         self._resizes[key] = resizes
-
-    def acted(self, outcome: Outcome) -> None:
-        """Print an outcome, unless the action simply worked or was only observed."""
-        if outcome.result not in ("done", "observed"):
-            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {decisions.answer(outcome)}")
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Nothing to print."""
-
-    def governed(self, keys: object) -> None:
-        """Nothing to print."""
-
-    def placing(self, decision: PodDecision) -> None:
-        """Print where a pod goes, or why it waits."""
-        self._pods.decided(decision)
-
-    def moving(self, decision: MoveDecision) -> None:
-        """Print that a pod should leave its node, or why it stays."""
-        self._pods.decided(decision)
-
-    def placed(self, outcome: PodOutcome) -> None:
-        """Print an outcome, unless the action simply worked."""
-        self._pods.ended(outcome)
-
-    def planned(self, policy: str, seconds: float) -> None:
-        """Nothing to print."""
-
-    def looked(self, policy: str, seconds: float) -> None:
-        """Nothing to print."""
-
-    def waiting(self, policy: str, counts: object) -> None:
-        """Nothing to print."""
-
-    def pools(self, names: object) -> None:
-        """Nothing to print."""
 
     def _line(self, at: float, workload: str, text: str) -> None:
         workload = one_line(workload)

@@ -20,6 +20,7 @@ from elasticd.daemon import calm_collector
 from elasticd.decision.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
+from elasticd.model.listener import Notice, Ticked
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
 from elasticd.registry import Hooks, discover
@@ -76,19 +77,12 @@ class Count:
     def __init__(self) -> None:
         self.decisions, self.lags = 0, [0.0]
 
-    def decided(self, decision: Decision) -> None:
-        """One more."""
-        self.decisions += 1
-
-    def acted(self, outcome: object) -> None:
-        """Not counted."""
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Keep the lag."""
-        self.lags.append(lag)
-
-    def governed(self, keys: object) -> None:
-        """Not counted."""
+    def on(self, record: Notice) -> None:
+        """Count a decision; keep a tick's lag."""
+        if isinstance(record, Decision):
+            self.decisions += 1
+        elif isinstance(record, Ticked):
+            self.lags.append(record.lag)
 
 
 async def live(label: str, rule: Policy) -> None:

@@ -6,7 +6,7 @@ Knows settings, policies and virtual time; knows nothing of what is right. What 
 
 import asyncio
 import lzma
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import isfinite, sin
@@ -20,6 +20,8 @@ from elasticd.api import Forecast, Strategy
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.config.pools import load_pools
+from elasticd.journal.lines import Record
+from elasticd.model.listener import Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
@@ -65,26 +67,13 @@ class _Foretold:
 
 @dataclass
 class Heard:
-    """Every record, in order. A listener of workloads, of pods and of moves."""
+    """A listener that keeps the journal's records, in order."""
 
     records: list[Any] = field(default_factory=list)
 
-    def decided(self, decision: Any) -> None:
-        self.records.append(decision)
-
-    acted = placing = placed = moving = decided
-
-    def ticked(self, lag: float, unchanged: int) -> None: ...
-
-    def governed(self, keys: Any) -> None: ...
-
-    def planned(self, policy: str, seconds: float) -> None: ...
-
-    def looked(self, policy: str, seconds: float) -> None: ...
-
-    def waiting(self, policy: str, counts: Mapping[str, int]) -> None: ...
-
-    def pools(self, names: Any) -> None: ...
+    def on(self, record: Notice) -> None:
+        if isinstance(record, Record):
+            self.records.append(record)
 
 
 Scene = Callable[[Registry], Heard]

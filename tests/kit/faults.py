@@ -15,6 +15,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal
 from elasticd.model.actions import Announce
+from elasticd.model.listener import Notice
 from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Readings
@@ -195,18 +196,18 @@ class Told:
     made: list[Decision] = field(default_factory=list)
     scaled: list[tuple[float, int, int]] = field(default_factory=list)
 
-    def decided(self, decision: Decision) -> None:
-        assert self.least <= decision.replicas <= self.most, decision
-        assert decision.action is None or decision.action.after == decision.replicas
-        self.made.append(decision)
+    def on(self, record: Notice) -> None:
+        if isinstance(record, Decision):
+            assert self.least <= record.replicas <= self.most, record
+            assert record.action is None or record.action.after == record.replicas
+            self.made.append(record)
+        elif isinstance(record, Outcome):
+            self.acted(record)
 
     def acted(self, outcome: Outcome) -> None:
+        """Take in the outcome of an action on a workload."""
         assert outcome.result == "done", outcome
         self.scaled.append((outcome.at, outcome.before, outcome.after))
-
-    def ticked(self, lag: float, unchanged: int) -> None: ...
-
-    def governed(self, keys: Any) -> None: ...
 
     def counts(self, begin: float, end: float) -> set[int]:
         """The counts that were decided on in that time."""

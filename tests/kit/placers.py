@@ -3,14 +3,14 @@
 Knows what makes a pod fit and who is less important; knows no strategy that is shipped.
 """
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from elasticd.api import Nodes, Pod, PoolObservation, Refusal, Scores, Strategy, Victims, hookimpl
 from elasticd.kit import needed
+from elasticd.model.listener import Notice, PodsWaiting, PoolsApplied
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from tests.runtime.test_loop import Told
@@ -78,20 +78,18 @@ class Heard(Told):
         self.counts: dict[str, dict[str, int]] = {}
         self.names: set[str] = set()
 
-    def placing(self, decision: PodDecision) -> None:
-        self.placings.append(decision)
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.placeds.append(outcome)
-
-    def planned(self, policy: str, seconds: float) -> None:
-        """How long plans take is nobody's business here."""
-
-    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
-        self.counts[policy] = dict(counts)
-
-    def pools(self, names: AbstractSet[str]) -> None:
-        self.names = set(names)
+    def on(self, record: Notice) -> None:
+        match record:
+            case PodDecision():
+                self.placings.append(record)
+            case PodOutcome():
+                self.placeds.append(record)
+            case PodsWaiting(policy, counts):
+                self.counts[policy] = dict(counts)
+            case PoolsApplied(names):
+                self.names = set(names)
+            case _:
+                super().on(record)
 
     def did(self, action: str) -> list[tuple[float, str, str]]:
         """When an action was done, about which pod, and on which node."""

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from elasticd.cluster.dry_run import DryRun
 from elasticd.journal import Journal
+from elasticd.model.listener import Notice
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
@@ -50,14 +51,11 @@ class Heard:
         self.decisions: list[MoveDecision] = []
         self.outcomes: list[PodOutcome] = []
 
-    def moving(self, decision: MoveDecision) -> None:
-        self.decisions.append(decision)
-
-    def looked(self, policy: str, seconds: float) -> None:
-        """Nothing."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
+    def on(self, record: Notice) -> None:
+        if isinstance(record, MoveDecision):
+            self.decisions.append(record)
+        elif isinstance(record, PodOutcome):
+            self.outcomes.append(record)
 
     def done(self) -> list[tuple[str, str, str]]:
         """What would have been done: which pod, from where, to where."""

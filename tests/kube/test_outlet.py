@@ -60,8 +60,8 @@ async def hearing(broker: Broker) -> AsyncIterator[Heard]:
 async def test_decisions_and_outcomes_are_told_as_the_journals_records(broker: Broker, protocol: Any) -> None:
     outlet = PublisherSettings(host=broker.address, port=broker.port, protocol=protocol, prefix="here/elasticd")
     async with hearing(broker) as heard, outlet.open() as teller:
-        teller.decided(DECISION)
-        teller.acted(OUTCOME)
+        teller.on(DECISION)
+        teller.on(OUTCOME)
         await until(lambda: len(heard) == 3)
         assert heard.records("here/elasticd/decisions/shop/Deployment/web") == [DECISION]
         assert heard.records("here/elasticd/outcomes/shop/Deployment/web") == [OUTCOME]
@@ -83,7 +83,7 @@ async def test_what_still_waits_at_the_end_is_told(broker: Broker) -> None:
         async with PublisherSettings(host=broker.address, port=broker.port).open() as teller:
             await until(lambda: "elasticd/status" in heard)
             for number in range(100):
-                teller.acted(replace(OUTCOME, decision=str(number)))
+                teller.on(replace(OUTCOME, decision=str(number)))
         await until(lambda: heard["elasticd/status"] == [b"online", b"offline"])
         assert len(heard["elasticd/outcomes/shop/Deployment/web"]) == 100
 
@@ -106,11 +106,11 @@ async def test_what_was_decided_while_the_broker_was_away_is_told_later(broker: 
         await broker.kill()
         await until(lambda: not teller.describe().connected)
         for number in range(15):
-            teller.acted(replace(OUTCOME, decision=str(number)))
+            teller.on(replace(OUTCOME, decision=str(number)))
         await broker.start()
         async with hearing(broker) as heard:
             topic = "elasticd/outcomes/shop/Deployment/web"
             await until(lambda: teller.describe().waiting == 0, 20)
-            teller.acted(replace(OUTCOME, decision="last"))
+            teller.on(replace(OUTCOME, decision="last"))
             await until(lambda: heard.records(topic)[-1:] == [replace(OUTCOME, decision="last")])
         assert (teller.describe().shed, teller.describe().published) == (5, 11)

@@ -12,7 +12,7 @@ import pytest
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal
-from elasticd.model.moves import MoveDecision
+from elasticd.model.listener import Notice
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.ports.cluster import Kind, Snapshot
@@ -166,14 +166,9 @@ class _Heard:
     def __init__(self) -> None:
         self.outcomes: list[PodOutcome] = []
 
-    def looked(self, policy: str, seconds: float) -> None:
-        """Nothing."""
-
-    def moving(self, decision: MoveDecision) -> None:
-        """Nothing."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
+    def on(self, record: Notice) -> None:
+        if isinstance(record, PodOutcome):
+            self.outcomes.append(record)
 
 
 def _as_it_is(snapshot: Snapshot) -> Snapshot:

@@ -6,8 +6,9 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.needs import ExpressionTable, TermTable
 from elasticd.cluster.simulated.options import BudgetTable, MetricsOptions, NodeChange, NodeTable, WorkloadTable
+from elasticd.model.listener import Notice
 from elasticd.model.moves import MoveDecision
-from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
@@ -30,38 +31,11 @@ class Told:
         self.bound: list[PodOutcome] = []
         self.gone: list[PodOutcome] = []
 
-    def placing(self, decision: PodDecision) -> None:
-        """Not looked at."""
-
-    def planned(self, policy: str, seconds: float) -> None:
-        """Not looked at."""
-
-    def waiting(self, policy: str, counts: Any) -> None:
-        """Not looked at."""
-
-    def pools(self, names: Any) -> None:
-        """Not looked at."""
-
-    def decided(self, decision: Any) -> None:
-        """Not looked at."""
-
-    def acted(self, outcome: Any) -> None:
-        """Not looked at."""
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Not looked at."""
-
-    def governed(self, keys: Any) -> None:
-        """Not looked at."""
-
-    def looked(self, policy: str, seconds: float) -> None:
-        """Not looked at."""
-
-    def moving(self, decision: MoveDecision) -> None:
-        self.moves.append(decision)
-
-    def placed(self, outcome: PodOutcome) -> None:
-        (self.bound if outcome.action == "bind" else self.gone).append(outcome)
+    def on(self, record: Notice) -> None:
+        if isinstance(record, MoveDecision):
+            self.moves.append(record)
+        elif isinstance(record, PodOutcome):
+            (self.bound if record.action == "bind" else self.gone).append(record)
 
 
 async def played(seconds: float, *budgets: BudgetTable, rises: float = 3.2) -> Told:

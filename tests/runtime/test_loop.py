@@ -30,6 +30,7 @@ from elasticd.journal import Journal, Key, read
 from elasticd.kit.history import HORIZON
 from elasticd.limits import Stabilization
 from elasticd.model.actions import Action, Announce, Answer, Scale
+from elasticd.model.listener import Governed, Notice, Ticked
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Select, Target, Trust
 from elasticd.model.records import Decision, Outcome
@@ -208,17 +209,18 @@ class Told:
         self.ticks: list[tuple[float, int]] = []
         self.keys: set[Key] = set()
 
-    def decided(self, decision: Decision) -> None:
-        self.made.append(decision)
-
-    def acted(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        self.ticks.append((lag, unchanged))
-
-    def governed(self, keys: Any) -> None:
-        self.keys = set(keys)
+    def on(self, record: Notice) -> None:
+        match record:
+            case Decision():
+                self.made.append(record)
+            case Outcome():
+                self.outcomes.append(record)
+            case Ticked(lag, unchanged):
+                self.ticks.append((lag, unchanged))
+            case Governed(keys):
+                self.keys = set(keys)
+            case _:
+                pass
 
 
 class Play(Told):

@@ -18,8 +18,9 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
 from elasticd.journal import Journal
+from elasticd.model.listener import Notice
 from elasticd.model.policy import Bounds, Policy, Strategy, Target
-from elasticd.model.records import Decision, Outcome
+from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.ports.source import Describes, Reader, Site
 from elasticd.registry import discover
@@ -309,18 +310,9 @@ class Counts:
     def __init__(self) -> None:
         self.wishes: list[tuple[float, int, str]] = []
 
-    def decided(self, decision: Decision) -> None:
-        if decision.wish is not None:
-            self.wishes.append((decision.at, decision.wish, decision.reason))
-
-    def acted(self, outcome: Outcome) -> None:
-        pass
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        pass
-
-    def governed(self, keys: object) -> None:
-        pass
+    def on(self, record: Notice) -> None:
+        if isinstance(record, Decision) and record.wish is not None:
+            self.wishes.append((record.at, record.wish, record.reason))
 
 
 async def wished(folder: Path, *strategies: Strategy) -> dict[float, int]:

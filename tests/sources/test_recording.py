@@ -12,6 +12,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
+from elasticd.model.listener import Notice
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Sample
@@ -196,15 +197,11 @@ class Told:
     def __init__(self) -> None:
         self.made: list[Decision] = []
 
-    def decided(self, decision: Decision) -> None:
-        self.made.append(decision)
-
-    def acted(self, outcome: Outcome) -> None:
-        assert outcome.result == "done"
-
-    def ticked(self, lag: float, unchanged: int) -> None: ...
-
-    def governed(self, keys: Any) -> None: ...
+    def on(self, record: Notice) -> None:
+        if isinstance(record, Decision):
+            self.made.append(record)
+        elif isinstance(record, Outcome):
+            assert record.result == "done"
 
 
 async def followed(source: RecordingSource, start: float) -> list[Decision]:

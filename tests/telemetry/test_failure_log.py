@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.decision.decide import held
+from elasticd.model.listener import Governed
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.resources import Resources
@@ -27,7 +28,7 @@ def test_a_plugin_that_fails_is_told_once_and_once_more_when_it_fails_otherwise_
     caplog.set_level("INFO")
     troubles = FailureLog()
     for decision in (WELL, failing("raised A"), failing("raised A"), failing("raised B"), WELL, WELL):
-        troubles.decided(decision)
+        troubles.on(decision)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
         ("WARNING", "policy p: shop/Deployment/web: plugin hpa: limit raised A"),
         ("WARNING", "policy p: shop/Deployment/web: plugin hpa: limit raised B"),
@@ -65,9 +66,9 @@ def test_plugins_work_again_when_what_failed_was_asked_again_and_not_before(
     caplog.set_level("INFO")
     troubles = FailureLog()
     for decision in (failed(hook), *between, failed(hook), *between):
-        troubles.decided(decision)
+        troubles.on(decision)
     assert len(caplog.messages) == 1, caplog.messages
-    troubles.decided(well)
+    troubles.on(well)
     assert caplog.messages[1:] == ["policy p: shop/Deployment/web: its plugins work again"]
 
 
@@ -77,14 +78,14 @@ def test_a_hold_for_another_reason_shows_nothing_to_have_been_asked() -> None:
 
 def test_an_action_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:
     outcome = Outcome("d", 1.0, "p", REF, "failed", 1, 2, message="403 Forbidden")
-    FailureLog().acted(outcome)
-    FailureLog().acted(replace(outcome, result="done"))
+    FailureLog().on(outcome)
+    FailureLog().on(replace(outcome, result="done"))
     assert caplog.messages == ["policy p: shop/Deployment/web: 403 Forbidden"]
 
 
 def test_a_workload_that_is_no_longer_governed_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     troubles = FailureLog()
-    troubles.decided(failing("raised A"))
-    troubles.governed(set())
-    troubles.decided(failing("raised A"))
+    troubles.on(failing("raised A"))
+    troubles.on(Governed(set()))
+    troubles.on(failing("raised A"))
     assert len(caplog.messages) == 2

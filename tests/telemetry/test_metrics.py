@@ -12,6 +12,7 @@ from prometheus_client.samples import Sample
 
 from elasticd.decision.decide import held
 from elasticd.journal import Journal
+from elasticd.model.listener import Governed, Ticked
 from elasticd.model.records import Sizing
 from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
@@ -48,10 +49,10 @@ def value(metrics: DaemonMetrics, metric: str, /, **labels: str) -> float | None
 def busy() -> DaemonMetrics:
     """One that has counted one of everything."""
     metrics = DaemonMetrics()
-    metrics.decided(decision(60.0))
-    metrics.decided(decision(90.0, 2, verdict="hold"))
-    metrics.acted(outcome(60.0))
-    metrics.ticked(0.01, 3)
+    metrics.on(decision(60.0))
+    metrics.on(decision(90.0, 2, verdict="hold"))
+    metrics.on(outcome(60.0))
+    metrics.on(Ticked(0.01, 3))
     metrics.called("patch", "deployments/scale", 200, 0.05)
     metrics.reloaded(2, ok=True)
     return metrics
@@ -67,8 +68,8 @@ def test_every_name_ends_in_its_unit() -> None:
 def test_sources_and_what_their_series_are_worth_are_shown() -> None:
     metrics = DaemonMetrics()
     series = Series("cpu", "sensors", Quality.STALE, (), "old")
-    metrics.decided(decision(60.0, series=(series, replace(series, quality=Quality.FRESH))))
-    metrics.decided(decision(61.0, series=(series,)))
+    metrics.on(decision(60.0, series=(series, replace(series, quality=Quality.FRESH))))
+    metrics.on(decision(61.0, series=(series,)))
     assert value(metrics, "series_total", source="sensors", quality="stale") == 2
     assert value(metrics, "series_total", source="sensors", quality="fresh") == 1
     metrics.read("sensors", 0.5, True)
@@ -132,37 +133,37 @@ def test_it_counts(name: str, labels: dict[str, str], expected: float) -> None:
 def test_actions_are_counted_by_the_reason_why_they_were_not_done() -> None:
     metrics = busy()
     for reason in ("Conflict", "TooManyRequests", "Conflict"):
-        metrics.acted(replace(outcome(61.0), result="failed", reason=reason, code=0))
+        metrics.on(replace(outcome(61.0), result="failed", reason=reason, code=0))
     counts = [value(metrics, "actions_total", reason=reason) for reason in ("", "Conflict", "TooManyRequests")]
     assert counts == [1, 2, 1]
 
 
 def test_a_strategy_that_does_not_know_has_no_recommendation_left() -> None:
     metrics = busy()
-    metrics.decided(decision(120.0, recommendations=(Recommendation(None, "NoSample", strategy="hpa"),)))
+    metrics.on(decision(120.0, recommendations=(Recommendation(None, "NoSample", strategy="hpa"),)))
     assert value(metrics, "recommended_replicas") is None
 
 
 def test_a_workload_that_is_not_there_has_not_0_replicas() -> None:
     metrics = busy()
-    metrics.decided(held(policy("shop"), WEB, 120.0, "FailedGetScale", "gone"))
+    metrics.on(held(policy("shop"), WEB, 120.0, "FailedGetScale", "gone"))
     assert (value(metrics, "current_replicas"), value(metrics, "wanted_replicas")) == (None, None)
     assert value(metrics, "holds_total", reason="FailedGetScale") == 1
-    metrics.decided(decision(150.0))
+    metrics.on(decision(150.0))
     assert value(metrics, "current_replicas") == 2
 
 
 def test_the_series_of_a_workload_vanish_with_it() -> None:
     metrics, other = busy(), Ref("shop", "Deployment", "other")
-    metrics.decided(decision(1.0, workload=other))
-    metrics.acted(replace(outcome(2.0), workload=other))
-    metrics.governed({("shop", other)})
+    metrics.on(decision(1.0, workload=other))
+    metrics.on(replace(outcome(2.0), workload=other))
+    metrics.on(Governed({("shop", other)}))
     assert {one.labels["name"] for one in samples(metrics) if "name" in one.labels} == {"other"}
     assert value(metrics, "plugin_failures_total") is not None
-    metrics.governed(set())
+    metrics.on(Governed(set()))
     assert 'name="' not in text(metrics)
     assert value(metrics, "plugin_failures_total") is None
-    metrics.decided(decision(180.0))
+    metrics.on(decision(180.0))
     assert value(metrics, "decisions_total", verdict="scale") == 1
 
 
@@ -180,7 +181,7 @@ async def test_the_loop_says_who_is_governed() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_hostile_labels_are_escaped(name: str) -> None:
     metrics = DaemonMetrics()
-    metrics.decided(decision(1.0, policy=name, verdict="hold", reason=f'"}} 1\n{name}'))
+    metrics.on(decision(1.0, policy=name, verdict="hold", reason=f'"}} 1\n{name}'))
     found = [one for one in samples(metrics) if one.name == "elasticd_holds_total"]
     assert [(one.labels["policy"], one.labels["reason"], one.value) for one in found] == [(name, f'"}} 1\n{name}', 1)]
 
@@ -190,11 +191,11 @@ def test_a_plugin_that_never_gives_one_reason_twice_costs_no_more_than_so_many_s
     for number in range(500):
         limits = (Limit(f"Reason{number}", name=f"limit{number}", bound=True),)
         failures = (Failure(f"plugin{number}", "limit", ""),)
-        metrics.decided(decision(1.0, verdict="hold", reason=f"r{number}", limits=limits, failures=failures))
+        metrics.on(decision(1.0, verdict="hold", reason=f"r{number}", limits=limits, failures=failures))
     for name in ("holds_total", "limited_total", "plugin_failures_total"):
         counts = [one.value for one in samples(metrics) if one.name == f"elasticd_{name}"]
         assert (len(counts), sum(counts)) == (51, 500)
-    metrics.governed(set())
+    metrics.on(Governed(set()))
     assert "Reason" not in text(metrics)
 
 
@@ -214,14 +215,14 @@ def test_lost_lines_of_the_journal_are_counted_once() -> None:
 def test_a_sample_of_the_near_future_has_no_age_below_0() -> None:
     metrics = DaemonMetrics()
     series = decision(60.0).series[0]
-    metrics.decided(decision(1.0, series=(series.__class__("cpu", "meter", series.quality, series.samples, "", 30.0),)))
+    metrics.on(decision(1.0, series=(series.__class__("cpu", "meter", series.quality, series.samples, "", 30.0),)))
     assert value(metrics, "sample_age_seconds_sum") == 0
 
 
 def test_ages_fall_into_buckets_that_add_up() -> None:
     metrics = DaemonMetrics()
     for age in (0.0, 1.0, 1.5, 900.0, 900.5):
-        metrics.decided(decision(1000.0, series=(replace(decision(1000.0).series[0], measured=1000.0 - age),)))
+        metrics.on(decision(1000.0, series=(replace(decision(1000.0).series[0], measured=1000.0 - age),)))
     found = {one.labels["le"]: one.value for one in samples(metrics) if one.name.endswith("age_seconds_bucket")}
     assert found == {"1.0": 2, **dict.fromkeys(["2.0", "5.0", "10.0", "15.0", "30.0"], 3),
                      **dict.fromkeys(["60.0", "120.0", "300.0"], 3), "900.0": 4, "+Inf": 5}  # fmt: skip
@@ -231,7 +232,7 @@ def test_ages_fall_into_buckets_that_add_up() -> None:
 def test_sources_that_are_too_many_are_counted_together() -> None:
     metrics = DaemonMetrics()
     for number in range(53):
-        metrics.decided(decision(60.0, series=(replace(decision(60.0).series[0], source=f"meter-{number}"),)))
+        metrics.on(decision(60.0, series=(replace(decision(60.0).series[0], source=f"meter-{number}"),)))
     assert value(metrics, "sample_age_seconds_count", source="meter-49") == 1
     assert value(metrics, "sample_age_seconds_count", source="other") == 3
 
@@ -243,7 +244,7 @@ def test_it_can_be_rendered_beside_a_journal() -> None:
 def test_requests_are_shown_as_they_are_and_should_be_by_container() -> None:
     metrics = DaemonMetrics()
     asked = Resources("main", {"cpu": 0.5, "memory": 5e8}, {"cpu": 1.0})
-    metrics.decided(decision(60.0, sizing=Sizing((asked, Resources("mesh")))))
+    metrics.on(decision(60.0, sizing=Sizing((asked, Resources("mesh")))))
     shown = [line for line in text(metrics).splitlines() if "_cores{" in line or "_bytes{" in line]
     labels = 'container="main",kind="Deployment",name="web",namespace="shop",policy="shop"'
     assert sorted(shown) == [

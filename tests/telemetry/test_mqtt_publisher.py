@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
+from elasticd.model.listener import Governed
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.registry import discover
@@ -45,26 +46,26 @@ async def test_it_tells_changes_and_holds_and_poll_rates_once() -> None:
     ]
     teller, every = MqttPublisher(PublisherSettings()), MqttPublisher(PublisherSettings(all=True))
     for decision in told:
-        teller.decided(decision)
-        every.decided(decision)
+        teller.on(decision)
+        every.on(decision)
     assert waiting(teller) == [told[index] for index in (0, 2, 3, 5, 6, 7)]
     assert waiting(every) == told
 
 
 async def test_whoever_is_no_longer_governed_is_forgotten() -> None:
     teller = MqttPublisher(PublisherSettings())
-    teller.decided(DECISION)
-    teller.governed({(DECISION.policy, WEB)})
-    teller.decided(DECISION)
-    teller.governed(set())
-    teller.decided(DECISION)
+    teller.on(DECISION)
+    teller.on(Governed({(DECISION.policy, WEB)}))
+    teller.on(DECISION)
+    teller.on(Governed(set()))
+    teller.on(DECISION)
     assert len(waiting(teller)) == 2
 
 
 async def test_of_too_many_records_the_oldest_go_and_are_counted() -> None:
     teller = MqttPublisher(PublisherSettings(queue=3))
     for number in range(5):
-        teller.acted(outcome(number))
+        teller.on(outcome(number))
     assert waiting(teller) == [outcome(2), outcome(3), outcome(4)]
     assert (teller.describe().shed, teller.describe().waiting) == (2, 3)
 
@@ -91,8 +92,8 @@ async def test_a_record_that_no_connection_survives_is_let_go() -> None:
 
     told: list[str] = []
     teller = MqttPublisher(PublisherSettings())
-    teller.acted(replace(outcome(), workload=replace(WEB, name="bad")))
-    teller.acted(outcome())
+    teller.on(replace(outcome(), workload=replace(WEB, name="bad")))
+    teller.on(outcome())
     link = Picky(hostname="localhost")
     for _ in range(3):
         with pytest.raises(aiomqtt.MqttError):
@@ -106,7 +107,7 @@ async def test_a_record_that_no_connection_survives_is_let_go() -> None:
 
 async def test_a_broker_that_is_away_keeps_nobody_waiting() -> None:
     async with PublisherSettings(host="127.0.0.1", port=free_port()).open() as teller:
-        teller.acted(outcome())
+        teller.on(outcome())
         assert not teller.describe().connected
 
 

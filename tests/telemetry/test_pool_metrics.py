@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
+from elasticd.model.listener import MovesPlanned, PodsPlanned, PodsWaiting, PoolsApplied
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.workload import Ref
@@ -14,10 +15,10 @@ POD = Ref("shop", "Pod", "web", "v1")
 def told() -> tuple[PodMetrics, CollectorRegistry]:
     registry = CollectorRegistry()
     metrics = PodMetrics(registry)
-    metrics.placing(PodDecision("id", 1.0, "pool", POD, "act", "bind", "Placed"))
-    metrics.placed(PodOutcome("id", 2.0, "pool", POD, POD, "bind", "a", "conflict", 409, reason="Conflict"))
-    metrics.planned("pool", 0.02)
-    metrics.waiting("pool", {"Unschedulable": 3})
+    metrics.on(PodDecision("id", 1.0, "pool", POD, "act", "bind", "Placed"))
+    metrics.on(PodOutcome("id", 2.0, "pool", POD, POD, "bind", "a", "conflict", 409, reason="Conflict"))
+    metrics.on(PodsPlanned("pool", 0.02))
+    metrics.on(PodsWaiting("pool", {"Unschedulable": 3}))
     return metrics, registry
 
 
@@ -31,17 +32,17 @@ def test_decisions_actions_plans_and_who_waits_are_counted() -> None:
 
 def test_the_series_of_a_policy_go_with_it() -> None:
     metrics, registry = told()
-    metrics.pools({"other"})
+    metrics.on(PoolsApplied({"other"}))
     assert 'policy="pool"' not in generate_latest(registry).decode()
 
 
 def test_moves_are_counted_by_what_was_decided_and_those_in_flight_by_how() -> None:
     metrics, registry = told()
     move = MoveDecision("id", 1.0, "pool", POD, "act", "move", "drain", "Cordoned")
-    metrics.moving(move)
-    metrics.moving(replace(move, verdict="refuse", refusal="Budget"))
+    metrics.on(move)
+    metrics.on(replace(move, verdict="refuse", refusal="Budget"))
     stuck = Underway(POD, "u", "anew", "gone", 1.0, fault="exceeded quota")
-    metrics.looked("pool", 0.02)
+    metrics.on(MovesPlanned("pool", 0.02))
     metrics.moves = [stuck, replace(stuck, fault=""), replace(stuck, how="surge", fault="")]
     text = generate_latest(registry).decode()
     assert 'elasticd_move_decisions_total{policy="pool",reason="Cordoned",verdict="move"} 1.0' in text

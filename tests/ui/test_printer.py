@@ -12,7 +12,6 @@ from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Bind, Evict, Nominate, Resize
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
 from elasticd.ui.printer import Printer
@@ -75,13 +74,7 @@ def lines(records: list[Record], *, dry_run: bool = False) -> list[str]:
     printer = Printer(console, dry_run=dry_run)
     with console.capture() as capture:
         for one in records:
-            match one:
-                case PodDecision():
-                    printer.placing(one)
-                case MoveDecision():
-                    printer.moving(one)
-                case PodOutcome():
-                    printer.placed(one)
+            printer.on(one)
     return [" ".join(line.split()[1:]) for line in capture.get().splitlines()]
 
 
@@ -208,7 +201,7 @@ def test_what_is_only_said_has_a_mark(records: list[Record], dry_run: bool, prin
 def test_of_workloads_too(mode: str, dry_run: bool, mark: str) -> None:
     console = Console(width=400, color_system=None)
     with console.capture() as capture:
-        Printer(console, dry_run=dry_run).decided(decision(60.0, mode=mode))
+        Printer(console, dry_run=dry_run).on(decision(60.0, mode=mode))
     assert f"  {mark}2 -> 3 replicas: " in capture.get()
 
 
@@ -218,7 +211,7 @@ def of_workloads(*records: Decision | Outcome) -> list[str]:
     printer = Printer(console)
     with console.capture() as capture:
         for one in records:
-            printer.decided(one) if isinstance(one, Decision) else printer.acted(one)
+            printer.on(one)
     return [" ".join(line.split()[2:]) for line in capture.get().splitlines()]
 
 
@@ -281,7 +274,7 @@ def test_when_nobody_reads_any_more_it_says_so_once_and_prints_no_more(caplog: p
 
     printer = Printer(Screen(file=Closed(), width=400, color_system=None))
     for at in (1.0, 31.0, 61.0):
-        printer.decided(decision(at))
+        printer.on(decision(at))
     assert [one.getMessage() for one in caplog.records] == [
         "--decisions: nobody reads them any more: no more are printed, all else goes on"
     ]
@@ -311,11 +304,5 @@ def test_a_full_disk_costs_lines_and_nothing_else() -> None:
     printer = Printer(Console(file=file, width=400, color_system=None))
     for room, record in ((True, WAITS), (False, OVER), (True, STAYS)):
         file.room = room
-        printer.placing(record) if isinstance(record, PodDecision) else printer.moving(record)
+        printer.on(record)
     assert [line.split()[2] for line in file.getvalue().splitlines()] == ["wait:", "should"]
-
-
-def test_the_printer_is_told_of_placings_and_of_moves() -> None:
-    printer = Printer(Console())
-    assert isinstance(printer, PlacingListener)
-    assert isinstance(printer, MovingListener)

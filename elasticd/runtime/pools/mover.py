@@ -19,9 +19,9 @@ from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
+from elasticd.model.listener import Listener, MovesPlanned, tell
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.model.policy import MovesTable, PoolPolicy
-from elasticd.model.pool_listener import MovingListener
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.pools.execute import carry_out
@@ -56,7 +56,7 @@ class Mover:
         placer: Placer,
         journal: Journal,
         clock: Clock,
-        listeners: Sequence[MovingListener] = (),
+        listeners: Sequence[Listener] = (),
         planner: MovesPlanner = moves_at_once,
     ) -> None:
         self.surging = Surging(cluster, placer.look, journal, clock, listeners)
@@ -181,8 +181,7 @@ class Mover:
         self._settle(history, plan.decisions, snapshot, case.observation.use)
         before, leaving_uids = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
         self._write_finished(over(before, plan.decisions, case.columns, snapshot.on_nodes(), leaving_uids, now))
-        for listener in self._listeners:
-            listener.looked(pool.policy.name, self._clock.now() - started)
+        tell(self._listeners, MovesPlanned(pool.policy.name, self._clock.now() - started))
 
     def _leaving_pods(self, history: PoolHistory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
         """The pods (UID and node) that leave their nodes, now or when their replacement is ready; a move that was taken
@@ -198,8 +197,8 @@ class Mover:
         left."""
         for decision in decisions:
             self._journal.append(decision)
-            for listener in self._listeners if decision.reason == NOT_WANTED else ():
-                listener.moving(decision)
+            if decision.reason == NOT_WANTED:
+                tell(self._listeners, decision)
 
     def _settle(self, history: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
         """Write down the decisions that are news, and begin their moves. `use`: what pods use."""
@@ -220,8 +219,7 @@ class Mover:
 
     def _publish(self, decision: MoveDecision) -> None:
         self._journal.append(decision)
-        for listener in self._listeners:
-            listener.moving(decision)
+        tell(self._listeners, decision)
 
     async def _act(
         self, history: PoolHistory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, written: bool
@@ -248,8 +246,7 @@ class Mover:
             self._publish(decision)
         self._journal.append(outcome)
         self._journal.flush()
-        for listener in self._listeners:
-            listener.placed(outcome)
+        tell(self._listeners, outcome)
 
     async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
         """Evict the pod, or surge where the policy says so; not in a dry run, where no replacement would come."""

@@ -19,9 +19,9 @@ from elasticd.decision.pool.plan import plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
+from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
-from elasticd.model.pool_listener import PlacingListener
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.execute import STOPPED, announce
@@ -93,7 +93,7 @@ class Placer:
         look: Callable[[float], Awaitable[Snapshot]],
         journal: Journal,
         clock: Clock,
-        listeners: Sequence[PlacingListener] = (),
+        listeners: Sequence[Listener] = (),
         planner: Planner = at_once,
     ) -> None:
         self._cluster, self.look, self._journal, self._clock = cluster, look, journal, clock
@@ -116,8 +116,8 @@ class Placer:
 
     def _on_late_answer(self, _: object) -> None:
         self._changed.set()
-        for tell in self.answered:
-            tell()
+        for notify in self.answered:
+            notify()
 
     def apply(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. Where several select a pod, the first by name places it, those
@@ -127,8 +127,7 @@ class Placer:
         self.router.forget()
         self._backoffs.clear()
         self._changed.set()
-        for listener in self._listeners:
-            listener.pools({policy.name for policy in policies})
+        tell(self._listeners, PoolsApplied({policy.name for policy in policies}))
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""
@@ -200,8 +199,7 @@ class Placer:
         counts = self._last_decisions.waiting(pods)
         if counts != pool.waiting:
             pool.waiting = counts
-            for listener in self._listeners:
-                listener.waiting(name, counts)
+            tell(self._listeners, PodsWaiting(name, counts))
 
     def _is_due(self, pod: Pod, now: float) -> bool:
         """Whether a pod is planned for now. A nominated pod always is, so that the plan keeps its node from pods of
@@ -285,8 +283,7 @@ class Placer:
         )
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
-        for listener in self._listeners:
-            listener.planned(pool.policy.name, seconds)
+        tell(self._listeners, PodsPlanned(pool.policy.name, seconds))
 
     async def _plan(self, pool: Pool, case: PoolCase) -> tuple[PodDecision, ...]:
         """Make a plan; once a plugin has got stuck, every pod waits until reload."""
@@ -323,8 +320,7 @@ class Placer:
         """Write a decision down if it is news, and begin its actions."""
         if self._last_decisions.news(decision):
             self._journal.append(decision)
-            for listener in self._listeners:
-                listener.placing(decision)
+            tell(self._listeners, decision)
             self._announce(decision, pod)
         self.views.decided(decision, now)
         backoff = self._backoffs.pop(pod.uid, None)
@@ -379,8 +375,7 @@ class Placer:
             work = partial(self._request, action, pod, evictions)
             outcome = await carry_out(self._clock, decision, action, work)
         self._journal.append(outcome)
-        for listener in self._listeners:
-            listener.placed(outcome)
+        tell(self._listeners, outcome)
         self.views.did(pod, action, outcome)
         return outcome
 

@@ -6,7 +6,6 @@ Knows when it looks, and what is written down of each step; the rules of what co
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 from elasticd.model.actions import Answer, Evict, Mark
+from elasticd.model.listener import Listener, tell
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref, Workload
@@ -37,13 +37,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 """Seconds before a workload's next surge after one that was in vain; they double."""
 
 
-class OutcomeListener(Protocol):
-    """Hears of outcomes as they are written to the journal. Must not block or raise."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        """Take in the outcome of an action for a pod."""
-
-
 class Surging:
     """All surges in flight on one cluster. `look` gives the cluster as it is."""
 
@@ -53,7 +46,7 @@ class Surging:
         look: Callable[[float], Awaitable[Snapshot]],
         journal: Journal,
         clock: Clock,
-        listeners: Sequence[OutcomeListener] = (),
+        listeners: Sequence[Listener] = (),
     ) -> None:
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners = listeners
@@ -203,14 +196,13 @@ class Surging:
             self._pauses[workload.uid] = self._clock.now() + pause, pause
             note = noted(workload.annotations)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
-                for tell in self.stayed:
-                    tell(note.uid)
+                for notify in self.stayed:
+                    notify(note.uid)
 
     def _record(self, outcome: PodOutcome) -> None:
         self._journal.append(outcome)
         self._journal.flush()
-        for listener in self._listeners:
-            listener.placed(outcome)
+        tell(self._listeners, outcome)
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""

@@ -17,6 +17,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
+from elasticd.model.listener import MovesPlanned, Notice
 from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -58,14 +59,16 @@ class Heard:
         self.outcomes: list[PodOutcome] = []
         self.looks: list[str] = []
 
-    def looked(self, policy: str, seconds: float) -> None:
-        self.looks.append(policy)
-
-    def moving(self, decision: MoveDecision) -> None:
-        self.decisions.append(decision)
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
+    def on(self, record: Notice) -> None:
+        match record:
+            case MovesPlanned(policy):
+                self.looks.append(policy)
+            case MoveDecision():
+                self.decisions.append(record)
+            case PodOutcome():
+                self.outcomes.append(record)
+            case _:
+                pass
 
 
 class Bench:

@@ -1,8 +1,7 @@
 """The loop for pods: who is asked about when, and what comes of what is decided."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
@@ -13,6 +12,7 @@ from elasticd.api import Nodes, Refusal, Strategy, Victims, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
+from elasticd.model.listener import Notice, PodsPlanned, PodsWaiting, PoolsApplied
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod
@@ -47,21 +47,24 @@ class Heard:
         self.decisions: list[PodDecision] = []
         self.outcomes: list[PodOutcome] = []
         self.waits: list[dict[str, int]] = []
+        self.waiting: dict[str, dict[str, int]] = {}
+        self.policies = {"pool"}
 
-    def placing(self, decision: PodDecision) -> None:
-        self.decisions.append(decision)
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
-
-    def planned(self, policy: str, seconds: float) -> None:
-        assert policy == "pool"
-
-    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
-        self.waits.append(dict(counts))
-
-    def pools(self, names: AbstractSet[str]) -> None:
-        assert names == {"pool"}
+    def on(self, record: Notice) -> None:
+        match record:
+            case PodDecision():
+                self.decisions.append(record)
+            case PodOutcome():
+                self.outcomes.append(record)
+            case PodsPlanned(policy):
+                assert policy in self.policies
+            case PodsWaiting(policy, counts):
+                self.waits.append(dict(counts))
+                self.waiting[policy] = dict(counts)
+            case PoolsApplied(names):
+                assert names == self.policies
+            case _:
+                pass
 
 
 MOVES = (Bind, Evict, Nominate)

@@ -1,8 +1,7 @@
 """The loop for pods, where some give way for others: what may happen between a plan and its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -14,7 +13,8 @@ from elasticd.api import DisruptionBudget, Pod, PoolObservation, Strategy, hooki
 from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
-from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.listener import Notice
+from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
 from elasticd.ports.cluster import Snapshot
@@ -40,20 +40,10 @@ class Bench:
         used = (Filters(), *(strategies or (Preemption(),)))
         self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=used, mode="act")])
 
-    def placing(self, decision: PodDecision) -> None:
-        """Decisions show in what is done."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
-
-    def planned(self, policy: str, seconds: float) -> None:
-        """Not looked at."""
-
-    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
-        """Not looked at."""
-
-    def pools(self, names: AbstractSet[str]) -> None:
-        """Not looked at."""
+    def on(self, record: Notice) -> None:
+        """Keep outcomes; decisions show in what is done."""
+        if isinstance(record, PodOutcome):
+            self.outcomes.append(record)
 
     async def _look(self, now: float) -> Snapshot:
         seen = await self.board.observe(now)

@@ -106,20 +106,16 @@ async def test_each_pod_counts_for_its_own_pool() -> None:
     async with bench([node("a", cpu=1)], [pod("p", cpu=9), pod("q", cpu=9, namespace="other")]) as it:
         mine = it.placer.pools[0].policy
         theirs = replace(mine, name="zoo", pool=PoolSelect(namespaces=("other",)))
-        heard: dict[str, Any] = {}
-        it.heard.pools = lambda names: None  # type: ignore[method-assign]
-        it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
-        it.heard.waiting = lambda policy, counts: heard.update({policy: dict(counts)})  # type: ignore[method-assign]
+        it.heard.policies = {"pool", "zoo"}
         it.placer.apply([replace(mine, pool=PoolSelect(namespaces=("shop",))), theirs])
         await it.until(1)
-        assert heard == {"pool": {"Unschedulable": 1}, "zoo": {"Unschedulable": 1}}
+        assert it.heard.waiting == {"pool": {"Unschedulable": 1}, "zoo": {"Unschedulable": 1}}
 
 
 async def test_a_pod_is_that_of_the_policy_that_acts_and_not_of_one_that_looks_on() -> None:
     async with bench([node("a", cpu=1)], [pod("p", cpu=0.5)]) as it:
         mine = it.placer.pools[0].policy
-        it.heard.pools = lambda names: None  # type: ignore[method-assign]
-        it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
+        it.heard.policies = {"a-trial", "pool"}
         it.placer.apply([replace(mine, name="a-trial", mode="observe"), mine])
         await it.until(1)
         assert it.board.pods["p"].node == "a"

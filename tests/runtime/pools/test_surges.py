@@ -12,6 +12,7 @@ from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
+from elasticd.model.listener import Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref
@@ -79,8 +80,9 @@ class Bench:
         """Another daemon's loop."""
         return Surging(self.site, self.site.observe, Journal(), self.clock, [self])
 
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
+    def on(self, record: Notice) -> None:
+        assert isinstance(record, PodOutcome)
+        self.outcomes.append(record)
 
     async def begin(self, within: float = 60.0) -> Answer | None:
         return await self.loop.begin(EVICT, within, "pool:shop/Pod/old@1")

@@ -10,6 +10,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.journal import Journal
 from elasticd.kit.surge import SURGE
+from elasticd.model.listener import Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -48,14 +49,9 @@ class Site:
     async def look(self, now: float) -> SimulatedSnapshot:
         return await self.cluster.observe(now, KINDS)
 
-    def looked(self, policy: str, seconds: float) -> None:
-        """Not kept."""
-
-    def moving(self, decision: object) -> None:
-        """Only what came of it is kept."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        self.outcomes.append(outcome)
+    def on(self, record: Notice) -> None:
+        if isinstance(record, PodOutcome):
+            self.outcomes.append(record)
 
     async def run(self) -> SimulatedSnapshot:
         """To the end; notes the fewest pods of each workload that were ready after the node was cordoned."""
