@@ -11,15 +11,20 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.jobs import JobsTable
-from elasticd.cluster.simulated.needs import DiskTable, PodTable, PortTable, TaintTable, TermTable, TolerationTable
 from elasticd.cluster.simulated.options import (
     BudgetTable,
     ContainerTable,
+    DiskTable,
     MetricsOptions,
     NodeChange,
     NodeSeriesTable,
     NodeTable,
+    PodTable,
+    PortTable,
     SimulatedSeries,
+    TaintTable,
+    TermTable,
+    TolerationTable,
     WorkloadTable,
 )
 from elasticd.config import load_settings

@@ -4,8 +4,15 @@ from typing import Any
 
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.cluster.simulated.needs import ExpressionTable, TermTable
-from elasticd.cluster.simulated.options import BudgetTable, MetricsOptions, NodeChange, NodeTable, WorkloadTable
+from elasticd.cluster.simulated.options import (
+    BudgetTable,
+    ExpressionTable,
+    MetricsOptions,
+    NodeChange,
+    NodeTable,
+    TermTable,
+    WorkloadTable,
+)
 from elasticd.model.listener import Notice
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodOutcome

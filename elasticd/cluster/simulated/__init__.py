@@ -14,12 +14,20 @@ from elasticd.base.clock import Clock
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.cluster.simulated.demand import Curve, Demand
 from elasticd.cluster.simulated.jobs import JobsTable, make_job_sets
-from elasticd.cluster.simulated.making import make_workloads
-from elasticd.cluster.simulated.needs import plain
-from elasticd.cluster.simulated.options import HOSTNAME, BudgetTable, MetricsOptions, NodeTable, WorkloadTable
-from elasticd.cluster.simulated.pods import make_uid
+from elasticd.cluster.simulated.options import (
+    HOSTNAME,
+    MOST,
+    BudgetTable,
+    MetricsOptions,
+    NodeTable,
+    Quantity,
+    WorkloadTable,
+    amount,
+    further,
+    plain,
+)
+from elasticd.cluster.simulated.pods import make_uid, make_workloads
 from elasticd.cluster.simulated.samples import Loads, SimulatedUsage
-from elasticd.cluster.simulated.tables import MOST, Quantity, amount, further
 from elasticd.cluster.simulated.world import World
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node
@@ -46,12 +54,9 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         self._check_sums()
         _check_names("nodes", ((i, name) for i, table in enumerate(self.nodes) for name in table.names()))
         # Pods are named after their workload, so two kinds may not share a name as they may in Kubernetes.
-        pairs = ((i, t.namespace, name) for i, t in enumerate(self.workloads) for name in t.names())
-        _check_names("workloads", ((i, f"{namespace}/{name}") for i, namespace, name in pairs))
-        sets = ((i, t.namespace, name) for i, t in enumerate(self.jobs) for name in t.names())
-        _check_names("jobs", ((i, f"{namespace}/{name}") for i, namespace, name in sets))
-        limits = ((i, t.namespace, name) for i, t in enumerate(self.budgets) for name in t.names())
-        _check_names("budgets", ((i, f"{namespace}/{name}") for i, namespace, name in limits))
+        for key in ("workloads", "jobs", "budgets"):
+            tables = enumerate(getattr(self, key))
+            _check_names(key, ((i, f"{table.namespace}/{name}") for i, table in tables for name in table.names()))
         self._check_series()
         self._check_bare()
 

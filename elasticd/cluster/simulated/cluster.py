@@ -4,7 +4,7 @@ Knows how a world is observed and when an action no longer fits it; knows nothin
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.options import BudgetTable
-from elasticd.cluster.simulated.placing import place
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import SimulatedUsage
 from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
@@ -21,6 +20,7 @@ from elasticd.cluster.simulated.world import World
 from elasticd.kit.sizes import resized, unfit
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.moves import Underway
+from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Readings
 from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
@@ -41,11 +41,12 @@ class SimulatedCluster:
     """
 
     leading = True
+    honours_deletion_costs = True
 
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
         self._clock, self._world, self._usage, self._budgets = clock, world, usage, budgets
-        self._sight = Sight({}, world.ground.nodes, budgets)
+        self._sight = Sight({}, world.nodes.nodes, budgets)
         self._callbacks: list[Callable[[], None]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -57,11 +58,6 @@ class SimulatedCluster:
         """The time of the next event that happens by itself; infinity: none."""
         return self._world.next
 
-    @property
-    def honours_deletion_costs(self) -> bool:
-        """It does."""
-        return True
-
     def restoring(self) -> Sequence[Underway]:
         """None: they come back at once."""
         return ()
@@ -71,11 +67,9 @@ class SimulatedCluster:
         return {}
 
     def describe(self) -> object:
-        """That it is none."""
         return {"simulated": True}
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> SimulatedSnapshot:
-        """The cluster as it is now. Only what changed since the last look is looked at."""
         sight = self._look(now)
         return SimulatedSnapshot(self._world.now, kinds, sight)
 
@@ -83,11 +77,11 @@ class SimulatedCluster:
         """What there is to see; only what changed since the last look is looked at."""
         world = self._world
         world.advance(now)
-        if world.changed or world.ground.nodes is not self._sight.nodes:
+        if world.changed or world.nodes.nodes is not self._sight.nodes:
             # Earlier snapshots keep theirs.
             views = {**self._sight.views, **{w.ref: look(w) for w in world.changed}}
             world.changed.clear()
-            self._sight = Sight(views, world.ground.nodes, self._budgets, self._sight)
+            self._sight = Sight(views, world.nodes.nodes, self._budgets, self._sight)
         self._tell()
         return self._sight
 
@@ -107,7 +101,7 @@ class SimulatedCluster:
         """Series cpu and memory of every node that answers: what the pods on it use, and what else is used there; and
         the further series of the nodes."""
         sight = self._look(now)
-        placed = {node: [f"{pod.namespace}/{pod.name}" for pod in pods] for node, pods in sight.on_nodes().items()}
+        placed = {node: [f"{pod.namespace}/{pod.name}" for pod in pods] for node, pods in sight.on_nodes.items()}
         return self._usage.read_nodes(now, [node.name for node in sight.nodes if node.ready], placed)
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
@@ -140,7 +134,7 @@ class SimulatedCluster:
 
     def _do(self, action: Scale | Create | Remove | Mark | Resize | Bind | Evict | Nominate) -> Answer:
         if isinstance(action, Bind | Evict | Nominate):
-            return place(self._world, action, self._look(self._clock.now()).budgets())
+            return self._place(action)
         workload = self._world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
@@ -148,7 +142,47 @@ class SimulatedCluster:
             return self._mark(action, workload)
         if isinstance(action, Scale) and not isinstance(workload, SimulatedJobSet):
             return self._scale(action, workload)
-        return self._resize(action, workload) if isinstance(action, Resize) else self._batch(action, workload)
+        return self._resize(action, workload) if isinstance(action, Resize) else self._change_jobs(action, workload)
+
+    def _place(self, action: Bind | Evict | Nominate) -> Answer:
+        """Change where a pod is or shall be, if it still has the expected UID."""
+        ref, budgets = action.workload, self._look(self._clock.now()).budgets
+        pod = self._world.pod(ref.namespace, ref.name)
+        if pod is None:
+            return Answer("conflict", 404, f"there is no pod {ref.namespace}/{ref.name}", "NotFound")
+        if pod.uid != action.uid:
+            return Answer("conflict", 409, f"uid was {action.uid}, is {pod.uid}", "Conflict")
+        match action:
+            case Bind():
+                return self._bind(pod, action.node)
+            case Evict():
+                return self._evict(pod, action, budgets)
+            case Nominate():
+                self._world.nominate(pod, action.node)
+                return Answer("done", 200)
+
+    def _bind(self, pod: SimulatedPod, node: str) -> Answer:
+        """Any pod can be bound once, to anything: whether it fits there is the kubelet's to say."""
+        if pod.deleted:
+            return Answer("conflict", 409, f"pod {pod.name} is being deleted, cannot be assigned to a host", "Conflict")
+        if pod.node:
+            return Answer("conflict", 409, f'pod {pod.name} is already assigned to node "{pod.node}"', "Conflict")
+        self._world.bind(pod, node)
+        return Answer("done", 201)
+
+    def _evict(self, pod: SimulatedPod, evict: Evict, budgets: Iterable[DisruptionBudget]) -> Answer:
+        """Evict as the eviction API does: budgets do not apply to a pod that is on no node or is being deleted, and
+        several budgets for one pod are an error."""
+        if pod.node and not pod.deleted and not pod.rejected:
+            about = [budget for budget in budgets if pod.uid in budget.pods]
+            if len(about) > 1:
+                message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
+                return Answer("refused", 500, f"{message} support.", "Budgets")
+            if about and about[0].allowed < 1:
+                message = "Cannot evict pod as it would violate the pod's disruption budget."
+                return Answer("refused", 429, f"{message} The disruption budget {about[0].name} allows none", "Budget")
+        self._world.evict(pod, restore=evict.restore)
+        return Answer("done", 201)
 
     def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
         """Set a count, of what is still as it was judged."""
@@ -185,7 +219,7 @@ class SimulatedCluster:
         self._world.changed[workload] = None
         return Answer("done", 200)
 
-    def _batch(self, action: Scale | Create | Remove, workload: SimulatedWorkload) -> Answer:
+    def _change_jobs(self, action: Scale | Create | Remove, workload: SimulatedWorkload) -> Answer:
         """Create or delete Jobs. A job set cannot be scaled, and nothing else has Jobs."""
         if not isinstance(workload, SimulatedJobSet) or isinstance(action, Scale):
             return Answer("failed", 404, f"{action.workload} cannot be told to {type(action).__name__}", "UnknownKind")

@@ -13,11 +13,17 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from elasticd.cluster.simulated.demand import Curve, Demand, remember
-from elasticd.cluster.simulated.needs import PodTable
 from elasticd.cluster.simulated.nodes import claim_of
-from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable
+from elasticd.cluster.simulated.options import (
+    Delay,
+    PodTable,
+    Quantity,
+    SimulatedSeries,
+    WorkloadTable,
+    amount,
+    further,
+)
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
-from elasticd.cluster.simulated.tables import Delay, Quantity, amount, further
 from elasticd.model.actions import Create
 from elasticd.model.jobs import JOB_KIND, Gone, Job
 from elasticd.model.pod_spec import Restart
@@ -66,15 +72,15 @@ class Left(NamedTuple):
     messages: int
 
 
-class SimulatedJobSet(SimulatedWorkload, eq=False):
+class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
     """A job set. Its pods are those of the Jobs in flight, under the Jobs' names."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
     gone: Gone = field(default_factory=Gone)
-    start: float = 0.0
-    seed: int = 0
-    arrivals: Curve | None = None
-    batch: JobsTable | None = None
+    start: float
+    seed: int
+    arrivals: Curve
+    options: JobsTable
     taken: int = 0
     left: list[Left] = field(default_factory=list)
 
@@ -88,7 +94,6 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         return ("Job", job.name, job.uid)
 
     def surplus(self) -> list[SimulatedPod]:
-        """None: Jobs end by themselves."""
         return []
 
     def missing(self) -> list[int]:
@@ -114,22 +119,20 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
 
     def begin(self, pod: SimulatedPod, at: float) -> float:
         """A Job's pod runs, and takes its messages; for how many seconds it will run."""
-        assert self.batch is not None  # noqa: S101 - make_job_sets gives both
         waiting = max(0, int(self._arrived(at)) - self.taken)
-        messages = min(self.batch.per_job, waiting)
+        messages = min(self.options.per_job, waiting)
         self.taken += messages
         pod.messages = messages
-        if self.batch.leave == "begin":
+        if self.options.leave == "begin":
             self._leave(messages, at)
-        return self.batch.drawn(self.seed, pod.name) if messages else 0.0
+        return self.options.drawn(self.seed, pod.name) if messages else 0.0
 
     def end(self, pod: SimulatedPod, at: float) -> None:
         """A Job is done."""
-        assert self.batch is not None  # noqa: S101 - make_job_sets gives both
         name = pod.name.removesuffix("-pod")
         self.jobs[name] = replace(self.jobs[name], ended=at, result="Complete")
         self.replicas -= 1
-        if self.batch.leave == "end":
+        if self.options.leave == "end":
             self._leave(pod.messages, at)
 
     def lost(self, pod: SimulatedPod) -> bool:
@@ -164,7 +167,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         return Workload(self.ref, self.uid, "", count, count, selector=selector, jobs=jobs, gone=self.gone.all())
 
     def _arrived(self, at: float) -> float:
-        arrived = self.arrivals(at - self.start) if self.arrivals else 0.0
+        arrived = self.arrivals(at - self.start)
         return arrived if isnan(arrived) else max(0.0, float(int(arrived)))
 
     def _leave(self, messages: int, at: float) -> None:
@@ -200,7 +203,7 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
             start=start,
             seed=seed,
             arrivals=remember(table.arrivals.curve()),
-            batch=table,
+            options=table,
         )
         job_set.series = ((SimulatedSeries(name=table.queue, demand=table.arrivals), job_set.waiting),)
         yield job_set

@@ -1,4 +1,4 @@
-"""The free capacity of simulated nodes: which node takes a pod, least requested first, and what a kubelet rejects.
+"""Simulated nodes as they change, and their free capacity: which takes a pod, least requested first; what it rejects.
 
 Knows requests, what is left of each node and what keeps pods off it; knows nothing of workloads or time.
 """
@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.units import milli
+from elasticd.cluster.simulated.options import NodeChange, plain
 from elasticd.kit.node_table import whole
-from elasticd.model.pod_spec import Needs
+from elasticd.model.pod_spec import Needs, Taint
 from elasticd.model.workload import Node
 
 Need = tuple[int, int]
@@ -48,17 +50,29 @@ class _FreeRoom(Struct):
 
 
 class NodePool:
-    """The free capacity of every node, in the order in which nodes are tried."""
+    """All nodes that ever exist, and the free capacity of each, in the order in which nodes are tried.
+
+    `nodes` are those that exist now, by name: the same tuple until one changes.
+    """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = list(nodes)
+        self.nodes = tuple(nodes)
+        self._nodes, self._gone = list(nodes), set[str]()
         self._capacity = [_capacity(node) for node in nodes]
         self._free = [_capacity(node) for node in nodes]
         self._index = {node.name: index for index, node in enumerate(nodes)}
         self._order = [(self._score(index), index) for index in range(len(nodes))]
         self._picky: set[int] = set()
-        for index, node in enumerate(nodes):
-            self._sort(index, node)
+        for index in range(len(nodes)):
+            self._sort(index)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a node is there."""
+        return name in self._index and name not in self._gone
+
+    def answers(self, name: str) -> bool:
+        """Whether a node is there and its kubelet is alive."""
+        return name in self and self._nodes[self._index[name]].ready
 
     def take(self, need: Need, claim: Claim = NOTHING) -> str:
         """Take room on the least requested node where the pod fits; its name, or "" when it fits nowhere."""
@@ -91,7 +105,7 @@ class NodePool:
         del self._order[bisect_left(self._order, (self._score(index), index))]
         self._change(index, need, claim, 1)
 
-    def change(self, node: str, before: Need, after: Need) -> bool:
+    def resize(self, node: str, before: Need, after: Need) -> bool:
         """Exchange what a pod has taken, if there is room for it; whether there was."""
         index = self._index[node]
         free = self._free[index]
@@ -103,24 +117,37 @@ class NodePool:
             insort(self._order, (self._score(index), index))
         return fits
 
-    def turn(self, node: Node) -> None:
-        """A node is from now on as this record says."""
-        index = self._index[node.name]
-        self._nodes[index] = node
-        self._sort(index, node)
+    def change(self, name: str, change: NodeChange) -> None:
+        """Change a node, whether it is there or not."""
+        index = self._index[name]
+        before = self._nodes[index]
+        labels = {key: value for key, value in before.labels.items() if key not in change.unlabel}
+        self._nodes[index] = replace(
+            before,
+            labels={**labels, **change.labels},
+            taints=before.taints if change.taints is None else plain(change.taints, tuple[Taint, ...]),
+            unschedulable=before.unschedulable if change.unschedulable is None else change.unschedulable,
+            ready=before.ready if change.ready is None else change.ready,
+        )
+        if change.gone is not None:
+            (self._gone.add if change.gone else self._gone.discard)(name)
+        self.nodes = tuple(node for node in self._nodes if node.name not in self._gone)
+        self._sort(index)
 
-    def _sort(self, index: int, node: Node) -> None:
+    def _sort(self, index: int) -> None:
         """Whether all pods may go to a node that has room, or it must be looked at for each."""
-        open_ = node.ready and not node.unschedulable and Needs().tolerates(node.taints) is None
-        (self._picky.discard if open_ else self._picky.add)(index)
+        (self._picky.discard if self._open(index, Needs()) else self._picky.add)(index)
+
+    def _open(self, index: int, needs: Needs) -> bool:
+        """Whether a node answers, is not cordoned, and has no taint against a pod."""
+        node = self._nodes[index]
+        return self.answers(node.name) and not node.unschedulable and needs.tolerates(node.taints) is None
 
     def _takes(self, index: int, claim: Claim) -> bool:
         """Whether a scheduler would put the pod there, where there is cpu and memory enough."""
         node, needs = self._nodes[index], claim.needs
-        if not node.ready or node.unschedulable or needs.tolerates(node.taints) is not None:
-            return False
         have = self._free[index].further
-        if any(have.get(name, 0) < amount for name, amount in claim.further):
+        if not self._open(index, needs) or any(have.get(name, 0) < amount for name, amount in claim.further):
             return False
         return needs.wants(node.name, node.labels) and not self._clashes(index, needs)
 

@@ -1,27 +1,176 @@
-"""The tables of a simulated cluster's TOML: nodes, workloads, their containers and series, budgets and the metrics.
+"""The tables of a simulated cluster's TOML: nodes, workloads, what their pods ask of nodes, budgets and the metrics.
 
 Knows options, their defaults and bounds; knows nothing of what the simulation does with them.
 """
 
-from typing import Annotated, Literal
+import math
+from collections.abc import Collection, Mapping
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, convert, field
 
+from elasticd.base.units import parse_quantity
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.cluster.simulated.needs import PodTable, TaintTable
-from elasticd.cluster.simulated.tables import (
-    MOST,
-    CountedTable,
-    Delay,
-    Moment,
-    Name,
-    Number,
-    Quantity,
-    amount,
-    check_positive,
-    check_unique,
-    further,
-)
+from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
+
+Quantity = str | float
+"""A Kubernetes quantity such as "250m" or "16Gi", or a plain number of cores or bytes."""
+
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
+MOST = 100_000
+"""Things that are alike, or pods of one workload: more than a cluster has, and as many as a simulation can hold."""
+
+Number = Annotated[int, Meta(ge=1, le=MOST)]
+Delay = Annotated[float, Meta(ge=0, le=86400, description="seconds")]
+Moment = Annotated[float, Meta(ge=0, description="seconds since the start")]
+
+
+def amount(key: str, quantity: Quantity) -> float:
+    """A quantity in its base unit. Raises ValueError naming the key unless it is finite and >= 0."""
+    try:
+        value = parse_quantity(quantity) if isinstance(quantity, str) else quantity
+    except ValueError as problem:
+        raise ValueError(f"{key}: {problem}") from None
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{key}: must be finite and >= 0, is {quantity}")
+    return value
+
+
+def check_positive(key: str, quantity: Quantity) -> None:
+    """Raises ValueError naming the key unless it is finite and > 0."""
+    if amount(key, quantity) == 0:
+        raise ValueError(f"{key}: must be > 0, is {quantity}")
+
+
+def further(resources: Mapping[str, Quantity]) -> dict[str, float]:
+    """Amounts of resources other than those that have keys of their own. Raises ValueError naming the key."""
+    for name in ("cpu", "memory", "pods"):
+        if name in resources:
+            raise ValueError(f"resources: must not have {name}, which has a key of its own")
+    return {name: amount(f"resources.{name}", quantity) for name, quantity in resources.items()}
+
+
+def check_unique(key: str, names: Collection[str]) -> None:
+    """Raises ValueError naming the first entry whose name was given before."""
+    names_so_far: set[str] = set()
+    for index, name in enumerate(names):
+        if name in names_so_far:
+            raise ValueError(f"{key}[{index}].name: must be given once, is {name!r} again")
+        names_so_far.add(name)
+
+
+class CountedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One or, with a count, several alike: NAME, or NAME-1 to NAME-count."""
+
+    name: Name
+    count: Number = 1
+
+    def names(self) -> list[str]:
+        """The names it stands for."""
+        return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(1, self.count + 1)]
+
+
+OWN = "default-scheduler"
+"""The name of the simulation's own scheduler. It leaves all other pods pending until somebody binds them."""
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+T = TypeVar("T")
+
+
+def plain(table: object, kind: type[T]) -> T:
+    """The record of the model that a table stands for."""
+    return convert(table, kind, from_attributes=True)
+
+
+class TaintTable(Taint, frozen=True, forbid_unknown_fields=True):
+    """A taint of a node."""
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise ValueError("key: must not be empty, is")
+
+
+class TolerationTable(Toleration, frozen=True, forbid_unknown_fields=True):
+    """A taint that pods put up with."""
+
+    def __post_init__(self) -> None:
+        if not self.key and self.operator != "Exists":
+            raise ValueError('operator: must be Exists without a key, is "Equal"')
+        if self.value and self.operator == "Exists":
+            raise ValueError(f'value: must be left out with the operator Exists, is "{self.value}"')
+        if self.effect and self.effect not in _EFFECTS:
+            raise ValueError(f'effect: must be one of {", ".join(_EFFECTS)}, or left out, is "{self.effect}"')
+
+
+class PortTable(Port, frozen=True, forbid_unknown_fields=True):
+    """A port of the node that each pod takes."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= 65535:
+            raise ValueError(f"number: must be in [1, 65535], is {self.number}")
+        if self.protocol not in ("TCP", "UDP", "SCTP"):
+            raise ValueError(f'protocol: must be TCP, UDP or SCTP, is "{self.protocol}"')
+
+
+class DiskTable(Disk, frozen=True, forbid_unknown_fields=True):
+    """A disk that each pod names."""
+
+
+class ExpressionTable(Expression, frozen=True, forbid_unknown_fields=True):
+    """A rule about a label."""
+
+
+class TermTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Rules about a node's labels, and about its name, all of which must hold."""
+
+    labels: tuple[ExpressionTable, ...] = ()
+    fields: tuple[ExpressionTable, ...] = ()
+
+
+class PodTable(CountedTable, frozen=True):
+    """What the pods of a table ask of nodes, beside cpu and memory."""
+
+    scheduler: Annotated[
+        str, Meta(min_length=1, description="default-scheduler is the simulation's own; other pods wait to be bound")
+    ] = OWN
+    restart_policy: Restart = "Always"
+    priority: Annotated[int, Meta(ge=-(2**31), le=2_000_001_000)] = 0
+    priority_class: str = ""
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+    node_selector: dict[str, str] = field(default_factory=dict)
+    node_affinity: Annotated[
+        tuple[TermTable, ...] | None, Meta(description="required terms, of which one must hold")
+    ] = None
+    tolerations: tuple[TolerationTable, ...] = ()
+    ports: tuple[PortTable, ...] = ()
+    disks: tuple[DiskTable, ...] = ()
+    annotations: Annotated[dict[str, str], Meta(description="of each pod")] = field(default_factory=dict)
+    resources: Annotated[
+        dict[str, Quantity], Meta(description="what each pod requests beside cpu and memory, such as ephemeral-storage")
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        further(self.resources)
+
+    def needs(self, requests: Mapping[str, float], grace: float) -> Needs:
+        """The same as the model has it. `grace`: seconds that its pods take to stop."""
+        affinity = self.node_affinity
+        return Needs(
+            scheduler=self.scheduler,
+            restart=self.restart_policy,
+            priority=self.priority,
+            priority_class=self.priority_class,
+            preempts=self.preemption_policy != "Never",
+            requests=dict(requests),
+            selector=self.node_selector,
+            affinity=None if affinity is None else plain(affinity, tuple[Term, ...]),
+            tolerations=plain(self.tolerations, tuple[Toleration, ...]),
+            ports=plain(self.ports, tuple[Port, ...]),
+            disks=plain(self.disks, tuple[Disk, ...]),
+            grace=max(30.0, grace),
+        )
+
 
 HOSTNAME = "kubernetes.io/hostname"
 """The label that every node has: its name."""

@@ -5,8 +5,8 @@ Knows what a ReplicaSet and a StatefulSet would choose; knows nothing of when, a
 
 import uuid
 from collections import deque
-from collections.abc import Iterable
-from math import ceil
+from collections.abc import Iterable, Mapping
+from math import ceil, inf
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from elasticd.base.units import milli
 from elasticd.cluster.simulated.demand import Curve
-from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need
-from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable
+from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need, claim_of
+from elasticd.cluster.simulated.options import ContainerTable, SimulatedSeries, WorkloadTable, amount, further
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import COST, Container, Pod, Ref, Workload
 
@@ -231,8 +231,8 @@ def requests_of(containers: Iterable[Container]) -> dict[str, float]:
     """What containers request together."""
     totals: dict[str, float] = {}
     for container in containers:
-        for resource, amount in container.requests.items():
-            totals[resource] = totals.get(resource, 0.0) + amount
+        for resource, request in container.requests.items():
+            totals[resource] = totals.get(resource, 0.0) + request
     return totals
 
 
@@ -246,3 +246,93 @@ def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, int, float, int]:
     """A ReplicaSet's order (unbound, pending, unready, cheapest, shortest ready, newest), without its count by node."""
     cost = int(pod.annotations.get(COST, "0"))
     return (pod.node != "", pod.running, pod.ready is True, cost, -pod.ready_changed, -pod.serial)
+
+
+BARE = ("v1", "Pod")
+"""What pods without a controller are under: no policy is about workloads of this kind."""
+
+
+class Bare(SimulatedWorkload, eq=False):
+    """The pods of one table, without a controller to create or recreate them."""
+
+    def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
+        return ("", "", "")
+
+    def surplus(self) -> list[SimulatedPod]:
+        return []
+
+    def missing(self) -> list[int]:
+        """None: they come at their times."""
+        return []
+
+    def times(self) -> Iterable[tuple[float, int]]:
+        """When each comes, in seconds after the start, and its number."""
+        return ((self.table.at + self.table.every * index, index + 1) for index in range(self.replicas))
+
+    def pod_name(self, serial: int) -> str:
+        """NAME, or NAME-1 to NAME-replicas."""
+        return self.ref.name if self.replicas == 1 else f"{self.ref.name}-{serial}"
+
+    def begin(self, pod: SimulatedPod, at: float) -> float | None:
+        """A pod runs; for how many seconds it will."""
+        return self.table.run_seconds
+
+    def lost(self, pod: SimulatedPod) -> bool:
+        """Whether a pod that is gone comes back: only if it was evicted to be restored."""
+        return pod.evicted is not None
+
+
+def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
+    """The workloads of one table. They share curves, so that equal demand is computed once."""
+    cpu = table.demand.curve() if table.demand else lambda _t: 0.0
+    series = tuple((entry, entry.demand.curve()) for entry in table.series)
+    containers = _containers(table)
+    need = need_of(containers)
+    claim = claim_of(table.needs(requests_of(containers), table.stop_seconds))
+    shares = sum(part.share for part in table.containers) or 1.0
+    for name in table.names():
+        kind, workload_type = (BARE, Bare) if table.bare else ((table.api_version, table.kind), SimulatedWorkload)
+        ref = Ref(table.namespace, kind[1], name, kind[0])
+        yield workload_type(
+            table=table,
+            ref=ref,
+            uid=make_uid(ref.api_version, ref),
+            replicas=table.replicas,
+            pod_labels={**table.labels, "app": name},
+            containers=containers,
+            need=need,
+            cpu=cpu,
+            most_cpu=_most_cpu(table),
+            memory=_memory(table, containers),
+            parts=tuple((part.name, part.share / shares) for part in table.parts()),
+            series=series,
+            claim=claim,
+            pod_annotations=table.annotations,
+        )
+
+
+def _most_cpu(table: WorkloadTable) -> float:
+    if table.cpu_limit is None:
+        return inf
+    return amount("cpu_limit", table.cpu_limit) * table.max_utilisation
+
+
+def _memory(table: WorkloadTable, containers: Iterable[Container]) -> float:
+    if table.memory_per_pod is None:
+        return sum(container.requests["memory"] for container in containers)
+    return amount("memory_per_pod", table.memory_per_pod)
+
+
+def _containers(table: WorkloadTable) -> tuple[Container, ...]:
+    """The containers of a pod. What the pod requests beside cpu and memory, the first one does."""
+    first, *further_parts = table.parts()
+    return (
+        _container(table, first, further(table.resources)),
+        *(_container(table, part, {}) for part in further_parts),
+    )
+
+
+def _container(table: WorkloadTable, part: ContainerTable, resources: Mapping[str, float]) -> Container:
+    cpu = amount("cpu", table.cpu if part.cpu is None else part.cpu)
+    memory = amount("memory", table.memory if part.memory is None else part.memory)
+    return Container(part.name, {"cpu": cpu, "memory": memory, **resources})

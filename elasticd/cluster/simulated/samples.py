@@ -8,11 +8,10 @@ from functools import partial
 from hashlib import blake2b
 from math import floor, isnan, nan
 
-from elasticd.cluster.simulated.bare import Bare
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.lazy import Block, LazySamples
 from elasticd.cluster.simulated.options import MetricsOptions
-from elasticd.cluster.simulated.pods import Parts, ServingPods, SimulatedWorkload
+from elasticd.cluster.simulated.pods import Bare, Parts, ServingPods, SimulatedWorkload
 from elasticd.model.bulk_lookup import Samples
 from elasticd.model.workload import Readings, Sample
 

@@ -5,6 +5,7 @@ asked for, and what did not change is the same record as before.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from elasticd.cluster.rooms import room
@@ -40,49 +41,41 @@ class Sight:
         self._budgets = budgets
         # Of the one before only what is shared is kept, or all there ever were would be.
         self._earlier: OnNodes = {} if before is None else before.last_on_nodes
-        self._on_nodes: OnNodes | None = None
-        self._pending: tuple[Pod, ...] | None = None
-        self._rooms: tuple[Room, ...] | None = None
-        self._limits: tuple[DisruptionBudget, ...] | None = None
 
     @property
     def last_on_nodes(self) -> OnNodes:
-        """The pods on each node as of the last call."""
-        return self._earlier if self._on_nodes is None else self._on_nodes
+        """The pods on each node, as they were last asked for."""
+        on_nodes: OnNodes = vars(self).get("on_nodes", self._earlier)
+        return on_nodes
 
+    @cached_property
     def on_nodes(self) -> OnNodes:
         """The pods on each node; a node that did not change keeps the same tuple."""
-        if self._on_nodes is None:
-            pods_by_node: dict[str, list[Pod]] = {}
-            for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):
-                if pod.phase not in OVER:
-                    pods_by_node.setdefault(pod.node, []).append(pod)
-            self._on_nodes = {node: _same(self._earlier.get(node), pods_by_node[node]) for node in sorted(pods_by_node)}
-        return self._on_nodes
+        pods_by_node: dict[str, list[Pod]] = {}
+        for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):
+            if pod.phase not in OVER:
+                pods_by_node.setdefault(pod.node, []).append(pod)
+        return {node: _same(self._earlier.get(node), pods_by_node[node]) for node in sorted(pods_by_node)}
 
+    @cached_property
     def pending(self) -> tuple[Pod, ...]:
         """The pods that are on no node and not being deleted."""
-        if self._pending is None:
-            pods = (pod for view in self.views.values() for pod in view.pods)
-            waiting = [pod for pod in pods if not (pod.node or pod.deleted or pod.phase in OVER)]
-            self._pending = tuple(sorted(waiting, key=_by_name))
-        return self._pending
+        pods = (pod for view in self.views.values() for pod in view.pods)
+        waiting = [pod for pod in pods if not (pod.node or pod.deleted or pod.phase in OVER)]
+        return tuple(sorted(waiting, key=_by_name))
 
+    @cached_property
     def rooms(self) -> tuple[Room, ...]:
         """All nodes with their free capacity."""
-        if self._rooms is None:
-            pods = self.on_nodes()
-            self._rooms = tuple(room(node, pods.get(node.name, ())) for node in self.nodes)
-        return self._rooms
+        return tuple(room(node, self.on_nodes.get(node.name, ())) for node in self.nodes)
 
+    @cached_property
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         """All budgets, with the pods that they match and how many of those may go."""
-        if self._limits is None:
-            limits = [self._limit(table, name) for table in self._budgets for name in table.names()]
-            self._limits = tuple(sorted(limits, key=lambda budget: (budget.namespace, budget.name)))
-        return self._limits
+        budgets = [self._budget(table, name) for table in self._budgets for name in table.names()]
+        return tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name)))
 
-    def _limit(self, table: BudgetTable, name: str) -> DisruptionBudget:
+    def _budget(self, table: BudgetTable, name: str) -> DisruptionBudget:
         views = (view for ref, view in self.views.items() if ref.namespace == table.namespace)
         pods = [pod for view in views for pod in view.pods if table.selector.items() <= pod.labels.items()]
         live = [pod for pod in pods if not pod.deleted and pod.phase not in OVER]
@@ -113,39 +106,29 @@ def look(workload: SimulatedWorkload) -> View:
 class SimulatedSnapshot:
     """The cluster at one time. It stays as it was; what did not change is shared with later ones."""
 
-    def __init__(self, confirmed: float, kinds: frozenset[Kind], sight: Sight) -> None:
-        self.confirmed = confirmed
-        self.kinds, self._sight = kinds, sight
-        self._workloads: tuple[Workload, ...] | None = None
+    version = 1
+    """Always the same: workloads neither come nor go, and keep their labels."""
 
-    @property
-    def nodes_confirmed(self) -> float:
-        """When it was looked at: all of it was."""
-        return self.confirmed
+    def __init__(self, confirmed: float, kinds: frozenset[Kind], sight: Sight) -> None:
+        self.confirmed = self.nodes_confirmed = confirmed
+        self.kinds, self._sight = kinds, sight
 
     def confirmed_for(self, ref: Ref) -> float:
-        """When it was looked at: all of it was."""
         return self.confirmed
 
-    @property
-    def version(self) -> int:
-        """Always the same: workloads neither come nor go, and keep their labels."""
-        return 1
+    @cached_property
+    def _workloads(self) -> tuple[Workload, ...]:
+        views = self._sight.views.values()
+        return tuple(view.workload for view in views if self._asked(view.workload.ref))
 
     def workloads(self) -> Collection[Workload]:
-        """All workloads of the kinds that were asked for."""
-        if self._workloads is None:
-            views = self._sight.views.values()
-            self._workloads = tuple(view.workload for view in views if self._asked(view.workload.ref))
         return self._workloads
 
     def workload(self, ref: Ref) -> Workload | None:
-        """One workload, None when the cluster has no such or its kind was not asked for."""
         view = self._sight.views.get(ref)
         return view.workload if view and self._asked(ref) else None
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        """The pods its selector matches, ordered by name."""
         view = self._sight.views.get(workload.ref)
         return view.pods if view else ()
 
@@ -154,24 +137,19 @@ class SimulatedSnapshot:
         return ""
 
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, ordered by name; the same tuple while none changed."""
         return self._sight.nodes
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes and what the pods on them leave; the same tuple while no workload or node changed."""
-        return self._sight.rooms()
+        return self._sight.rooms
 
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node, by namespace and name; the same tuple while none changed."""
-        return self._sight.pending()
+        return self._sight.pending
 
     def on_nodes(self) -> OnNodes:
-        """The pods on each node that take room there."""
-        return self._sight.on_nodes()
+        return self._sight.on_nodes
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """All budgets, by namespace and name."""
-        return self._sight.budgets()
+        return self._sight.budgets
 
     def autoscaler(self, ref: Ref) -> str:
         """None: nobody else scales a simulated workload."""

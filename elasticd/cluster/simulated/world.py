@@ -11,15 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from msgspec.structs import replace
-
-from elasticd.cluster.simulated.bare import Bare
-from elasticd.cluster.simulated.ground import Ground
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
-from elasticd.cluster.simulated.needs import OWN
 from elasticd.cluster.simulated.nodes import Claim, Need, NodePool
-from elasticd.cluster.simulated.options import NodeChange
-from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.cluster.simulated.options import OWN, NodeChange
+from elasticd.cluster.simulated.pods import Bare, SimulatedPod, SimulatedWorkload, make_uid, need_of
 from elasticd.decision.pool.order import RESUMED
 from elasticd.model.actions import Create, Remove
 from elasticd.model.workload import Container, Node
@@ -50,9 +45,8 @@ class World:
         self.workloads = {workload.ref: workload for workload in workloads}
         self.changed: dict[SimulatedWorkload, None] = {}
         self.stirred = False
-        self.ground = Ground(nodes)
+        self.nodes = NodePool(nodes)
         self._keep = keep
-        self._room = NodePool(nodes)
         self._due: list[tuple[float, int, Transition, Any]] = []
         self._sequence = itertools.count()
         self._pods: dict[tuple[str, str], SimulatedPod] = {}
@@ -107,7 +101,7 @@ class World:
         """Let a bound pod request something else. Where its node has no room for that, it only asks for it."""
         need = need_of(containers)
         pod.sizes, pod.resize = containers, "Infeasible"
-        if pod.held and self._room.change(pod.node, pod.need, need):
+        if pod.held and self.nodes.resize(pod.node, pod.need, need):
             pod.given, pod.taken, pod.resize = containers, need, ""
             self._freed()
         self._touch(pod)
@@ -202,7 +196,7 @@ class World:
             del self._on[pod.node][pod]
         if pod.held:
             pod.held = False
-            self._room.give(pod.node, pod.need, pod.owner.claim)
+            self.nodes.give(pod.node, pod.need, pod.owner.claim)
             self._freed()
         self._unsettled[pod.owner] = None
 
@@ -233,7 +227,7 @@ class World:
 
     def _choose(self, pod: SimulatedPod) -> None:
         """Act as the simulation's own scheduler: put the pod on a node if it fits on one."""
-        node = self._room.take(pod.owner.need, pod.owner.claim)
+        node = self.nodes.take(pod.owner.need, pod.owner.claim)
         if not node:
             self._too_big.add((pod.owner.need, pod.owner.claim))
             return
@@ -246,12 +240,12 @@ class World:
         pod.node, pod.waits, pod.nominated = node, None, ""
         self._on.setdefault(node, {})[pod] = None
         self._touch(pod)
-        if node not in self.ground:
+        if node not in self.nodes:
             self._later(ORPHANED, self._orphan, node)
 
     def _deferred(self, pod: SimulatedPod, happen: Transition) -> bool:
         """Whether the pod's node is silent: then the transition is kept until it answers again."""
-        if not pod.node or self.ground.answers(pod.node):
+        if not pod.node or self.nodes.answers(pod.node):
             return False
         self._unheard.setdefault(pod.node, []).append((happen, pod))
         return True
@@ -261,7 +255,7 @@ class World:
         if self._deferred(pod, self._admit) or pod.deleted:
             return
         if not pod.held:
-            pod.rejected = self._room.put(pod.node, pod.need, pod.owner.claim)
+            pod.rejected = self.nodes.put(pod.node, pod.need, pod.owner.claim)
             pod.held = not pod.rejected
         self._touch(pod)
         if pod.rejected:
@@ -318,13 +312,12 @@ class World:
     def _turn(self, planned: tuple[str, NodeChange], at: float) -> None:
         """Apply a planned change to a node."""
         name, change = planned
-        answered = self.ground.answers(name)
-        node = self.ground.change(name, change)
-        exists, hears = name in self.ground, self.ground.answers(name)
-        self._room.turn(node if exists else replace(node, ready=False))
+        answered = self.nodes.answers(name)
+        self.nodes.change(name, change)
         self._freed()
-        if not exists:
+        if name not in self.nodes:
             self._later(ORPHANED, self._orphan, name)
+        hears = self.nodes.answers(name)
         if answered != hears:
             for pod in list(self._on.get(name, ())):
                 self._hear(pod, at, hears=hears)
@@ -340,7 +333,7 @@ class World:
 
     def _orphan(self, name: str, at: float) -> None:
         """The garbage collector removes pods of a node that is no more."""
-        if name in self.ground:
+        if name in self.nodes:
             return
         self._unheard.pop(name, None)
         for pod in list(self._on.get(name, ())):
