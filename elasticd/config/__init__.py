@@ -16,7 +16,7 @@ from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.secrets import CREDENTIAL
 from elasticd.base.text import one_line, raised
 from elasticd.cluster.kubernetes import Kubernetes
-from elasticd.cluster.kubernetes.wire.job_template import TemplateError, check, hash_of, parse
+from elasticd.cluster.kubernetes.wire.jobs import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.clashes import clashes
 from elasticd.config.futile import PolicyParts, futile, parts_of

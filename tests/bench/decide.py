@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from elasticd.api import Change, Node, Past, Point, Recommendation, Room, Strategy, hookimpl
 from elasticd.base.decode import convert
 from elasticd.cluster.kubernetes.wire.convert import to_workload
-from elasticd.cluster.kubernetes.wire.objects import Codec
-from elasticd.cluster.kubernetes.wire.workloads import WireWorkload
+from elasticd.cluster.kubernetes.wire.objects import Codec, WireWorkload
 from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.kit.windows import Rate

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from elasticd.base.errors import ConfigError
-from elasticd.cluster.kubernetes.wire.job_template import SET, TemplateError, check, hash_of, parse, stamped
+from elasticd.cluster.kubernetes.wire.jobs import SET, TemplateError, check, hash_of, parse, stamped
 from elasticd.config import load_policies, load_policy, template_files
 from elasticd.daemon import _files_state
 from elasticd.model.policy import Bounds, Policy, Target

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from elasticd.cluster.kubernetes.wire.job_template import SET
+from elasticd.cluster.kubernetes.wire.jobs import SET
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.hollow import LASTS

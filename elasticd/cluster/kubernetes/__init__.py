@@ -26,7 +26,7 @@ from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.informer import Dependencies
-from elasticd.cluster.kubernetes.wire.discovery import Version
+from elasticd.cluster.kubernetes.wire.objects import Version
 from elasticd.cluster.kubernetes.write.budget import Budget
 
 __all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from elasticd.cluster.kubernetes.watch.autoscalers import Autoscaler, AutoscalerStore, to_autoscaler
-from elasticd.cluster.kubernetes.wire.workloads import WireAutoscaler
+from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.model.workload import Ref
 
 WEB = Ref("shop", "Deployment", "web")

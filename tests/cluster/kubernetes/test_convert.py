@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from elasticd.cluster.kubernetes.wire.convert import scaled_workload, to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale
-from elasticd.cluster.kubernetes.wire.workloads import WireWorkload
+from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
 from elasticd.model.pod_spec import Needs, Taint
 from elasticd.model.workload import Container, Node, Pod, Ref, Workload
 

@@ -9,8 +9,7 @@ import pytest
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
-from elasticd.cluster.kubernetes.wire.job_template import SET
-from elasticd.cluster.kubernetes.wire.jobs import PlacedJob, WireJob, to_job
+from elasticd.cluster.kubernetes.wire.jobs import SET, PlacedJob, WireJob, to_job
 from elasticd.model.jobs import JOB_KIND, REMEMBERED, Job
 from elasticd.testing import NOW
 from tests.cluster.kubernetes.fake import PODS, FakeApi, page, status, until, write_kubeconfig

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
-from elasticd.cluster.kubernetes.wire.job_template import DECISION, SET, TEMPLATE
+from elasticd.cluster.kubernetes.wire.jobs import DECISION, SET, TEMPLATE
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.jobs import Jobs

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.watch.rollout import rollout
-from elasticd.cluster.kubernetes.wire.workloads import WireWorkload
+from elasticd.cluster.kubernetes.wire.convert import rollout
+from elasticd.cluster.kubernetes.wire.objects import WireWorkload
 
 
 def told(kind: str, spec: dict[str, Any], status: dict[str, Any], generation: int = 3) -> str:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elasticd.cluster.kubernetes.wire.objects import LabelSelector
 from elasticd.cluster.kubernetes.wire.selector import Requirement, SelectorError, parse_selector, to_text
-from elasticd.cluster.kubernetes.wire.workloads import LabelSelector
 
 WEB = {"app": "web", "tier": "front", "example.com/zone": "a"}
 

@@ -10,8 +10,7 @@ from msgspec import Raw, Struct
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.wire.manifest import RESTORED
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WatchEvent
-from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WatchEvent, Wire, WireCondition
 from elasticd.model.workload import Ref
 
 _TAKEN_AWAY = "DisruptionTarget"
@@ -46,15 +45,10 @@ class _Container(Wire, frozen=True):
         return self.state.started or self.last_state.started
 
 
-class _Condition(Wire, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
 class _Status(Wire, frozen=True):
     phase: str = ""
     reason: str = ""
-    conditions: list[_Condition] | None = None
+    conditions: list[WireCondition] | None = None
     container_statuses: list[_Container] | None = None
     init_container_statuses: list[_Container] | None = None
 

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta
-from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire
 from elasticd.model.workload import Ref
 
 LABEL = "elasticd.io/restore"

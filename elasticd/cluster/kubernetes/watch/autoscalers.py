@@ -9,7 +9,7 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from elasticd.cluster.kubernetes.watch.places import Key
-from elasticd.cluster.kubernetes.wire.workloads import WireAutoscaler
+from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.model.workload import Ref
 
 Target = tuple[str, str, str, str]

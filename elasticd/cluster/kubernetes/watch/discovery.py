@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from elasticd.base.errors import nearest
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.wire.discovery import ApiGroup, ApiGroups, ApiResource, ApiResources
+from elasticd.cluster.kubernetes.wire.objects import ApiGroup, ApiGroups, ApiResource, ApiResources
 from elasticd.ports.cluster import Kind
 
 

@@ -11,10 +11,8 @@ from msgspec import Struct
 
 from elasticd.cluster.kubernetes.watch.places import Key
 from elasticd.cluster.kubernetes.watch.store import PodStore
-from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta
-from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.cluster.kubernetes.wire.objects import LabelSelector, Metadata, ObjectMeta, Wire
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, to_text
-from elasticd.cluster.kubernetes.wire.workloads import LabelSelector
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Pod
 

@@ -27,10 +27,16 @@ from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
 from elasticd.cluster.kubernetes.watch.watch import Backoff, ListOptions, Reflector
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.wire.job_template import SET
-from elasticd.cluster.kubernetes.wire.jobs import WireJob, to_job
-from elasticd.cluster.kubernetes.wire.objects import Codec, ObjectMeta, WireEvent, WireNode, WirePod
-from elasticd.cluster.kubernetes.wire.workloads import WireAutoscaler, WireWorkload
+from elasticd.cluster.kubernetes.wire.jobs import SET, WireJob, to_job
+from elasticd.cluster.kubernetes.wire.objects import (
+    Codec,
+    ObjectMeta,
+    WireAutoscaler,
+    WireEvent,
+    WireNode,
+    WirePod,
+    WireWorkload,
+)
 from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,7 @@ or of templates.
 from collections.abc import Callable, Collection
 
 from elasticd.cluster.kubernetes.watch.places import Key
-from elasticd.cluster.kubernetes.wire.job_template import SET
-from elasticd.cluster.kubernetes.wire.jobs import PlacedJob
+from elasticd.cluster.kubernetes.wire.jobs import SET, PlacedJob
 from elasticd.model.jobs import Gone, Job
 from elasticd.model.workload import Pod, Ref, Workload
 

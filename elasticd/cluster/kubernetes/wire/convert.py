@@ -8,20 +8,20 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from elasticd.cluster.kubernetes.watch.rollout import rollout
 from elasticd.cluster.kubernetes.wire.convert_template import amounts, family_of, shape_of
 from elasticd.cluster.kubernetes.wire.objects import (
     ContainerStatus,
+    Labels,
+    ManagedFields,
     Metadata,
     WireCondition,
     WireNode,
     WirePod,
     WireScale,
     WireTaint,
+    WireWorkload,
 )
-from elasticd.cluster.kubernetes.wire.pod_template import Labels
 from elasticd.cluster.kubernetes.wire.selector import to_text
-from elasticd.cluster.kubernetes.wire.workloads import ManagedFields, WireWorkload
 from elasticd.model import workload as model
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import COST
@@ -216,3 +216,37 @@ def described(meta: Metadata) -> tuple[dict[str, str], dict[str, str]]:
 def ref_of(meta: Metadata, api_version: str, kind: str) -> model.Ref:
     """Which workload these metadata belong to."""
     return model.Ref(sys.intern(meta.namespace), kind, meta.name, api_version)
+
+
+def rollout(kind: str, workload: WireWorkload) -> str:
+    """What a rollout has left to do, in a few words; empty: nothing, or the kind has no rollouts.
+
+    A change of the count alone is no rollout. Source: kubectl rollout status, without its wait for availability,
+    because pods that a scale-out added are not available at first either.
+    """
+    if kind not in ("Deployment", "StatefulSet"):
+        return ""
+    status = workload.status
+    if (status.observed_generation or 0) < workload.metadata.generation:
+        return "its newest spec has not been seen by its controller"
+    return _deployment_rollout(workload) if kind == "Deployment" else _stateful_rollout(workload)
+
+
+def _deployment_rollout(workload: WireWorkload) -> str:
+    """Old pods are left. A rollout that has missed its deadline is not in progress, as the Deployment itself says."""
+    status = workload.status
+    total, updated = status.replicas or 0, status.updated_replicas or 0
+    if total <= updated or any(condition.reason == "ProgressDeadlineExceeded" for condition in status.conditions or ()):
+        return ""
+    return f"{updated} of {total} pods are of the newest template"
+
+
+def _stateful_rollout(workload: WireWorkload) -> str:
+    """Pods of the old revision are left that it will replace by itself."""
+    status, strategy = workload.status, workload.spec.update_strategy
+    if status.current_revision == status.update_revision or (strategy and strategy.type == "OnDelete"):
+        return ""
+    partition = strategy.rolling_update.partition if strategy and strategy.rolling_update else None
+    replicas = 1 if workload.spec.replicas is None else workload.spec.replicas
+    updated, expected = status.updated_replicas or 0, max(0, replicas - (partition or 0))
+    return f"{updated} of {expected} pods are of the newest template" if updated < expected else ""

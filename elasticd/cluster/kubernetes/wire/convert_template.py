@@ -15,26 +15,24 @@ from msgspec.structs import replace
 
 from elasticd.base.units import parse_quantity
 from elasticd.cluster.kubernetes.wire.objects import (
-    ContainerStatus,
-    PodMetadata,
-    PodSpec,
-    PodStatus,
-    WireAffinity,
-    WireContainer,
-    WirePod,
-)
-from elasticd.cluster.kubernetes.wire.pod_template import (
     UNREAD,
     Amount,
     Amounts,
+    ContainerStatus,
+    LabelSelector,
     NodeAffinity,
     NodeTerm,
     OwnerReference,
     PodAffinity,
-    PodSelector,
+    PodMetadata,
+    PodSpec,
+    PodStatus,
     PodTerm,
     ResourceRequirements,
     SpreadConstraint,
+    WireAffinity,
+    WireContainer,
+    WirePod,
     WirePort,
     WireRequirement,
     WireToleration,
@@ -156,12 +154,12 @@ def _shape(pod: WirePod) -> Shape:
     spec, status = pod.spec, pod.status
     ordinary = [_container(container) for container in spec.containers or ()]
     starting = [_container(container, sidecar=_sidecar(container)) for container in spec.init_containers or ()]
-    pod_level = _amounts(_read(spec.resources, ResourceRequirements, ResourceRequirements()).requests)
+    pod_level = amounts(_read(spec.resources, ResourceRequirements, ResourceRequirements()).requests)
     statuses = {
         container_status.name: container_status
         for container_status in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     }
-    overhead = _amounts(_read(spec.overhead, dict[str, Amount], {}))
+    overhead = amounts(_read(spec.overhead, dict[str, Amount], {}))
     infeasible = is_infeasible(status)
     requests = pod_spec.effective(
         [_counted(container.requests, statuses.get(container.name), infeasible) for container in ordinary],
@@ -194,8 +192,8 @@ def _counted(
     is requested, allocated and in use. An infeasible request does not count."""
     if status is None or bytes(status.resources) in (b"", b"null"):
         return requests
-    has = _amounts(_read(status.resources, ResourceRequirements, ResourceRequirements()).requests)
-    set_aside = _amounts(_read(status.allocated_resources, dict[str, Amount], {}))
+    has = amounts(_read(status.resources, ResourceRequirements, ResourceRequirements()).requests)
+    set_aside = amounts(_read(status.allocated_resources, dict[str, Amount], {}))
     return pod_spec.greatest([has, set_aside] if infeasible else [requests, has, set_aside])
 
 
@@ -248,7 +246,7 @@ def _container(container: WireContainer, *, sidecar: bool = False) -> model.Cont
 @lru_cache(maxsize=_MOST)
 def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
     requirements = _read(resources, ResourceRequirements, ResourceRequirements())
-    return model.Container(name, _amounts(requirements.requests), sidecar, _amounts(requirements.limits))
+    return model.Container(name, amounts(requirements.requests), sidecar, amounts(requirements.limits))
 
 
 @lru_cache(maxsize=_MOST)
@@ -259,15 +257,10 @@ def _parse(quantity: Amount) -> float | None:
         return None
 
 
-def _amounts(quantities: Amounts) -> dict[str, float]:
-    """An unreadable quantity is left out: to judgement that is a missing request, never a zero."""
+def amounts(quantities: Amounts) -> dict[str, float]:
+    """Quantities in base units. An unreadable one is left out: to judgement that is a missing request, never a zero."""
     parsed = {name: _parse(quantity) for name, quantity in (quantities or {}).items()}
     return {sys.intern(name): value for name, value in parsed.items() if value is not None}
-
-
-def amounts(quantities: Amounts) -> dict[str, float]:
-    """Quantities in base units, without those that are unreadable."""
-    return _amounts(quantities)
 
 
 def _term(term: NodeTerm) -> pod_spec.Term:
@@ -345,6 +338,6 @@ def _repel(term: PodTerm) -> pod_spec.Repel:
     return pod_spec.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)
 
 
-def _labels_wanted(selector: PodSelector) -> tuple[pod_spec.Expression, ...]:
+def _labels_wanted(selector: LabelSelector) -> tuple[pod_spec.Expression, ...]:
     pairs = [pod_spec.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
     return (*pairs, *map(_expression, selector.match_expressions or ()))

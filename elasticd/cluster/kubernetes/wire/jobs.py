@@ -1,18 +1,141 @@
-"""Jobs in the wire format, and from there to the model.
+"""Jobs on the wire: the manifest that a set's Jobs are created from, checked and stamped; and Jobs read into the model.
 
-Knows which fields of a Job count, and when it has ended; knows nothing of HTTP or of what is watched.
+Knows what the API asks of a Job, as far as a mistake would only show at the first one, and when a Job has ended; knows
+nothing of HTTP or of policies.
 """
 
 import sys
 from datetime import datetime
+from hashlib import sha256
+from typing import Any
 
+import msgspec
+import yaml
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.wire.job_template import SET, TEMPLATE
-from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta, WireCondition
-from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.base.text import one_line, shown
+from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta, Wire, WireCondition
 from elasticd.model.jobs import JOB_KIND, Job
 from elasticd.model.workload import Ref
+
+SET = "elasticd.io/job-set"
+"""The label of a set's Jobs and their pods: the set's name."""
+
+TEMPLATE = "elasticd.io/job-template"
+"""The label of a Job: the hash of the template that it was created from."""
+
+DECISION = "elasticd.io/decision"
+"""The annotation of a Job: the decision that it was created by, as in the journal."""
+
+_OURS = "elasticd.io/"
+_LARGEST = 10_000
+
+
+class TemplateError(Exception):
+    """What is wrong with a template: the key, and a sentence."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"{key}: {problem}" if key else problem)
+        self.key, self.problem = key, problem
+
+
+def parse(text: str) -> Any:
+    """YAML or JSON as plain data. Raises TemplateError."""
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise TemplateError("", f"must be YAML: {one_line(str(error))}") from None
+    if len(documents) != 1:
+        raise TemplateError("", f"must be one manifest, is {len(documents)}")
+    return documents[0]
+
+
+def check(manifest: Any, namespace: str) -> str:
+    """The manifest as JSON that is the same for equal manifests. Raises TemplateError for the first mistake."""
+    _check_plain(manifest)
+    job = _table(manifest, "")
+    for key, expected in (("apiVersion", "batch/v1"), ("kind", "Job")):
+        if job.get(key) != expected:
+            raise TemplateError(key, f"must be {expected}, is {_shown_value(job, key)}")
+    _check_metadata(_table(job.get("metadata", {}), "metadata"), namespace)
+    spec = _table(job.get("spec"), "spec")
+    for key in ("selector", "manualSelector"):
+        if key in spec:
+            raise TemplateError(f"spec.{key}", "must be left out: Kubernetes makes one for each Job")
+    pod = _table(spec.get("template"), "spec.template")
+    _check_labels(_table(pod.get("metadata", {}), "spec.template.metadata"), "spec.template.metadata")
+    inner = _table(pod.get("spec"), "spec.template.spec")
+    if not isinstance(inner.get("containers"), list) or not inner["containers"]:
+        raise TemplateError("spec.template.spec.containers", "must have a container, has none")
+    if inner.get("restartPolicy") not in ("Never", "OnFailure"):
+        problem = f"must be Never or OnFailure, is {_shown_value(inner, 'restartPolicy')}"
+        raise TemplateError("spec.template.spec.restartPolicy", problem)
+    return msgspec.json.encode(job, order="sorted").decode()
+
+
+def hash_of(manifest: str) -> str:
+    """Eight characters that tell one template from another."""
+    return sha256(manifest.encode()).hexdigest()[:8]
+
+
+def stamped(manifest: str, name: str, set_name: str, template: str, decision: str) -> dict[str, Any]:
+    """The Job of this name, with the labels by which it and its pods are found again."""
+    job: dict[str, Any] = msgspec.json.decode(manifest)
+    meta = job.setdefault("metadata", {})
+    meta["name"] = name
+    meta["labels"] = {**(meta.get("labels") or {}), SET: set_name, TEMPLATE: template}
+    meta["annotations"] = {**(meta.get("annotations") or {}), DECISION: decision}
+    pod = job["spec"]["template"].setdefault("metadata", {})
+    pod["labels"] = {**(pod.get("labels") or {}), SET: set_name}
+    return job
+
+
+def _check_metadata(meta: dict[str, Any], namespace: str) -> None:
+    for key in ("name", "generateName"):
+        if key in meta:
+            raise TemplateError(f"metadata.{key}", "must be left out: each Job gets a name of its own")
+    if meta.get("namespace", namespace) != namespace:
+        raise TemplateError("metadata.namespace", f"must be {namespace}, is {_shown_value(meta, 'namespace')}")
+    _check_labels(meta, "metadata")
+
+
+def _check_labels(meta: dict[str, Any], where: str) -> None:
+    for kind in ("labels", "annotations"):
+        for key, value in _table(meta.get(kind) or {}, f"{where}.{kind}").items():
+            if key.startswith(_OURS):
+                raise TemplateError(f"{where}.{kind}", f"must have no key of {_OURS}, has {shown(key)}")
+            if not isinstance(value, str):
+                raise TemplateError(f"{where}.{kind}.{key}", f"must be a string, is {shown(value)}")
+
+
+def _check_plain(manifest: Any) -> None:
+    """YAML has dates, sets, keys of any kind, and aliases that make a few lines endless; the API has not."""
+    pending: list[tuple[str, Any]] = [("", manifest)]
+    for _ in range(_LARGEST):
+        if not pending:
+            return
+        where, value = pending.pop()
+        if isinstance(value, dict):
+            if odd := next((key for key in value if not isinstance(key, str)), None):
+                raise TemplateError(where, f"must have strings for keys, has {shown(odd)}")
+            pending += [(f"{where}.{key}" if where else key, entry) for key, entry in value.items()]
+        elif isinstance(value, list):
+            pending += [(f"{where}[{index}]", entry) for index, entry in enumerate(value)]
+        elif not isinstance(value, str | int | float | None):
+            raise TemplateError(where, f"must be text in quotes, a number, true or false, is {shown(value)}")
+    raise TemplateError("", f"must have at most {_LARGEST} values, has more")
+
+
+def _table(value: Any, key: str) -> dict[str, Any]:
+    if value is None:
+        raise TemplateError(key, "must be given, is missing")
+    if not isinstance(value, dict):
+        raise TemplateError(key, f"must be a table, is {shown(value)}")
+    return value
+
+
+def _shown_value(table: dict[str, Any], key: str) -> str:
+    return shown(table[key]) if key in table else "missing"
 
 
 class JobMetadata(Metadata, frozen=True):

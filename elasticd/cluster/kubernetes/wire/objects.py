@@ -1,7 +1,8 @@
 """The Kubernetes wire format, as far as it is used.
 
 Knows JSON shapes; knows nothing of HTTP, of the model or of what is watched. Unknown fields are ignored, so
-a newer server changes nothing; an object that cannot be read costs only itself.
+a newer server changes nothing; an object that cannot be read costs only itself. What the pods of a template share stays
+as it came (msgspec.Raw) until it is known that no pod before had the same: see convert_template.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,156 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from elasticd.cluster.kubernetes.wire.pod_template import UNREAD, Amounts, Labels, Wire, WireVolume
+Amount = str | int | float
+Amounts = dict[str, Amount] | None
+Labels = dict[str, str] | None
+
+
+UNREAD = Raw()
+"""A part that is not there."""
+
+
+class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Anything read from the API: camelCase names, never part of a cycle. Written only to be compared."""
+
+
+class OwnerReference(Wire, frozen=True):
+    """Whose an object is."""
+
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+
+
+class ResourceRequirements(Wire, frozen=True):
+    """What a container, or a pod as a whole, requests and may use."""
+
+    requests: Amounts = None
+    limits: Amounts = None
+
+
+class WirePort(Wire, frozen=True):
+    """A port of a container; `host_port` is the node's, 0: none."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class WireRequirement(Wire, frozen=True):
+    """A rule about a label or field."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class NodeTerm(Wire, frozen=True):
+    """Rules about a node, all of which must hold."""
+
+    match_expressions: list[WireRequirement] | None = None
+    match_fields: list[WireRequirement] | None = None
+
+
+class NodeTerms(Wire, frozen=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[NodeTerm] | None = None
+
+
+class NodeAffinity(Wire, frozen=True):
+    """Which nodes a pod may be on."""
+
+    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class LabelSelector(Wire, frozen=True):
+    """A labelSelector: which objects something is about."""
+
+    match_labels: Labels = None
+    match_expressions: list[WireRequirement] | None = None
+
+
+class PodTerm(Wire, frozen=True):
+    """Pods to be near, or to keep away: those selected, on nodes that are alike by a label."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class PodAffinity(Wire, frozen=True):
+    """Which pods a pod must be near, or keep away."""
+
+    required: list[PodTerm] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class WireToleration(Wire, frozen=True):
+    """Taints that a pod puts up with."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SpreadConstraint(Wire, frozen=True):
+    """How evenly pods must be spread."""
+
+    when_unsatisfiable: str = ""
+
+
+class Named(Wire, frozen=True):
+    """Something of which only its being there counts."""
+
+
+class GceDisk(Wire, frozen=True):
+    """A disk of Google's."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AwsDisk(Wire, frozen=True):
+    """A disk of Amazon's."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class RbdImage(Wire, frozen=True):
+    """An image in a Ceph cluster."""
+
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class IscsiDisk(Wire, frozen=True):
+    """A disk by iSCSI."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class WireVolume(Wire, frozen=True):
+    """A volume of a pod, if it matters to where the pod can be. Not its name: that of a token's volume is chance."""
+
+    empty_dir: Named | None = None
+    host_path: Named | None = None
+    persistent_volume_claim: Named | None = None
+    ephemeral: Named | None = None
+    azure_disk: Named | None = None
+    cinder: Named | None = None
+    gce_persistent_disk: GceDisk | None = None
+    aws_elastic_block_store: AwsDisk | None = None
+    rbd: RbdImage | None = None
+    iscsi: IscsiDisk | None = None
 
 
 class Identity(Wire, frozen=True):
@@ -321,6 +469,143 @@ class MetricValue(Wire, frozen=True):
     described_object: ObjectReference = ObjectReference()
     window: Any = None
     window_seconds: Any = None
+
+
+class OwnedSpec(Wire, frozen=True):
+    """Which fields of a spec a writer owns."""
+
+    replicas: dict[str, object] | None = msgspec.field(default=None, name="f:replicas")
+
+
+class OwnedFields(Wire, frozen=True):
+    """Which fields of an object a writer owns."""
+
+    spec: OwnedSpec | None = msgspec.field(default=None, name="f:spec")
+
+
+class ManagedFields(Wire, frozen=True):
+    """What one writer owns of an object, and since when (RFC 3339, UTC, so that texts compare as times do)."""
+
+    manager: str = ""
+    time: str = ""
+    fields_v1: OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class WorkloadMetadata(Metadata, frozen=True):
+    """Of a Deployment, StatefulSet or ReplicaSet."""
+
+    generation: int = 0
+    managed_fields: list[ManagedFields] | None = None
+
+
+class RollingUpdate(Wire, frozen=True):
+    """How a StatefulSet rolls out: ordinals below the partition stay as they are."""
+
+    partition: int | None = None
+
+
+class UpdateStrategy(Wire, frozen=True):
+    """When a StatefulSet replaces its pods (`updateStrategy`), and how a Deployment does (`strategy`)."""
+
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadSpec(Wire, frozen=True):
+    """Of a Deployment, StatefulSet or ReplicaSet."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    update_strategy: UpdateStrategy | None = None
+    strategy: UpdateStrategy | None = None
+
+
+class WorkloadCondition(Wire, frozen=True):
+    """One condition of a Deployment, without its sentences."""
+
+    type: str
+    reason: str = ""
+
+
+class WorkloadStatus(Wire, frozen=True):
+    """Of a Deployment, StatefulSet or ReplicaSet."""
+
+    replicas: int | None = None
+    observed_generation: int | None = None
+    updated_replicas: int | None = None
+    current_revision: str = ""
+    update_revision: str = ""
+    conditions: list[WorkloadCondition] | None = None
+
+
+class WireWorkload(ObjectMeta, frozen=True):
+    """A Deployment, StatefulSet or ReplicaSet."""
+
+    metadata: WorkloadMetadata
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class ScaleTarget(Wire, frozen=True):
+    """What an autoscaler scales."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+
+
+class AutoscalerSpec(Wire, frozen=True):
+    """Of a HorizontalPodAutoscaler, in whichever version."""
+
+    scale_target_ref: ScaleTarget
+
+
+class WireAutoscaler(ObjectMeta, frozen=True):
+    """A HorizontalPodAutoscaler."""
+
+    spec: AutoscalerSpec
+
+
+class ApiResource(Wire, frozen=True):
+    """One line of discovery. `group` and `version` are those of its body, where they are others than the list's."""
+
+    name: str
+    kind: str
+    namespaced: bool = False
+    group: str = ""
+    version: str = ""
+
+
+class ApiResources(Wire, frozen=True):
+    """All that a group and version serve."""
+
+    resources: list[ApiResource] | None = None
+
+
+class GroupVersion(Wire, frozen=True):
+    """A group's name for one of its versions."""
+
+    group_version: str
+
+
+class ApiGroup(Wire, frozen=True):
+    """A group and its versions."""
+
+    name: str = ""
+    versions: list[GroupVersion] | None = None
+    preferred_version: GroupVersion | None = None
+
+
+class ApiGroups(Wire, frozen=True):
+    """All groups."""
+
+    groups: list[ApiGroup] | None = None
+
+
+class Version(Wire, frozen=True):
+    """What /version says."""
+
+    git_version: str = "unknown"
 
 
 W = TypeVar("W", bound=WirePod | WireNode | WireEvent | ObjectMeta)

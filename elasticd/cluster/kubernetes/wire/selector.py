@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.wire.workloads import LabelSelector, MatchExpression
+from elasticd.cluster.kubernetes.wire.objects import LabelSelector, WireRequirement
 
 _KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
@@ -103,7 +103,7 @@ def to_text(selector: LabelSelector | None) -> str:
     return ",".join(pairs + [_expression(expression) for expression in selector.match_expressions or ()])
 
 
-def _expression(expression: MatchExpression) -> str:
+def _expression(expression: WireRequirement) -> str:
     match _WORD.get(expression.operator):
         case "in" | "notin" as word:
             return f"{expression.key} {word} ({','.join(sorted(expression.values or ()))})"

@@ -15,8 +15,7 @@ from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import JOBS
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
-from elasticd.cluster.kubernetes.wire.job_template import stamped
-from elasticd.cluster.kubernetes.wire.jobs import PlacedJob, WireJob, to_job
+from elasticd.cluster.kubernetes.wire.jobs import PlacedJob, WireJob, stamped, to_job
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, failed, refused_by, spent
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.model.actions import Answer, Create, Remove
