@@ -36,15 +36,13 @@ from elasticd.sources.recorded.export import prometheus_of, takes_record, write_
 from elasticd.telemetry import log
 from elasticd.ui import decisions as show_decisions
 from elasticd.ui import installed as show_installed
-from elasticd.ui import new_plugin, remote, telling
+from elasticd.ui import new_plugin, remote, reports
 from elasticd.ui import nodes as show_nodes
 from elasticd.ui import pods as show_pods
 from elasticd.ui import sources as show_sources
-from elasticd.ui import story as show_story
-from elasticd.ui.named import no_samples, why_nothing, workload_of
+from elasticd.ui.journaled import latest, latest_of_all
+from elasticd.ui.names import no_samples, pod_of, why_nothing, workload_of
 from elasticd.ui.printer import Printer
-from elasticd.ui.recent import latest, latest_of_all
-from elasticd.ui.standing import remembered, standing
 from elasticd.ui.terminal import Terminal
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
@@ -205,7 +203,7 @@ def _state_folder(arguments: argparse.Namespace) -> Path:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if pod := telling.pod_of(arguments.workload, arguments.namespace):
+    if pod := pod_of(arguments.workload, arguments.namespace):
         return _explain_pod(arguments, pod)
     folder = _state_folder(arguments)
     workload = workload_of(arguments.workload, arguments.namespace, lambda: _known_workloads(folder))
@@ -231,11 +229,12 @@ def _explain_pod(arguments: argparse.Namespace, pod: str) -> int:
     folder = _state_folder(arguments)
     if not arguments.state:
         _note_unready(load_settings(arguments.config, discover()))
-    account = telling.told_of(pod, folder, arguments.config, arguments.policy)
+    report = reports.pod(pod, folder, arguments.config, arguments.policy)
     if arguments.json:
-        print(shapes.encode(account.record()).decode())
+        keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
+        print(shapes.encode({key: getattr(report, key) for key in keys}).decode())
     else:
-        Terminal().print(show_story.explain(pod, account.story, account.seen, time.time()))
+        Terminal().print(show_pods.explain(pod, report, time.time()))
     return 0
 
 
@@ -261,12 +260,12 @@ def _describe_missing(folder: Path, workload: str, arguments: argparse.Namespace
 def _status(arguments: argparse.Namespace) -> int:
     folder = _state_folder(arguments)
     if arguments.state:
-        report = remembered(folder)
+        report = reports.remembered(folder)
     else:
         registry = discover()
         settings = load_settings(arguments.config, registry)
         _note_unready(settings)
-        report = standing(settings, registry)
+        report = reports.status(settings, registry)
     if arguments.json:
         print(shapes.encode(report).decode())
     else:
@@ -276,11 +275,11 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _sources(arguments: argparse.Namespace) -> int:
-    reports = remote.sources(load_settings(arguments.config, discover()).http)
+    sources = remote.sources(load_settings(arguments.config, discover()).http)
     if arguments.json:
-        print(shapes.encode(reports).decode())
+        print(shapes.encode(sources).decode())
     else:
-        Terminal().print(show_sources.sources(reports))
+        Terminal().print(show_sources.sources(sources))
     return 0
 
 
@@ -301,7 +300,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 def _moves(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config, discover())
-    moves, now = telling.moves(settings), time.time()
+    moves, now = reports.moves(settings), time.time()
     _note_unready(settings)
     if arguments.json:
         print(shapes.encode({"in_flight": moves.in_flight, "held_back": moves.held_back}).decode())
@@ -310,7 +309,7 @@ def _moves(arguments: argparse.Namespace) -> int:
         Terminal().print(show_pods.moves(moves.in_flight, now))
     else:
         print("no move is in flight")
-    for part in show_story.held(moves.held_back, now) if moves.held_back else ():
+    for part in show_pods.held(moves.held_back, now) if moves.held_back else ():
         Terminal().print(part)
     if moves.note:
         print(moves.note, file=sys.stderr)

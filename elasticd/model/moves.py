@@ -156,6 +156,11 @@ class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     action: Evict | None = None
     failures: tuple[Failure, ...] = ()
 
+    @property
+    def acts(self) -> bool:
+        """Whether it leads to an action, so that its outcome matters."""
+        return self.verdict == "move" and self.mode == "act"
+
 
 class MovesPlan(Struct, frozen=True):
     """What came of one look at a pool: what was decided about each pod that a strategy wants moved, in that order;

@@ -259,6 +259,11 @@ class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
     actions: tuple[Bind | Evict | Nominate, ...] = ()
     failures: tuple[Failure, ...] = ()
 
+    @property
+    def acts(self) -> bool:
+        """Whether it leads to an action, so that its outcome matters."""
+        return self.verdict in ("bind", "preempt") and self.mode == "act"
+
 
 class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     """What came of one action for a pod: see Outcome. `about` is the pod it was done to, a victim for an eviction."""

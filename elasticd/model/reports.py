@@ -1,4 +1,4 @@
-"""What people are shown of the daemon and of pools: nodes, who would give way on them, and what would move next.
+"""What people are shown of the daemon, of pools and of pods: nodes, who gives way on them, what would move next.
 
 Frozen records, as the pages give them and the commands read them. Amounts are in cores and bytes; what is not known is
 left out. Knows nothing of how they are made or shown.
@@ -9,9 +9,12 @@ from typing import Literal
 from msgspec import Struct
 
 from elasticd.model.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
-from elasticd.model.placement import PodOutcome
+from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure
+
+FRESH = 90.0
+"""Seconds for which what was seen of the cluster is taken for how it is."""
 
 
 class PolicyInForce(Struct, frozen=True):
@@ -159,3 +162,93 @@ class NodeView(Struct, frozen=True):
     """To whom, in a clause."""
     failures: tuple[Failure, ...] = ()
     """Who could not say which give way."""
+
+
+class PoolAbout(Struct, frozen=True):
+    """A pool policy in force: which pods it is about, and when it was last looked at for pods that should move."""
+
+    policy: str
+    mode: Literal["act", "observe"]
+    scheduler: str
+    namespaces: tuple[str, ...] = ("*",)
+    labels: dict[str, str] = {}
+    looked: float | None = None
+
+
+class PodFound(Struct, frozen=True):
+    """A pod as the cluster shows it. `policy` is the first, by name, that is about it, and `policies` all of them, with
+    those that move it though another scheduler places it; `latest` what was last decided when it was planned for while
+    it waited. `pretended`: what a dry run did to it, and `seen` the node where that put
+    it, if it put it on one; all else is as it really is."""
+
+    uid: str
+    scheduler: str
+    node: str = ""
+    phase: str = ""
+    deleted: bool = False
+    policy: str = ""
+    latest: PodDecision | None = None
+    pretended: Literal["", "bound", "moved", "evicted"] = ""
+    seen: str = ""
+    policies: tuple[str, ...] = ()
+
+
+class PodStatus(Struct, frozen=True):
+    """What is known of a name. Where there is no such pod: whether its namespace has any, and the nearest name. `at` is
+    when it was asked, `confirmed` when the cluster last proved current what it shows."""
+
+    at: float
+    confirmed: float
+    leading: bool
+    pools: tuple[PoolAbout, ...] = ()
+    found: PodFound | None = None
+    inhabited: bool = False
+    near: str = ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what the cluster showed is recent enough to be true now."""
+        return self.at - self.confirmed <= FRESH
+
+
+class PodReport(Struct, frozen=True):
+    """The newest that was decided about a pod, and what came of it so far, in order.
+
+    `moving` is newer than `decision`, about its place: where a pod was placed since, what was said of a move before is
+    about another of its name. `gave_way` is the last time that it was evicted for another pod. `seen` is what a running
+    daemon knows of it; None: for the reason `unseen`, none was asked.
+    """
+
+    decision: PodDecision | None = None
+    outcomes: tuple[PodOutcome, ...] = ()
+    moving: MoveDecision | None = None
+    moved: tuple[PodOutcome, ...] = ()
+    gave_way: PodOutcome | None = None
+    seen: PodStatus | None = None
+    unseen: str = ""
+    since: float | None = None
+    """Since when the same move has been decided: one that is held back is decided again when the pod goes at last."""
+    gone: float | None = None
+    """When it was seen to have left the node that it was to leave; None too where it gave way meanwhile."""
+    others: frozenset[str] = frozenset()
+    """Other policies that have decided something about it, where it was asked for one's alone."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was decided about it."""
+        return self.decision is None and self.moving is None and self.gave_way is None
+
+    @property
+    def uid(self) -> str:
+        """The UID of the pod that it is about, as far as it is known."""
+        newest = self.moving or self.decision
+        return newest.uid if newest else ""
+
+
+class Held(Struct, frozen=True):
+    """A pod that a policy wants moved, and that stays. `reason` is one word for why, `why` a sentence."""
+
+    decision: MoveDecision
+    reason: str
+    why: str = ""
+    at: float = 0.0

@@ -16,30 +16,9 @@ from elasticd.model.forecast import Forecast
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.reports import StatusReport
 from elasticd.model.workload import LeftOut, Limit, Measure, Recommendation, Series
+from elasticd.ui.terminal import add_row, make_table, seconds
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
-
-
-def seconds(value: float) -> str:
-    """A duration as a person says it: 0.4 s, 12 s, 3 min, 5 h."""
-    if value < 10:
-        return f"{value:.1f} s"
-    if value < 120:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
-
-
-def make_table(*columns: str) -> Table:
-    """A table as all commands print them."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def add_row(table: Table, *cells: str | Text) -> None:
-    """Add a row. Names and messages come from strangers: no line break or escape of theirs reaches the terminal."""
-    table.add_row(*(one_line(cell) if isinstance(cell, str) else cell for cell in cells))
 
 
 def explain(decision: Decision, outcome: Outcome | None, now: float) -> RenderableType:

@@ -15,8 +15,8 @@ from elasticd.base.errors import UnavailableError, nearest
 from elasticd.base.text import one_line, plain
 from elasticd.config.tables import PLACING
 from elasticd.registry import Installed, Registry, implemented
-from elasticd.ui.decisions import add_row, make_table
 from elasticd.ui.options import Option, options, summary
+from elasticd.ui.terminal import add_row, make_table
 
 _DOES = {
     "recommend_replicas": "says how many replicas",

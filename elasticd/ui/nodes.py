@@ -15,7 +15,8 @@ from elasticd.base.text import one_line
 from elasticd.model.moves import NodeLevel
 from elasticd.model.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
 from elasticd.runtime.pools.next_moves import held, words
-from elasticd.ui.decisions import add_row, amount, make_table, seconds
+from elasticd.ui.decisions import amount
+from elasticd.ui.terminal import add_row, make_table, seconds
 
 MOST = 20
 """Rows of moves that are shown; what else stays is counted."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from elasticd.model.moves import LEAVING, MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.ui import pod_words
+from elasticd.ui import pods
 
 MOST = 10_000
 """Decisions, and pods, that are remembered."""
@@ -42,7 +42,7 @@ class PodLines:
         """A new decision. That a pod is leaving was printed when it was evicted."""
         if isinstance(decision, MoveDecision) and decision.refusal == LEAVING:
             return
-        if not pod_words.acts(decision):
+        if not decision.acts:
             self._line(decision, [])
             return
         if len(self._open) >= MOST:
@@ -69,8 +69,8 @@ class PodLines:
 
     def _emit_attempt(self, outcome: PodOutcome) -> None:
         """Print the outcome of a repeated attempt, whose decision was printed before, if the outcome is news."""
-        if self._is_news(outcome) and not pod_words.on_the_way(outcome):
-            text = f"{pod_words.mark('act', dry_run=self._dry_run)}{pod_words.answer(outcome)}"
+        if self._is_news(outcome) and not pods.on_the_way(outcome):
+            text = f"{pods.mark('act', dry_run=self._dry_run)}{pods.outcome_line(outcome)}"
             self._emit(outcome.at, f"{outcome.about}", text)
 
     def _is_news(self, outcome: PodOutcome) -> bool:
@@ -86,13 +86,13 @@ class PodLines:
 
     def _line(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome]) -> None:
         if isinstance(decision, PodDecision):
-            text = pod_words.placing(decision, outcomes)
+            text = pods.placing_line(decision, outcomes)
         else:
-            text = pod_words.moving(decision, outcomes[-1] if outcomes else None)
+            text = pods.moving_line(decision, outcomes[-1] if outcomes else None)
         if self._is_repeated(decision, outcomes, text):
             return
         subject = f"{decision.pod}" if decision.pod.name else decision.policy
-        self._emit(decision.at, subject, f"{pod_words.mark(decision.mode, dry_run=self._dry_run)}{text}")
+        self._emit(decision.at, subject, f"{pods.mark(decision.mode, dry_run=self._dry_run)}{text}")
 
     def _is_repeated(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome], text: str) -> bool:
         """Whether the same line was printed before, after an attempt that failed too."""

@@ -17,7 +17,7 @@ from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
 from elasticd.ui import decisions
 from elasticd.ui.pod_lines import PodLines
-from elasticd.ui.pod_words import mark
+from elasticd.ui.pods import mark
 
 log = logging.getLogger(__name__)
 

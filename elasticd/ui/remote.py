@@ -18,8 +18,7 @@ from elasticd.base.shapes import RECORDS
 from elasticd.base.text import one_line
 from elasticd.config import HttpSettings
 from elasticd.model.moves import Underway
-from elasticd.model.pod_status import PodStatus
-from elasticd.model.reports import NodeView, PoolReport, StatusReport
+from elasticd.model.reports import NodeView, PodStatus, PoolReport, StatusReport
 from elasticd.model.workload import Series
 from elasticd.sources.poller import SourceReport
 

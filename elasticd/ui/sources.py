@@ -11,7 +11,7 @@ from rich.text import Text
 
 from elasticd.base.text import one_line
 from elasticd.sources.poller import SourceReport
-from elasticd.ui.decisions import add_row, make_table, seconds
+from elasticd.ui.terminal import add_row, make_table, seconds
 
 _MANY = 8
 _WORD = 10

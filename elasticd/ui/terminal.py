@@ -1,4 +1,4 @@
-"""Where commands print: a terminal, or a pipe.
+"""Where commands print, a terminal or a pipe, and the tables and durations that all of them print.
 
 Knows rich; knows nothing of what is printed.
 """
@@ -8,7 +8,10 @@ import sys
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
+
+from elasticd.base.text import one_line
 
 PIPE = 100_000
 """Characters: no row is longer."""
@@ -36,3 +39,25 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Leave it to `main`."""
         raise BrokenPipeError
+
+
+def seconds(value: float) -> str:
+    """A duration as a person says it: 0.4 s, 12 s, 3 min, 5 h."""
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 120:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
+
+
+def make_table(*columns: str) -> Table:
+    """A table as all commands print them."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Add a row. Names and messages come from strangers: no line break or escape of theirs reaches the terminal."""
+    table.add_row(*(one_line(cell) if isinstance(cell, str) else cell for cell in cells))

@@ -11,13 +11,11 @@ from msgspec import Struct, inspect
 
 from elasticd.base.shapes import TIMES, encode, moment
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.pod_status import PodStatus
 from elasticd.model.records import Decision
-from elasticd.model.reports import NodeView, PoolReport, StatusReport
+from elasticd.model.reports import Held, NodeView, PodStatus, PoolReport, StatusReport
 from elasticd.model.workload import Quality, Sample, Series
 from elasticd.sources.poller import SourceReport
 from elasticd.testing import NOW
-from elasticd.ui.pod_story import Held
 from elasticd.ui.remote import InFlight, QueryReply
 from tests.journal.test_journal import decision
 from tests.kit.daemons import Daemon, called, daemon, policy

@@ -21,13 +21,12 @@ from elasticd.model.records import Decision
 from elasticd.ports.source import TimeRange
 from elasticd.sources.forecast.journal import REPLICAS, JournalMemory
 from elasticd.ui import decisions as show
-from elasticd.ui.pod_story import held, story
-from elasticd.ui.recent import latest, latest_of_all, pods
-from elasticd.ui.standing import remembered
+from elasticd.ui.journaled import held, latest, latest_of_all, pod_report, pods
+from elasticd.ui.reports import remembered
 from elasticd.ui.terminal import Terminal
 from tests.journal.test_journal import KEY, decision, outcome
 from tests.kit.demos import START, play
-from tests.ui.test_pod_story import move, over
+from tests.ui.test_journaled import move, over
 
 END = START + 30.0
 SEGMENT = "journal-00000001.jsonl"
@@ -104,9 +103,9 @@ def print_all(folder: Path) -> None:
         assert newest is not None
         screen.print(show.explain(newest, came, END))
     for name in pods(folder):
-        story(folder, name)
+        pod_report(folder, name)
     held(folder)
-    story(folder, "shop/web")
+    pod_report(folder, "shop/web")
 
 
 def forecast(folder: Path) -> None:

@@ -15,7 +15,7 @@ from elasticd.journal.shortened import ROW, Expander, ShortenedDecision, Shorten
 from elasticd.model.actions import Mark
 from elasticd.model.records import Decision
 from elasticd.model.workload import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series
-from elasticd.ui.recent import latest, latest_of_all
+from elasticd.ui.journaled import latest, latest_of_all
 from tests.journal.test_journal import WEB, Full, decision, outcome
 
 API = Ref("shop", "Deployment", "api")

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from elasticd.base import shapes
-from elasticd.ui.recent import latest
+from elasticd.ui.journaled import latest
 from tests.kube.client import wait_until
 from tests.kube.processes import Program, free_port
 

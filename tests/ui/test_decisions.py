@@ -14,6 +14,7 @@ from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.model.resources import Resizing, Resources
 from elasticd.model.workload import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
 from elasticd.ui import decisions as show
+from elasticd.ui.terminal import seconds
 from tests.journal.test_journal import decision, outcome
 from tests.kit.batches import SET, ended, workload
 
@@ -222,7 +223,7 @@ def test_what_came_of_an_action_is_said_with_its_reason_and_the_hpa_s_words(
     [(0.0, "0.0 s"), (9.94, "9.9 s"), (10, "10 s"), (119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2 h")],
 )
 def test_a_duration_is_said_as_a_person_says_it(value: float, said: str) -> None:
-    assert show.seconds(value) == said
+    assert seconds(value) == said
 
 
 def status(at: float, *decisions: Decision, **changes: Any) -> Group:

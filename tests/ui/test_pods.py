@@ -1,13 +1,12 @@
 """What is said of where a pod goes, and what `moves` prints."""
 
 from msgspec.structs import replace
-from rich.console import Console, Group
-from rich.text import Text
+from rich.console import Console
 
 from elasticd.model.moves import Underway
 from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
+from elasticd.model.reports import PodReport, PodStatus
 from elasticd.model.workload import Ref
-from elasticd.ui import pod_words
 from elasticd.ui import pods as show_pods
 from tests.kit.pools import NOW
 
@@ -48,11 +47,12 @@ def printed(thing: object) -> str:
     return capture.get()
 
 
-HEAD = Text("shop/web")
+def explained(decision: PodDecision, *outcomes: PodOutcome, seen: PodStatus | None = None) -> str:
+    return printed(show_pods.explain("shop/web", PodReport(decision, outcomes, seen=seen), NOW + 10))
 
 
 def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -> None:
-    text = printed(Group(*show_pods.placing(WAITS, (), HEAD)))
+    text = explained(WAITS)
     assert "Nodes: 5 in the pool, 0 not refused" in text
     assert "2        Insufficient cpu" in text
     assert "  tier in [front]" in text
@@ -61,11 +61,11 @@ def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -
 
 
 def test_what_would_have_to_change_is_not_told_of_what_is_past() -> None:
-    assert "would have to" not in printed(Group(*show_pods.placing(WAITS, (), HEAD, current=False)))
+    assert "would have to" not in explained(WAITS, seen=PodStatus(NOW, NOW, leading=True))
 
 
 def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
-    text = printed(Group(*show_pods.placing(BINDS, (DONE,), HEAD)))
+    text = explained(BINDS, DONE)
     assert [line.split() for line in text.splitlines() if line.startswith(("a ", "b "))] == [
         ["a", "12.500", "5.000", "7.500"],
         ["b", "unknown", "unknown", "unknown"],
@@ -75,11 +75,11 @@ def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
 
 def test_a_note_that_is_taken_away_is_told_as_that() -> None:
     noted = replace(DONE, action="nominate", code=200)
-    text = printed(Group(*show_pods.placing(BINDS, (noted, replace(noted, node="")), HEAD)))
-    rows = [line.split("  ")[0] for line in text.splitlines() if "shop/web " in line]
+    text = explained(BINDS, noted, replace(noted, node=""))
+    rows = [line.split("  ")[0] for line in text.splitlines() if " shop/web " in line]
     assert rows == ["note node", "take the note of a node away"]
     lost = replace(noted, node="", result="failed", reason="Lost")
-    assert [pod_words.answer(replace(noted, node="")), pod_words.answer(lost)] == [
+    assert [show_pods.outcome_line(replace(noted, node="")), show_pods.outcome_line(lost)] == [
         "take the note of a node away",
         "could not take the note of a node away: failed: Lost",
     ]

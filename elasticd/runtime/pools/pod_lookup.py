@@ -14,7 +14,8 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import near
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.placement import PodDecision
-from elasticd.model.pod_status import PodStatus, about, found, strayed
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.model.workload import Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.runtime.pools.mover import Mover
@@ -73,7 +74,7 @@ class PodLookup:
             at=now,
             confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             leading=self._cluster.leading,
-            pools=tuple([about(policy, self._mover.latest(policy.name).at or None) for policy in policies]),
+            pools=tuple([pool_about(policy, self._mover.latest(policy.name).at or None) for policy in policies]),
         )
         namespace, _, name = full_name.partition("/")
         if not name:
@@ -82,9 +83,7 @@ class PodLookup:
         pods = [pod for pod in _all_pods(snapshot, strays) if pod.namespace == namespace]
         pod = next((candidate for candidate in pods if candidate.name == name), None)
         if pod is not None:
-            pod_found = found(pod, policies, self._looks.pods.get(pod.uid))
-            stray = strays.get(pod.uid)
-            pod_found = strayed(pod_found, stray.really, stray.seen) if stray else pod_found
+            pod_found = found_pod(pod, policies, self._looks.pods.get(pod.uid), strays.get(pod.uid))
             return replace(status, found=pod_found, inhabited=True)
         names = [f"{pod.namespace}/{pod.name}" for pod in pods]
         candidates = names or sorted({pod.namespace for pod in _all_pods(snapshot, strays)})
@@ -98,3 +97,25 @@ def _all_pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:
     """All pods that wait or run, and those that left only in a dry run."""
     gone = (stray.pod for stray in strays.values() if not stray.seen)
     return chain(snapshot.pending(), *snapshot.on_nodes().values(), gone)
+
+
+def pool_about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
+    """Which pods a policy is about."""
+    pool = policy.pool
+    return PoolAbout(policy.name, policy.mode, pool.scheduler, pool.namespaces, pool.labels, looked)
+
+
+def found_pod(
+    pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None, stray: Stray | None = None
+) -> PodFound:
+    """A pod, and which policies are about it; as a dry run has it, where that differs from the cluster."""
+    mine = next((policy.name for policy in policies if policy.pool.has(pod)), "")
+    all_of = tuple(
+        [policy.name for policy in policies if policy.pool.has(pod) or (policy.moves.others and policy.pool.names(pod))]
+    )
+    pod_found = PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest, policies=all_of)
+    if stray is None:
+        return pod_found
+    if not stray.really:
+        return replace(pod_found, node="", phase="Pending", pretended="bound", seen=stray.seen)
+    return replace(pod_found, node=stray.really, pretended="moved" if stray.seen else "evicted", seen=stray.seen)

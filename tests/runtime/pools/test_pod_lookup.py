@@ -12,12 +12,13 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.config import HttpSettings
 from elasticd.journal import Journal
 from elasticd.model.actions import Bind, Evict
-from elasticd.model.pod_status import PodStatus
-from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.placement import PodDecision
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer, at_once
-from elasticd.runtime.pools.pod_lookup import KEPT, Looks, PodLookup
+from elasticd.runtime.pools.pod_lookup import KEPT, Looks, PodLookup, found_pod, pool_about
 from elasticd.telemetry.web import serve
 from elasticd.ui import remote
 from tests.kit.board import Board
@@ -140,3 +141,25 @@ async def test_a_command_is_answered_as_the_daemon_sees_it(scene: Scene) -> None
     async with serve(told.pages(), "127.0.0.1", 0) as address:
         http = HttpSettings(port=int(address.rpartition(":")[2]))
         assert await asyncio.to_thread(remote.pod, http, "shop/runs") == await scene.find("shop/runs")
+
+
+def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
+    policies = [
+        PoolPolicy(name=name, pool=PoolSelect(namespaces=(namespace,)), strategies=())
+        for name, namespace in (("a", "bank"), ("b", "shop"), ("c", "*"))
+    ]
+    there = pod("p", on="n")
+    last = PodDecision("d", 7.0, "b", there.ref, "act", "wait", "Unschedulable")
+    expected = PodFound("uid-p", "elasticd", "n", "Running", False, "b", last, policies=("b", "c"))
+    assert found_pod(there, policies, last) == expected
+    assert found_pod(pod("p", scheduler="other"), policies, None).policy == ""
+    assert pool_about(policies[0], 5.0) == PoolAbout("a", "observe", "elasticd", ("bank",), {}, 5.0)
+
+
+def test_a_pod_that_another_places_is_theirs_who_move_it() -> None:
+    policies = [
+        PoolPolicy(name=name, pool=PoolSelect(), strategies=(), moves=MovesTable(others=others))
+        for name, others in (("a", False), ("b", True))
+    ]
+    there = found_pod(pod("p", on="n", scheduler="other"), policies, None)
+    assert (there.policy, there.policies) == ("", ("b",))

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.model.placement import PodDecision
-from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout, about, found, now, strayed, unclaimed, undecided
-from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.reports import PodFound, PodStatus, PoolAbout
+from elasticd.ports.cluster import Stray
+from elasticd.runtime.pools.pod_lookup import found_pod
+from elasticd.ui.pods import place, unclaimed, undecided
 from tests.kit.pools import NOW, pod
 
 POOL = PoolAbout("batch", "act", "elasticd", ("shop", "film"))
@@ -90,7 +92,7 @@ def test_it_is_told_why_nothing_was_decided(what: PodStatus, told: str) -> None:
     ],
 )
 def test_it_is_told_where_a_pod_is_now(what: PodStatus, told: str) -> None:
-    assert now(what, "uid-web") == told
+    assert place(what, "uid-web") == told
 
 
 @pytest.mark.parametrize(
@@ -102,32 +104,11 @@ def test_it_is_told_where_a_pod_is_now(what: PodStatus, told: str) -> None:
     ],
 )
 def test_of_a_dry_run_it_is_told_what_it_did_and_what_is_really_so(really: str, on: str, told: str) -> None:
-    pod_ = strayed(replace(WEB, node=on or really, phase="Running"), really, on)
-    assert now(seen(found=pod_), "uid-web") == told
-    assert now(seen(found=pod_), "another") == told.replace("run it was", "run another pod of this name was")
+    policy = PoolPolicy(name="batch", pool=PoolSelect(), strategies=())
+    pod_ = found_pod(pod("web", on=on or really), [policy], None, Stray(pod("web"), really, on))
+    assert place(seen(found=pod_), "uid-web") == told
+    assert place(seen(found=pod_), "another") == told.replace("run it was", "run another pod of this name was")
     assert (pod_.node, pod_.phase) == (really, "Running" if really else "Pending")
-
-
-def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
-    policies = [
-        PoolPolicy(name=name, pool=PoolSelect(namespaces=(namespace,)), strategies=())
-        for name, namespace in (("a", "bank"), ("b", "shop"), ("c", "*"))
-    ]
-    there = pod("p", on="n")
-    last = PodDecision("d", 7.0, "b", there.ref, "act", "wait", "Unschedulable")
-    expected = PodFound("uid-p", "elasticd", "n", "Running", False, "b", last, policies=("b", "c"))
-    assert found(there, policies, last) == expected
-    assert found(pod("p", scheduler="other"), policies, None).policy == ""
-    assert about(policies[0], 5.0) == PoolAbout("a", "observe", "elasticd", ("bank",), {}, 5.0)
-
-
-def test_a_pod_that_another_places_is_theirs_who_move_it() -> None:
-    policies = [
-        PoolPolicy(name=name, pool=PoolSelect(), strategies=(), moves=MovesTable(others=others))
-        for name, others in (("a", False), ("b", True))
-    ]
-    there = found(pod("p", on="n", scheduler="other"), policies, None)
-    assert (there.policy, there.policies) == ("", ("b",))
 
 
 @pytest.mark.parametrize(

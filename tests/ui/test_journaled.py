@@ -10,8 +10,9 @@ from elasticd.journal import Journal, Record
 from elasticd.model.actions import Evict
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.reports import PodReport
 from elasticd.model.workload import Ref
-from elasticd.ui.pod_story import Story, held, story
+from elasticd.ui.journaled import held, pod_report
 from tests.kit.pools import NOW
 
 WEB, URGENT, OTHER = (
@@ -81,88 +82,80 @@ NOTED = replace(GAVE_WAY, about=URGENT, action="nominate")
 @pytest.mark.parametrize(
     ("records", "told"),
     [
-        pytest.param([], Story(), id="nothing"),
-        pytest.param([PLACED], Story(PLACED), id="a placing"),
+        pytest.param([], PodReport(), id="nothing"),
+        pytest.param([PLACED], PodReport(PLACED), id="a placing"),
         pytest.param(
             [PLACED, came(1, PLACED), came(2, PLACED, decision="pool:web@-9")],
-            Story(PLACED, (came(1, PLACED),)),
+            PodReport(PLACED, (came(1, PLACED),)),
             id="with what came of it, and of no other",
         ),
-        pytest.param([FIRST], Story(moving=FIRST), id="only a move"),
-        pytest.param([PLACED, stays(60)], Story(PLACED, moving=stays(60)), id="a refusal since"),
-        pytest.param([stays(-60), PLACED], Story(PLACED), id="one of an earlier pod of its name"),
+        pytest.param([FIRST], PodReport(moving=FIRST), id="only a move"),
+        pytest.param([PLACED, stays(60)], PodReport(PLACED, moving=stays(60)), id="a refusal since"),
+        pytest.param([stays(-60), PLACED], PodReport(PLACED), id="one of an earlier pod of its name"),
         pytest.param(
             [PLACED, FIRST, came(61, FIRST, "refused"), came(66, FIRST, decision="pool:web@66")],
-            Story(PLACED, (), FIRST, (came(61, FIRST, "refused"), came(66, FIRST, decision="pool:web@66"))),
+            PodReport(PLACED, (), FIRST, (came(61, FIRST, "refused"), came(66, FIRST, decision="pool:web@66"))),
             id="a move that was carried out at a later look",
         ),
         pytest.param(
             [PLACED, FIRST, came(61, FIRST), stays(62, "Leaving"), over(65, "Gone")],
-            Story(PLACED, (), FIRST, (came(61, FIRST),), gone=NOW + 65),
+            PodReport(PLACED, (), FIRST, (came(61, FIRST),), gone=NOW + 65),
             id="it has left, and why is what matters",
         ),
         pytest.param(
             [FIRST, came(61, FIRST, "refused"), LATER, came(121, LATER)],
-            Story(moving=LATER, moved=(came(61, FIRST, "refused"), came(121, LATER)), wanted=NOW + 60),
+            PodReport(moving=LATER, moved=(came(61, FIRST, "refused"), came(121, LATER)), since=NOW + 60),
             id="one that was held back at first, by the decision by which it left",
         ),
         pytest.param(
             [FIRST, came(61, FIRST, "refused"), over(70, "NotWanted"), LATER, came(121, LATER)],
-            Story(moving=LATER, moved=(came(121, LATER),), wanted=NOW + 120),
+            PodReport(moving=LATER, moved=(came(121, LATER),), since=NOW + 120),
             id="what came of one that was over is another's",
         ),
         pytest.param(
             [FIRST, came(61, FIRST), over(65, "Gone"), replace(LATER, uid="anew")],
-            Story(moving=replace(LATER, uid="anew"), wanted=NOW + 120),
+            PodReport(moving=replace(LATER, uid="anew"), since=NOW + 120),
             id="and of an earlier pod of its name",
         ),
-        pytest.param([stays(60), over(65, "Gone")], Story(moving=stays(60), gone=NOW + 65), id="it left by itself"),
+        pytest.param([stays(60), over(65, "Gone")], PodReport(moving=stays(60), gone=NOW + 65), id="it left by itself"),
         pytest.param(
             [stays(60), GAVE_WAY, stays(91, "Leaving"), over(95, "Gone")],
-            Story(moving=stays(60), gave_way=GAVE_WAY),
+            PodReport(moving=stays(60), gave_way=GAVE_WAY),
             id="it left by giving way, not by the move that was held back",
         ),
         pytest.param(
             [GAVE_WAY, stays(91), over(95, "Gone")],
-            Story(moving=stays(91), gone=NOW + 95, gave_way=GAVE_WAY),
+            PodReport(moving=stays(91), gone=NOW + 95, gave_way=GAVE_WAY),
             id="it gave way before, and went by itself",
         ),
         pytest.param(
             [FIRST, came(61, FIRST), over(65, "Gone"), GAVE_WAY],
-            Story(moving=FIRST, moved=(came(61, FIRST),), gone=NOW + 65, gave_way=GAVE_WAY),
+            PodReport(moving=FIRST, moved=(came(61, FIRST),), gone=NOW + 65, gave_way=GAVE_WAY),
             id="it was moved, and gave way where it went",
         ),
-        pytest.param([stays(60), over(65, "NotWanted")], Story(moving=over(65, "NotWanted")), id="it need not go"),
-        pytest.param([PLACED, over(65, "Gone")], Story(PLACED), id="it has left, and more is not kept"),
-        pytest.param([PLACED, NOTED, GAVE_WAY], Story(PLACED, gave_way=GAVE_WAY), id="it gave way"),
-        pytest.param([GAVE_WAY], Story(gave_way=GAVE_WAY), id="and somebody else had placed it"),
-        pytest.param([GAVE_WAY, placed(95)], Story(placed(95), gave_way=GAVE_WAY), id="and waits again"),
-        pytest.param([GAVE_WAY, placed(9999)], Story(placed(9999)), id="long ago"),
-        pytest.param([PLACED, replace(GAVE_WAY, result="refused")], Story(PLACED), id="it was not let go"),
+        pytest.param([stays(60), over(65, "NotWanted")], PodReport(moving=over(65, "NotWanted")), id="it need not go"),
+        pytest.param([PLACED, over(65, "Gone")], PodReport(PLACED), id="it has left, and more is not kept"),
+        pytest.param([PLACED, NOTED, GAVE_WAY], PodReport(PLACED, gave_way=GAVE_WAY), id="it gave way"),
+        pytest.param([GAVE_WAY], PodReport(gave_way=GAVE_WAY), id="and somebody else had placed it"),
+        pytest.param([GAVE_WAY, placed(95)], PodReport(placed(95), gave_way=GAVE_WAY), id="and waits again"),
+        pytest.param([GAVE_WAY, placed(9999)], PodReport(placed(9999)), id="long ago"),
+        pytest.param([PLACED, replace(GAVE_WAY, result="refused")], PodReport(PLACED), id="it was not let go"),
         pytest.param(
-            [replace(GAVE_WAY, about=OTHER, pod=WEB), replace(PLACED, pod=OTHER)], Story(), id="another namespace's"
+            [replace(GAVE_WAY, about=OTHER, pod=WEB), replace(PLACED, pod=OTHER)], PodReport(), id="another namespace's"
         ),
     ],
 )
-def test_the_newest_that_was_decided_about_a_pod_is_told(tmp_path: Path, records: list[Record], told: Story) -> None:
-    found = story(journal(tmp_path, *records), "shop/web")
-    wanted = told.wanted if told.wanted is not None else told.moving and told.moving.at
-    assert found.wanted == wanted
-    assert (found.placing, found.placed, found.moving, found.moved, found.gone, found.gave_way) == (
-        told.placing,
-        told.placed,
-        told.moving,
-        told.moved,
-        told.gone,
-        told.gave_way,
-    )
+def test_the_newest_decisions_about_a_pod_are_reported(tmp_path: Path, records: list[Record], told: PodReport) -> None:
+    found = pod_report(journal(tmp_path, *records), "shop/web")
+    since = told.since if told.since is not None or told.moving is None else told.moving.at
+    assert found == replace(told, since=since)
     assert found.empty == told.empty
 
 
 def test_of_one_policy_alone_the_others_are_named(tmp_path: Path) -> None:
     folder = journal(tmp_path, PLACED, stays(60, policy="drain"))
-    assert story(folder, "shop/web", "pool") == Story(PLACED, others=frozenset({"drain"}))
-    assert story(folder, "shop/web", "none") == Story(others=frozenset({"drain", "pool"}))
+    assert pod_report(folder, "shop/web", "pool") == PodReport(PLACED, others=frozenset({"drain"}))
+    assert pod_report(folder, "shop/web", "none") == PodReport(others=frozenset({"drain", "pool"}))
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout
-from elasticd.ui import story as show_story
-from elasticd.ui.pod_story import Held, Story
+from elasticd.model.reports import Held, PodFound, PodReport, PodStatus, PoolAbout
+from elasticd.ui import pods as show_pods
 from tests.kit.pools import NOW
-from tests.ui.test_pod_story import FIRST, GAVE_WAY, PLACED, came, move, over, placed, stays
+from tests.ui.test_journaled import FIRST, GAVE_WAY, PLACED, came, move, over, placed, stays
 
 POOL = PoolAbout("pool", "act", "elasticd", looked=NOW + 148)
 HERE = PodFound("uid-web", "elasticd", node="a", phase="Running", policy="pool", policies=("pool",))
@@ -34,11 +33,12 @@ BLACKOUT = came(1, PLACED, "refused", "Blackout", message="no pod is moved: unti
 DISTURBED = came(61, FIRST, "refused", "Disturbed", message="1 pod of its controller went")
 
 
-def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
+def told(story: PodReport, seen: PodStatus | str = ON_A) -> list[str]:
     """The lines, 150 s after the pod was placed."""
     console = Console(width=200, color_system=None)
     with console.capture() as capture:
-        console.print(show_story.explain("shop/web", story, seen, NOW + 150))
+        known = {"unseen": seen} if isinstance(seen, str) else {"seen": seen}
+        console.print(show_pods.explain("shop/web", replace(story, **known), NOW + 150))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -46,13 +46,13 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
     ("story", "seen", "first"),
     [
         pytest.param(
-            Story(PLACED, (came(1, PLACED),)),
+            PodReport(PLACED, (came(1, PLACED),)),
             ON_A,
             ["shop/web  policy pool (act), 2 min ago", "bind to a: Placed", "now: it is on a"],
             id="placed",
         ),
         pytest.param(
-            Story(WAITING),
+            PodReport(WAITING),
             WAITS,
             [
                 "shop/web  policy pool (act), 2 min ago, last looked at 5.0 s ago",
@@ -62,7 +62,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="waiting",
         ),
         pytest.param(
-            Story(PLACED, (BLACKOUT,)),
+            PodReport(PLACED, (BLACKOUT,)),
             WAITS,
             [
                 "shop/web  policy pool (act), 2 min ago, last looked at 5.0 s ago",
@@ -72,7 +72,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="refused by the broker",
         ),
         pytest.param(
-            Story(PLACED),
+            PodReport(PLACED),
             WAITS,
             [
                 "shop/web  policy pool (act), 2 min ago, last looked at 5.0 s ago",
@@ -82,7 +82,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="not answered yet",
         ),
         pytest.param(
-            Story(replace(PLACED, mode="observe")),
+            PodReport(replace(PLACED, mode="observe")),
             WAITS,
             [
                 "shop/web  policy pool (observe), 2 min ago, last looked at 5.0 s ago",
@@ -92,13 +92,13 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="only observed",
         ),
         pytest.param(
-            Story(PLACED, (came(1, PLACED, message="dry run: not sent"),)),
+            PodReport(PLACED, (came(1, PLACED, message="dry run: not sent"),)),
             ON_A,
             ["shop/web  policy pool (act), 2 min ago", "bind to a: Placed; dry run: not sent", "now: it is on a"],
             id="in a dry run",
         ),
         pytest.param(
-            Story(PLACED, (), FIRST, (DISTURBED,)),
+            PodReport(PLACED, (), FIRST, (DISTURBED,)),
             ON_A,
             [
                 "shop/web  policy pool (act), 90 s ago, last looked at 2.0 s ago",
@@ -108,7 +108,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="a move that is held back",
         ),
         pytest.param(
-            Story(PLACED, (), FIRST, (came(61, FIRST),), gone=NOW + 65),
+            PodReport(PLACED, (), FIRST, (came(61, FIRST),), gone=NOW + 65),
             GONE,
             [
                 "shop/web  policy pool (act), 90 s ago",
@@ -118,7 +118,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="moved",
         ),
         pytest.param(
-            Story(PLACED, (), stays(60), gone=NOW + 90),
+            PodReport(PLACED, (), stays(60), gone=NOW + 90),
             GONE,
             [
                 "shop/web  policy pool (act), 90 s ago",
@@ -128,7 +128,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="it went by itself",
         ),
         pytest.param(
-            Story(moving=over(60, "NotWanted", message="it need not go any more")),
+            PodReport(moving=over(60, "NotWanted", message="it need not go any more")),
             ON_A,
             [
                 "shop/web  policy pool (act), 90 s ago",
@@ -138,7 +138,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="it need not go any more",
         ),
         pytest.param(
-            Story(PLACED, (came(1, PLACED),), gave_way=GAVE_WAY),
+            PodReport(PLACED, (came(1, PLACED),), gave_way=GAVE_WAY),
             GONE,
             [
                 "shop/web  policy pool",
@@ -148,7 +148,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="it gave way",
         ),
         pytest.param(
-            Story(moving=stays(60), gave_way=GAVE_WAY),
+            PodReport(moving=stays(60), gave_way=GAVE_WAY),
             GONE,
             [
                 "shop/web  policy pool",
@@ -161,7 +161,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="it gave way, though it was to be moved",
         ),
         pytest.param(
-            Story(replace(PLACED, at=NOW + 100), gave_way=GAVE_WAY),
+            PodReport(replace(PLACED, at=NOW + 100), gave_way=GAVE_WAY),
             ANEW,
             [
                 "shop/web  policy pool (act), 50 s ago",
@@ -171,7 +171,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
             id="it was made anew",
         ),
         pytest.param(
-            Story(PLACED, (came(1, PLACED),)),
+            PodReport(PLACED, (came(1, PLACED),)),
             "no daemon answers",
             [
                 "shop/web  policy pool (act), 2 min ago",
@@ -183,7 +183,7 @@ def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
     ],
 )
 def test_the_first_lines_are_the_newest_and_where_it_is_now(
-    story: Story, seen: PodStatus | str, first: list[str]
+    story: PodReport, seen: PodStatus | str, first: list[str]
 ) -> None:
     assert told(story, seen)[: len(first)] == first
 
@@ -192,7 +192,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
     ("story", "seen", "first"),
     [
         pytest.param(
-            Story(PLACED, (), stays(60)),
+            PodReport(PLACED, (), stays(60)),
             unclaimed(ON_A),
             [
                 "shop/web  policy pool (act), 90 s ago",
@@ -202,7 +202,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
             id="it should have left",
         ),
         pytest.param(
-            Story(PLACED, (), over(60, "NotWanted", message="it need not go any more")),
+            PodReport(PLACED, (), over(60, "NotWanted", message="it need not go any more")),
             replace(unclaimed(ON_A), pools=()),
             [
                 "shop/web  policy pool (act), 90 s ago",
@@ -212,7 +212,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
             id="that is over already",
         ),
         pytest.param(
-            Story(WAITING),
+            PodReport(WAITING),
             unclaimed(WAITS),
             [
                 "shop/web  policy pool (act), 2 min ago",
@@ -222,7 +222,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
             id="it waits still",
         ),
         pytest.param(
-            Story(PLACED, (came(1, PLACED),)),
+            PodReport(PLACED, (came(1, PLACED),)),
             unclaimed(ON_A),
             [
                 "shop/web  policy pool (act), 2 min ago",
@@ -232,7 +232,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
             id="it was placed",
         ),
         pytest.param(
-            Story(moving=stays(60)),
+            PodReport(moving=stays(60)),
             replace(ON_A, found=replace(HERE, policy="other", policies=("other",))),
             [
                 "shop/web  policy pool (act), 90 s ago",
@@ -242,7 +242,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
             id="another policy is about it",
         ),
         pytest.param(
-            Story(moving=stays(60)),
+            PodReport(moving=stays(60)),
             replace(ON_A, found=replace(HERE, scheduler="default-scheduler", policy="")),
             [
                 "shop/web  policy pool (act), 90 s ago, last looked at 2.0 s ago",
@@ -254,7 +254,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
     ],
 )
 def test_what_was_decided_of_a_pod_that_its_policy_is_about_no_longer_is_told_as_past(
-    story: Story, seen: PodStatus, first: list[str]
+    story: PodReport, seen: PodStatus, first: list[str]
 ) -> None:
     lines = told(story, seen)
     assert lines[: len(first)] == first
@@ -268,7 +268,7 @@ DRY = "dry run: not sent"
     ("story", "seen", "lines"),
     [
         pytest.param(
-            Story(PLACED, (came(1, PLACED),), gave_way=replace(GAVE_WAY, message=DRY)),
+            PodReport(PLACED, (came(1, PLACED),), gave_way=replace(GAVE_WAY, message=DRY)),
             replace(ON_A, found=replace(HERE, pretended="evicted")),
             [
                 "gave way for shop/urgent on a 60 s ago; dry run: not sent",
@@ -277,7 +277,7 @@ DRY = "dry run: not sent"
             id="it would have given way",
         ),
         pytest.param(
-            Story(moving=FIRST, moved=(came(61, FIRST, message=DRY),)),
+            PodReport(moving=FIRST, moved=(came(61, FIRST, message=DRY),)),
             replace(ON_A, found=replace(HERE, pretended="moved", seen="b")),
             [
                 "left a for b: Drain; dry run: not sent",
@@ -286,7 +286,7 @@ DRY = "dry run: not sent"
             id="it would have been moved",
         ),
         pytest.param(
-            Story(PLACED, (came(1, PLACED, message=DRY),)),
+            PodReport(PLACED, (came(1, PLACED, message=DRY),)),
             replace(ON_A, found=replace(HERE, node="", pretended="bound", seen="a", latest=placed(1))),
             [
                 "bind to a: Placed; dry run: not sent",
@@ -296,7 +296,7 @@ DRY = "dry run: not sent"
         ),
     ],
 )
-def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: Story, seen: PodStatus, lines: list[str]) -> None:
+def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: PodReport, seen: PodStatus, lines: list[str]) -> None:
     head, *found = told(story, seen)
     assert found[:2] == lines
     assert ("looked at" in head) == (story.moving is not None)
@@ -305,14 +305,16 @@ def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: Story, seen: PodSt
 @pytest.mark.parametrize(
     ("story", "heads"),
     [
-        pytest.param(Story(PLACED, (), FIRST, gave_way=GAVE_WAY), ["gave way", "should leave", "bind to"], id="all"),
         pytest.param(
-            Story(PLACED, (), move(120), gave_way=GAVE_WAY), ["should leave", "gave way", "bind to"], id="by time"
+            PodReport(PLACED, (), FIRST, gave_way=GAVE_WAY), ["gave way", "should leave", "bind to"], id="all"
         ),
-        pytest.param(Story(placed(100), gave_way=GAVE_WAY), ["bind to", "gave way"], id="it waited again"),
+        pytest.param(
+            PodReport(PLACED, (), move(120), gave_way=GAVE_WAY), ["should leave", "gave way", "bind to"], id="by time"
+        ),
+        pytest.param(PodReport(placed(100), gave_way=GAVE_WAY), ["bind to", "gave way"], id="it waited again"),
     ],
 )
-def test_what_was_decided_stands_with_the_newest_first(story: Story, heads: list[str]) -> None:
+def test_what_was_decided_stands_with_the_newest_first(story: PodReport, heads: list[str]) -> None:
     lines = told(story)
     found = [lines[index + 1] for index, line in enumerate(lines) if line.startswith("shop/web  policy")]
     assert [line.startswith(head) for line, head in zip(found, heads, strict=True)] == [True] * len(heads)
@@ -321,15 +323,17 @@ def test_what_was_decided_stands_with_the_newest_first(story: Story, heads: list
 @pytest.mark.parametrize(
     ("story", "seen", "mends"),
     [
-        pytest.param(Story(WAITING), WAITS, True, id="it waits"),
-        pytest.param(Story(WAITING), "no daemon answers", True, id="as far as is known"),
-        pytest.param(Story(WAITING), GONE, False, id="it is gone"),
-        pytest.param(Story(WAITING), ON_A, False, id="it has a node"),
-        pytest.param(Story(WAITING, gave_way=GAVE_WAY), WAITS, False, id="something has happened since"),
-        pytest.param(Story(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it gave way before"),
+        pytest.param(PodReport(WAITING), WAITS, True, id="it waits"),
+        pytest.param(PodReport(WAITING), "no daemon answers", True, id="as far as is known"),
+        pytest.param(PodReport(WAITING), GONE, False, id="it is gone"),
+        pytest.param(PodReport(WAITING), ON_A, False, id="it has a node"),
+        pytest.param(PodReport(WAITING, gave_way=GAVE_WAY), WAITS, False, id="something has happened since"),
+        pytest.param(
+            PodReport(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it gave way before"
+        ),
     ],
 )
-def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: PodStatus | str, mends: bool) -> None:
+def test_what_would_have_to_change_is_told_while_it_would(story: PodReport, seen: PodStatus | str, mends: bool) -> None:
     assert ("What would have to change" in told(story, seen)) is mends
 
 
@@ -345,7 +349,7 @@ def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: Po
 def test_why_a_pod_waits_is_told_as_the_daemon_last_found_it(latest: dict[str, Any], message: str) -> None:
     last = replace(WAITING, at=NOW + 148, message="0/2 nodes are available", mend="b shrinks", **latest)
     seen = replace(WAITS, found=replace(HERE, node="", latest=last))
-    lines = told(Story(WAITING), seen)
+    lines = told(PodReport(WAITING), seen)
     assert lines[0] == "shop/web  policy pool (act), 2 min ago, last looked at 2.0 s ago"
     assert lines[1] == f"wait: Unschedulable, {message}"
     assert ("  b shrinks" in lines) is (message == last.message)
@@ -353,7 +357,7 @@ def test_why_a_pod_waits_is_told_as_the_daemon_last_found_it(latest: dict[str, A
 
 def test_one_that_was_held_back_at_first_left_when_it_did_and_the_attempts_before_are_told() -> None:
     later = move(120, target="c")
-    lines = told(Story(moving=later, moved=(DISTURBED, came(121, later)), wanted=NOW + 60), GONE)
+    lines = told(PodReport(moving=later, moved=(DISTURBED, came(121, later)), since=NOW + 60), GONE)
     assert lines[:2] == ["shop/web  policy pool (act), 30 s ago", "left a for c: Drain"]
     assert lines[3] == "wanted by strategy drain, first 90 s ago"
     assert [line.split()[4] for line in lines if line.startswith("evict from")] == ["refused", "done"]
@@ -361,7 +365,7 @@ def test_one_that_was_held_back_at_first_left_when_it_did_and_the_attempts_befor
 
 def test_what_is_tried_again_and_again_is_one_row() -> None:
     tries = tuple(came(60 + at, FIRST, "refused", "Disturbed", seconds=0.0) for at in range(9))
-    lines = told(Story(moving=FIRST, moved=(*tries, came(70, FIRST))))
+    lines = told(PodReport(moving=FIRST, moved=(*tries, came(70, FIRST))))
     rows = [line.split()[2:5] for line in lines if line.startswith("evict from")]
     assert rows == [["shop/web", "a", "refused"], ["shop/web", "a", "done"]]
     assert "and the same 8 times before" in lines
@@ -374,7 +378,7 @@ def test_those_held_back_are_counted_by_reason() -> None:
         Held(FIRST, "Disturbed", "1 pod went", NOW + 140),
     ]
     with console.capture() as capture:
-        for part in show_story.held([found[0], *found], NOW + 150):
+        for part in show_pods.held([found[0], *found], NOW + 150):
             console.print(part)
     lines = capture.get().splitlines()
     assert lines[0] == "held back: 3 pods (2 NoOtherNode, 1 Disturbed)"

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from elasticd.base.errors import ConfigError, UnavailableError, near
 from elasticd.config import HttpSettings
 from elasticd.model.moves import Underway
-from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout
+from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.model.workload import Ref
 from elasticd.ui import remote
-from elasticd.ui.telling import pod_of
+from elasticd.ui.names import pod_of
 from tests.kit.daemons import called
 from tests.kit.pools import NOW
-from tests.ui.test_pod_story import FIRST, PLACED, WEB, came, journal, stays
+from tests.ui.test_journaled import FIRST, PLACED, WEB, came, journal, stays
 
 POOL = PoolAbout("pool", "act", "elasticd")
 SEEN = PodStatus(NOW, NOW, leading=True, pools=(POOL,), inhabited=True)

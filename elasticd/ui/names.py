@@ -1,4 +1,4 @@
-"""Which workload a person means: kubectl's short kinds, any case, a namespace apart; and why there is nothing of it.
+"""Which workload or pod a person means: kubectl's short kinds, any case, a namespace apart; and why there is none.
 
 Knows names, and policies as they are decoded; knows nothing of what is printed.
 """
@@ -13,8 +13,8 @@ from elasticd.model.kinds import kind_of
 from elasticd.model.policy import Policy
 from elasticd.registry import discover
 from elasticd.sources.poller import SourceReport
-from elasticd.ui.telling import is_name
 
+_PODS = ("pod", "pods", "po")
 FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 
 
@@ -25,7 +25,7 @@ def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Co
     ConfigError where the words name none, or several.
     """
     parts = words[0].split("/") if len(words) == 1 else [*words] if len(words) == 2 else []
-    if len(parts) not in (2, 3) or not all(map(is_name, parts)):
+    if len(parts) not in (2, 3) or not all(map(_is_name, parts)):
         raise ConfigError("", "WORKLOAD", f'must be {FORMS}, is "{one_line(" ".join(words))}"')
     space, word, name = parts if len(parts) == 3 else [namespace, *parts]
     if namespace not in ("", space):
@@ -60,6 +60,33 @@ def _is_it(parts: Sequence[str], space: str, kind: str, name: str) -> bool:
         return False
     written = kind.lower().partition(".")[0]
     return written in ("", parts[1].lower(), f"{parts[1].lower()}s")
+
+
+def pod_of(words: Sequence[str], namespace: str = "") -> str | None:
+    """The pod, NAMESPACE/NAME, that these words are about: `pod shop/web`, or shop/Pod/web, as the daemon prints it, or
+    pod/web of a `namespace`; None: they are about a workload. Raises ConfigError where they name none."""
+    parts = words[-1].split("/")
+    if namespace and len(words) == 1 and len(parts) == 2 and parts[0].lower() in _PODS:
+        words, parts = ["pod", parts[1]], [parts[1]]
+    if namespace and len(words) == 2 and len(parts) == 1 and words[0].lower() in _PODS:
+        parts = [namespace, *parts]
+    if len(parts) == 3 and parts[1].lower() in _PODS:
+        parts = [parts[0], parts[2]]
+    elif words[0].lower() not in _PODS:
+        return None
+    text = " ".join(words[1:] if words[0].lower() in _PODS else words)
+    right = len(words) <= 2 and len(parts) == 2 and all(map(_is_name, parts))
+    if not right:
+        raise ConfigError("", "POD", f'must be NAMESPACE/NAME, is "{one_line(text)}"')
+    return "/".join(parts)
+
+
+def _is_name(part: str) -> bool:
+    """Whether this can be a name: it is not empty, and is valid Unicode."""
+    try:
+        return bool(part.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def why_nothing(workload: str, settings: Settings) -> str:

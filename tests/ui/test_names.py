@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.ui.named import no_samples
+from elasticd.ui.names import no_samples
 from tests.ui.test_sources import report
 
 DOWN: dict[str, Any] = {"name": "prometheus", "health": "no answer", "series": ()}

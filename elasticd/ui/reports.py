@@ -1,0 +1,124 @@
+"""The reports that commands print: of the running daemon or, where none answers, from its journal.
+
+Knows where to ask, and what to say where there is no answer; knows nothing of how a report is shown.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from elasticd.base.errors import ElasticdError, UnavailableError, near, nearest
+from elasticd.base.text import one_line
+from elasticd.config import Settings, load_settings
+from elasticd.config.reading import read_policies
+from elasticd.journal import is_written
+from elasticd.model.moves import Underway
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.records import Decision
+from elasticd.model.reports import Held, PodReport, PolicyInForce, StatusReport
+from elasticd.registry import Registry, discover
+from elasticd.ui import journaled, remote
+from elasticd.ui.pods import undecided
+
+
+def status(settings: Settings, registry: Registry) -> StatusReport:
+    """Ask the daemon of these settings; if none answers, read its journal, for policies that still exist. Raises
+    UnavailableError if the state folder is missing or unreadable."""
+    try:
+        return remote.status(settings.http)
+    except UnavailableError as error:
+        report = remembered(settings.state, str(error))
+    policies, errors = read_policies(settings.policies, registry, settings)
+    if errors:
+        note = f"{report.note}; which policies are in force is not known, for their files have mistakes"
+        return replace(report, dry_run=settings.dry_run, note=note)
+    return replace(
+        report,
+        dry_run=settings.dry_run,
+        decisions=tuple(
+            decision for decision in report.decisions if any(_governs(policy, decision) for policy in policies)
+        ),
+        policies=tuple(PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in policies),
+    )
+
+
+def remembered(folder: Path, why: str = "") -> StatusReport:
+    """What the journal in this folder had last; `why` no daemon was asked. Raises UnavailableError."""
+    decisions = tuple(journaled.latest_of_all(folder))
+    newest = max((decision.at for decision in decisions), default=None)
+    last = "nothing" if newest is None else f"until {datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return StatusReport(False, None, False, decisions, note=f"{_daemon(folder, why)}: what its journal has, {last}")
+
+
+def _daemon(folder: Path, why: str) -> str:
+    try:
+        written = is_written(folder)
+    except OSError as error:
+        return f"{folder}: whether an elasticd runs is not known: {error.strerror}"
+    if not written:
+        return "no elasticd runs"
+    return f"an elasticd runs and was not asked ({why})" if why else "an elasticd runs and was not asked"
+
+
+def _governs(policy: Policy | PoolPolicy, decision: Decision) -> bool:
+    """Whether a decision is one of this policy, as far as that is known without the cluster."""
+    if policy.name != decision.policy or isinstance(policy, PoolPolicy):
+        return False
+    return policy.workload is None or policy.workload.ref == decision.workload
+
+
+def pod(name: str, folder: Path, config: Path, policy: str | None) -> PodReport:
+    """Report on a pod, NAMESPACE/NAME, from the journal in this folder and from the daemon of this config, if the
+    folder is the daemon's. Raises UnavailableError, which says why, if nothing was decided."""
+    report = journaled.pod_report(folder, name, policy)
+    try:
+        settings = load_settings(config, discover())
+        if settings.state.resolve() == folder.resolve():
+            report = replace(report, seen=remote.pod(settings.http, name))
+        else:
+            report = replace(report, unseen=f"{folder} is not the state folder of {config}")
+    except ElasticdError as error:
+        report = replace(report, unseen=str(error))
+    if report.empty:
+        raise UnavailableError(f"{folder}: {_explain_nothing(folder, name, policy, report)}")
+    return report
+
+
+def _explain_nothing(folder: Path, name: str, policy: str | None, report: PodReport) -> str:
+    """Say that nothing was decided about a pod, and why, as far as it is known."""
+    if policy is not None and report.others:
+        policies = sorted(report.others)
+        theirs = nearest(policy, policies) or f"; there are some of {', '.join(policies)}"
+        return one_line(f'the journal has no decision of policy "{policy}" about pod {name}{theirs}')
+    text = f"the journal has no decision about pod {one_line(name)}"
+    if report.seen is None:
+        return f"{text}{near(name, journaled.pods(folder))}; told from the journal alone: {one_line(report.unseen)}"
+    return f"{text}: {undecided(name, report.seen)}"
+
+
+class Moves(NamedTuple):
+    """What is being moved, and which pods are held back; `note`: why that is not known."""
+
+    in_flight: list[Underway]
+    held_back: list[Held]
+    note: str = ""
+
+
+def moves(settings: Settings) -> Moves:
+    """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
+    UnavailableError where no daemon answers."""
+    in_flight = remote.moves(settings.http)
+    status = remote.pod(settings.http, "")
+    if not status.leading:
+        return Moves(in_flight, [], "what is held back is told by the elasticd that leads, and this one does not")
+    try:
+        held_back = journaled.held(settings.state)
+    except UnavailableError as error:
+        return Moves(in_flight, [], f"what is held back is not known: {error}")
+    policies, going = {pool.policy for pool in status.pools}, {move.pod for move in in_flight}
+    return Moves(
+        in_flight,
+        [entry for entry in held_back if entry.decision.policy in policies and entry.decision.pod not in going],
+    )
