@@ -26,7 +26,7 @@ from elasticd.api import (
     Term,
     hookimpl,
 )
-from elasticd.kit import BINDING, BindingRule, bindings_of, stationary, whose
+from elasticd.kit import BINDING, Backoff, BindingRule, bindings_of, stationary, whose
 
 How = Literal["reschedule", "kill"]
 MoveHow = Literal["reschedule", "release", "kill"]
@@ -34,8 +34,8 @@ MoveHow = Literal["reschedule", "release", "kill"]
 SLACK = 1.0
 """Seconds by which a pod may seem to have come too early: an API server gives whole seconds."""
 
-DOUBLINGS = 12
-"""How often `cooldown` doubles at most; moves are remembered for an hour."""
+MOST_COOLDOWNS = 2**12
+"""To so many times itself `cooldown` doubles at most; moves are remembered for an hour."""
 
 
 class Rebind(PoolStrategy, tag="rebind", frozen=True):
@@ -222,7 +222,8 @@ class _Returned:
         for at in times:
             if at >= begun + self._cooldown:
                 rounds, begun = rounds + 1, at
-        return bool(times) and self._at < times[-1] + self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS)
+        backoff = Backoff(self._cooldown, MOST_COOLDOWNS * self._cooldown)
+        return bool(times) and self._at < times[-1] + backoff.delay(rounds)
 
 
 def _mismatches(claims: Claims, nodes: Nodes) -> frozenset[str]:

@@ -4,6 +4,7 @@ Plugins import from this package, as in `from elasticd.kit import Rates`, and no
 only the daemon uses. Pure.
 """
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.memo import Derived
 from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.kit.bands import band_around
@@ -24,6 +25,7 @@ from elasticd.model.workload import COST
 
 __all__ = [
     "BINDING",
+    "Backoff",
     "Binding",
     "BindingRule",
     "COST",

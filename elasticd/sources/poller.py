@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.text import one_line, raised, shown
 from elasticd.model.workload import Readings, Sample
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 PATIENCE = 2.0
 """Seconds that a read may take before callers get the last reading instead."""
 
-BACKOFF = 15.0
+LONGEST_PAUSE = 15.0
 """Longest pause, in seconds, between reads of a failing source; the pause doubles from its `every` on."""
 
 SLACK = 0.1
@@ -107,7 +108,7 @@ class SourcePoller:
         self.name, self._type, self._every = source.label, str(source.__struct_config__.tag), source.every
         self.offers = source.offers()
         self._reader, self._clock, self._patience, self._observe_read = reader, clock, patience, observe_read
-        self._most = most
+        self._most, self._backoff = most, Backoff(max(source.every, _FIRST_PAUSE), LONGEST_PAUSE)
         self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         self._complete = source.complete
         self._pushes, self._pace = source.pushes, Pace(source.resolution, source.every)
@@ -209,9 +210,7 @@ class SourcePoller:
         if readings.error:
             self._failures += 1
             self._failures_in_a_row += 1
-            self._retry_at = ended + min(
-                BACKOFF, max(self._every, _FIRST_PAUSE) * 2.0 ** min(self._failures_in_a_row - 1, 10)
-            )
+            self._retry_at = ended + self._backoff.delay(self._failures_in_a_row)
         else:
             self._failures_in_a_row = 0
             if not self._pushes:

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct, Whole
-from elasticd.kit import whose
+from elasticd.kit import Backoff, whose
 
 from .levels import Levels, levels
 from .options import Options
 
-DOUBLINGS = 12
-"""How often `cooldown` doubles at most; moves are remembered for an hour."""
+MOST_COOLDOWNS = 2**12
+"""To so many times itself `cooldown` doubles at most; moves are remembered for an hour."""
 
 PART = 10
 """One in this many pods of a controller moves before the controller is left alone."""
@@ -89,7 +89,7 @@ class Rests:
     """Tells which controllers are left alone."""
 
     def __init__(self, cooldown: float, at: float, moved: Iterable[Moved]) -> None:
-        self._cooldown, self._at = cooldown, at
+        self._backoff, self._at = Backoff(cooldown, MOST_COOLDOWNS * cooldown), at
         self._moves: dict[str, _Moves] = {}
         for move in sorted(moved, key=lambda move: move.at):
             moves = self._moves.setdefault(move.whose, _Moves([], []))
@@ -105,7 +105,7 @@ class Rests:
         rounds = moved // share
         if moves.chosen and (moved + moves.chosen) // share > rounds:
             return False
-        return not rounds or self._at - moves.times[rounds * share - 1] >= self._rest(rounds)
+        return not rounds or self._at - moves.times[rounds * share - 1] >= self._backoff.delay(rounds)
 
     def choose(self, pod: Pod) -> None:
         """Count a pod as chosen to leave."""
@@ -116,11 +116,8 @@ class Rests:
         moves = self._moves.get(whose(pod))
         if moves is None or not moves.times:
             return frozenset()
-        rest_time = self._rest(len(moves.times) // _share(pod, nodes) + 1)
+        rest_time = self._backoff.delay(len(moves.times) // _share(pod, nodes) + 1)
         return frozenset(node for at, node in zip(moves.times, moves.nodes, strict=True) if self._at - at < rest_time)
-
-    def _rest(self, rounds: int) -> float:
-        return float(self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS))
 
 
 def _share(pod: Pod, nodes: Nodes) -> int:

@@ -13,6 +13,7 @@ from math import inf
 
 from msgspec import Struct
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, pause
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan, stuck
@@ -45,8 +46,8 @@ AHEAD = 100
 IN_FLIGHT = 64
 """Requests that bind and evict at a time."""
 
-FIRST_REST, LONGEST_REST = 1.0, 10.0
-"""Seconds before a pod that found no place is tried again; they double, as kube-scheduler's backoff does."""
+BACKOFF = Backoff(1.0, 10.0)
+"""Before a pod that found no place is tried again, as kube-scheduler's."""
 
 DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
 """The hooks by which pods are made to leave: only where a strategy has one are PodDisruptionBudgets needed."""
@@ -66,21 +67,20 @@ async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | s
     return [plan(case) for case in cases]
 
 
-class _Backoff(Struct):
-    """The backoff of a pod that found no place: it is tried again at `until`, after `pause` seconds; `failed`: an
-    action for it failed."""
+class _Retry(Struct):
+    """When a pod is tried again that found no place, or an action for which `failed`, in so many attempts in a row."""
 
     until: float
-    pause: float
+    attempts: int
     failed: bool = False
 
 
 class _Attempt(Struct):
-    """The actions that are under way for a pod, and the backoff pause (seconds) after which it was tried."""
+    """The actions that are under way for a pod, and how many attempts were in vain before."""
 
     pod: Pod
     decision: PodDecision
-    pause: float
+    before: int
     task: asyncio.Task[None]
 
 
@@ -99,7 +99,7 @@ class Placer:
         self._cluster, self.look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self._planner = listeners, planner
         self.pools: tuple[Pool, ...] = ()
-        self._backoffs: dict[str, _Backoff] = {}
+        self._retries: dict[str, _Retry] = {}
         self._acting: dict[str, _Attempt] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
@@ -125,7 +125,7 @@ class Placer:
         order = sorted(policies, key=lambda policy: (policy.mode != "act", policy.name))
         self.pools = tuple(Pool(policy) for policy in order)
         self.router.forget()
-        self._backoffs.clear()
+        self._retries.clear()
         self._changed.set()
         tell(self._listeners, PoolsApplied({policy.name for policy in policies}))
 
@@ -147,24 +147,25 @@ class Placer:
         """The time of the next tick: after the policies' interval, at the end of a pod's backoff if this daemon leads,
         or soon after an event."""
         now = self._clock.now()
-        backoffs = self._backoffs.values() if self._cluster.leading else ()
-        rested = min((backoff.until for backoff in backoffs), default=inf)
-        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
+        retries = self._retries.values() if self._cluster.leading else ()
+        rested = min((retry.until for retry in retries), default=inf)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=BACKOFF.longest)
         return min(now + NUDGE if self._changed.is_set() else max(rested, now + NUDGE), beat)
 
     async def turn(self) -> None:
         """Tick now, and count every event so far as handled."""
         if self._changed.is_set():
             self._changed.clear()
-            self._shorten_backoffs(self._clock.now())
+            self._advance_retries(self._clock.now())
         await self.tick(self._clock.now())
 
-    def _shorten_backoffs(self, now: float) -> None:
+    def _advance_retries(self, now: float) -> None:
         """After an event try pods in backoff again soon, though not at once. Not those whose action failed: often the
         event is only the end of that action."""
-        for backoff in self._backoffs.values():
-            if not backoff.failed:
-                backoff.until = min(backoff.until, max(now, backoff.until - backoff.pause + FIRST_REST))
+        for retry in self._retries.values():
+            if not retry.failed:
+                soonest = retry.until - BACKOFF.delay(retry.attempts) + BACKOFF.first
+                retry.until = min(retry.until, max(now, soonest))
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
@@ -177,7 +178,7 @@ class Placer:
         snapshot = await self.look(now)
         pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
-        self._backoffs = {uid: backoff for uid, backoff in self._backoffs.items() if uid in alive}
+        self._retries = {uid: retry for uid, retry in self._retries.items() if uid in alive}
         alive |= self._acting.keys()
         self._last_decisions.keep(alive)
         self.views.forget(alive, now)
@@ -204,8 +205,8 @@ class Placer:
     def _is_due(self, pod: Pod, now: float) -> bool:
         """Whether a pod is planned for now. A nominated pod always is, so that the plan keeps its node from pods of
         less priority, and not from those of more."""
-        backoff = self._backoffs.get(pod.uid)
-        return backoff is None or backoff.until <= now or (bool(pod.nominated) and not backoff.failed)
+        retry = self._retries.get(pod.uid)
+        return retry is None or retry.until <= now or (bool(pod.nominated) and not retry.failed)
 
     def _ahead(self, pool: Pool, own: Sequence[Pod], rested: Sequence[Pod]) -> list[Pod]:
         """The first pods in backoff that come before one that is due: the node that it would get is theirs."""
@@ -214,7 +215,7 @@ class Placer:
         due = {pod.uid for pod in rested}
         order = self.views.in_order(own, pool.policy.pool.order)
         last = max(index for index, pod in enumerate(order) if pod.uid in due)
-        resting = (pod for pod in order[:last] if pod.uid not in due and not self._backoffs[pod.uid].failed)
+        resting = (pod for pod in order[:last] if pod.uid not in due and not self._retries[pod.uid].failed)
         return list(islice(resting, AHEAD))
 
     async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
@@ -323,15 +324,15 @@ class Placer:
             tell(self._listeners, decision)
             self._announce(decision, pod)
         self.views.decided(decision, now)
-        backoff = self._backoffs.pop(pod.uid, None)
+        retry = self._retries.pop(pod.uid, None)
+        before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
             task = asyncio.create_task(self._act(decision, pod), name=decision.id)
-            self._acting[pod.uid] = _Attempt(pod, decision, backoff.pause if backoff else 0.0, task)
-        elif backoff and backoff.until > now:
-            self._backoffs[pod.uid] = backoff  # it was asked before its time
+            self._acting[pod.uid] = _Attempt(pod, decision, before, task)
+        elif retry and retry.until > now:
+            self._retries[pod.uid] = retry  # it was asked before its time
         else:
-            pause = min(LONGEST_REST, 2 * backoff.pause) if backoff else FIRST_REST
-            self._backoffs[pod.uid] = _Backoff(now + pause, pause)
+            self._retries[pod.uid] = _Retry(now + BACKOFF.delay(before + 1), before + 1)
 
     def _announce(self, decision: PodDecision, pod: Pod) -> None:
         """Announce the decision as an event on the pod, as kube-scheduler does."""
@@ -358,12 +359,12 @@ class Placer:
             else:
                 failed = False
         finally:
-            pause = self._acting.pop(pod.uid).pause
+            before = self._acting.pop(pod.uid).before
             if failed:
                 self._last_decisions.undone(pod.uid, why)  # the next attempt has outcomes of its own
             if failed or decision.verdict != "bind":
-                pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
-                self._backoffs[pod.uid] = _Backoff(self._clock.now() + pause, pause, failed)
+                attempts = before + 1 if failed else 1
+                self._retries[pod.uid] = _Retry(self._clock.now() + BACKOFF.delay(attempts), attempts, failed)
             self._changed.set()  # and the next look writes the journal, once for all that ended meanwhile
 
     async def _perform(

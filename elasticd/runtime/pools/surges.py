@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
 from elasticd.decision.workload.vetoes import FREEZE
@@ -33,8 +34,8 @@ SOON = 0.2
 REST = 2.0
 """Seconds in which a step is not repeated, because the cluster may not show it yet."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
-"""Seconds before a workload's next surge after one that was in vain; they double."""
+BACKOFF = Backoff(60.0, 3600.0)
+"""Before a workload's next surge after one that was in vain."""
 
 
 class Surging:
@@ -55,7 +56,8 @@ class Surging:
         self._steps: dict[str, tuple[Step, float]] = {}
         self._ending: dict[str, Underway] = {}
         """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
-        self._pauses: dict[str, tuple[float, float]] = {}
+        self._in_vain: dict[str, tuple[float, int]] = {}
+        """By a workload's UID, until when it has no surge, and how many in a row were in vain."""
         self._failures: dict[str, tuple[object, ...]] = {}
         """By a workload's UID, why the last step of its surge was not done."""
         self.stayed: list[Callable[[str], None]] = []
@@ -67,9 +69,9 @@ class Surging:
         mark = self._first_mark(evict, await self._look(now), now, within, decision)
         if not isinstance(mark, Mark):
             return mark
-        until, pause = self._pauses.get(mark.uid, (0.0, 0.0))
-        if now > until + 2 * pause:
-            self._pauses.pop(mark.uid, None)
+        until, failures = self._in_vain.get(mark.uid, (0.0, 0))
+        if now > until + 2 * BACKOFF.delay(failures):
+            self._in_vain.pop(mark.uid, None)
         answer = await self._cluster.act(mark)
         return replace(answer, message=BEGUN) if answer.result == "done" else answer
 
@@ -93,7 +95,7 @@ class Surging:
             return Answer("refused", message="no Deployment is seen that it belongs to", reason="NoDeployment")
         if FREEZE in workload.annotations:
             return Answer("refused", message=f"{workload.ref} is annotated {FREEZE}", reason="Frozen")
-        until, _ = self._pauses.get(workload.uid, (0.0, 0.0))
+        until, _ = self._in_vain.get(workload.uid, (0.0, 0))
         if now < until:
             message = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
             return Answer("refused", message=message, reason="InVain")
@@ -190,10 +192,10 @@ class Surging:
 
     def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         """End a surge: after one in vain pause the workload's next, and tell who must know that the pod stays."""
-        _, pause = self._pauses.pop(workload.uid, (0.0, FIRST_PAUSE / 2))
+        _, failures = self._in_vain.pop(workload.uid, (0.0, 0))
         if not step.done:
-            pause = min(2 * pause, LONGEST_PAUSE)
-            self._pauses[workload.uid] = self._clock.now() + pause, pause
+            failures += 1
+            self._in_vain[workload.uid] = self._clock.now() + BACKOFF.delay(failures), failures
             note = noted(workload.annotations)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
                 for notify in self.stayed:

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.errors import ElasticdError
 from elasticd.base.text import raised
 from elasticd.model.forecast import Forecast
@@ -17,8 +18,8 @@ from elasticd.sources.forecast.fitter import Fitter, Lost
 from elasticd.sources.forecast.options import Learn
 from elasticd.sources.forecasting.request import PackedSamples, Question, Reply, Wish
 
-FIRST_PAUSE = 15.0
-"""Seconds after the first round that failed; they double up to `refit`."""
+FIRST_PAUSE, LONGEST_PAUSE = 15.0, 15360.0
+"""Seconds after rounds that failed; they double, also up to `refit` at most."""
 
 Opens = Callable[[], AbstractAsyncContextManager[Fitter]]
 
@@ -89,8 +90,8 @@ class ForecastKeeper:
             self.error = raised(error)
         self._tried = governed
         self._failures_in_a_row = self._failures_in_a_row + 1 if self.error else 0
-        pause = FIRST_PAUSE * 2.0 ** min(self._failures_in_a_row - 1, 10) if self.error else self._plan.refit
-        self.due = now + min(pause, self._plan.refit)
+        backoff = Backoff(FIRST_PAUSE, min(LONGEST_PAUSE, self._plan.refit))
+        self.due = now + (backoff.delay(self._failures_in_a_row) if self.error else self._plan.refit)
 
     async def _round(self, governed: frozenset[str], now: float) -> str:
         """Fit all governed workloads. Returns the first thing that went wrong; empty if nothing did."""

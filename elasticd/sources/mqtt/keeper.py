@@ -15,6 +15,7 @@ from typing import Any
 import aiomqtt
 from paho.mqtt.reasoncodes import ReasonCode
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import one_line, raised
 from elasticd.sources.mqtt.broker import BrokerOptions
@@ -22,8 +23,8 @@ from elasticd.sources.mqtt.link import Link
 
 log = logging.getLogger("elasticd.mqtt")
 
-FIRST, LONGEST = 0.5, 30.0
-"""Seconds before the first retry, and before any retry at most; a random part of up to half is taken off."""
+BACKOFF = Backoff(0.5, 30.0, (0.5, 1.0))
+"""Between two connections."""
 
 STABLE = 30.0
 """Seconds after which the loss of a connection does not count as a failure."""
@@ -75,8 +76,8 @@ class Connection:
             except Exception as error:  # whatever goes wrong with one connection, the next is tried
                 lasted = time.monotonic() - begun
                 self._note_lost(error, lasted, self.connections > connections)
-            await asyncio.sleep(min(LONGEST, FIRST * 2.0 ** min(self._failures, 10)) * random.uniform(0.5, 1))  # noqa: S311
             self._failures += 1
+            await asyncio.sleep(BACKOFF.delay(self._failures, random.random()))  # noqa: S311
 
     async def _connect_once(self) -> None:
         """One connection, from its beginning to its loss."""

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.store import PodStore
-from elasticd.cluster.kubernetes.watch.watch import Backoff, Lines, ListOptions, Reflector
+from elasticd.cluster.kubernetes.watch.watch import Lines, ListOptions, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.model.workload import Pod
@@ -424,10 +424,10 @@ def test_line_that_never_ends_is_given_up() -> None:
 
 
 def test_backoff_doubles_with_jitter_to_its_limit_and_starts_anew() -> None:
-    backoff = Backoff()
-    pauses = [backoff.pause() for _ in range(12)]
+    retries = Retries()
+    pauses = [retries.pause() for _ in range(12)]
     for number, pause in enumerate(pauses):
         assert 0.5 * min(0.5 * 2**number, 30) <= pause <= 1.5 * min(0.5 * 2**number, 30)
-    assert backoff.pause(at_least=100) == 100
-    backoff.reset()
-    assert backoff.pause() <= 0.75
+    assert retries.pause(at_least=100) == 100
+    retries.reset()
+    assert retries.pause() <= 0.75

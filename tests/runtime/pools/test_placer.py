@@ -16,7 +16,7 @@ from elasticd.model.listener import Notice, PodsPlanned, PodsWaiting, PoolsAppli
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod
-from elasticd.runtime.pools.placer import FIRST_REST, Placer
+from elasticd.runtime.pools.placer import BACKOFF, Placer
 from elasticd.runtime.workers import PlanWorker
 from tests.kit.board import Board
 from tests.kit.pools import NOW, node, pod
@@ -242,7 +242,7 @@ async def test_budgets_that_are_not_known_let_nobody_give_way_and_are_asked_for_
         assert told.message.endswith("nobody gives way while PodDisruptionBudgets are not known")
         it.board.limits = ()
         await it.until(2)
-        assert it.board.tried(Evict) == [(NOW + FIRST_REST, "x")]
+        assert it.board.tried(Evict) == [(NOW + BACKOFF.first, "x")]
     async with bench([node("a", cpu=1)], [pod("new", cpu=1)]) as it:
         it.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(),), mode="act")])
         it.board.limits = None

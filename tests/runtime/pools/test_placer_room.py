@@ -18,7 +18,7 @@ from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
 from elasticd.ports.cluster import Snapshot
-from elasticd.runtime.pools.placer import LONGEST_REST, Placer
+from elasticd.runtime.pools.placer import BACKOFF, Placer
 from elasticd.runtime.pools.usage_view import SPARED
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
@@ -295,7 +295,7 @@ async def test_an_eviction_that_fails_is_tried_again_after_ever_longer_pauses() 
         times = [at for at, _ in it.board.tried(Evict)]
         pauses = [round(after - before) for before, after in pairwise(times)]
         assert pauses[:4] == [1, 2, 4, 8]
-        assert set(pauses[4:]) == {LONGEST_REST}
+        assert set(pauses[4:]) == {BACKOFF.longest}
 
 
 async def test_nobody_gives_way_while_budgets_are_not_known() -> None:

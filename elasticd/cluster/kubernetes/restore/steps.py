@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.restore.ran import life_of, ran_since
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
@@ -40,11 +41,11 @@ from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+PAUSES = Backoff(0.5, 10.0)
+"""Between attempts at one step."""
 
-FIRST_WAIT, LONGEST_WAIT = 10.0, 300.0
-"""Seconds before a pod is made again of which the second copy went before it ran, and the most there are; the first is
-followed by another at once."""
+WAITS = Backoff(10.0, 300.0)
+"""Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
 LATE = 60.0
 """Seconds for which a step may last before somebody is told that it does."""
@@ -72,7 +73,7 @@ class RestorationSteps:
         self.restoration, self.fault = restoration, ""
         self._parts, self._records, self._clock = parts, parts.records, parts.clock
         self._record_unsure, self._untouched_since = evicted, 0.0
-        self._at, self._since, self._pause = "", parts.clock.now(), FIRST_PAUSE
+        self._at, self._since, self._attempts = "", parts.clock.now(), 0
         self._copy, self._copy_there = restoration.made, bool(restoration.made)
         self._copy_may_have_run = not evicted
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
@@ -88,8 +89,8 @@ class RestorationSteps:
     async def run(self) -> None:
         """Go on until nothing is left to do."""
         while not await self._attempt():
-            await self._clock.sleep_until(self._clock.now() + self._pause)
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._attempts += 1
+            await self._clock.sleep_until(self._clock.now() + PAUSES.delay(self._attempts))
 
     async def _attempt(self) -> bool:
         fault = ""
@@ -121,7 +122,7 @@ class RestorationSteps:
     def _enter(self, step: str, waits_for: str = "") -> None:
         self._waits_for = f" ({waits_for})" if waits_for else ""
         if step != self._at:
-            self._at, self._since, self._pause = step, self._clock.now(), FIRST_PAUSE
+            self._at, self._since, self._attempts = step, self._clock.now(), 0
 
     async def _step(self) -> bool:
         """Do the next step; return whether the restoration is complete."""
@@ -160,7 +161,7 @@ class RestorationSteps:
         self._count_lost()
         if self._clock.now() < self._wait_until:
             return False
-        if not await self._parts.budget.take(LONGEST_PAUSE) or not self._parts.leading():
+        if not await self._parts.budget.take(PAUSES.longest) or not self._parts.leading():
             return False
         self._copy_may_have_run = True
         try:
@@ -187,7 +188,7 @@ class RestorationSteps:
         if not self._copy_there:
             return
         self._copy_there, self._lost = False, self._lost + 1
-        pause = min(FIRST_WAIT * 2.0 ** (self._lost - 2), LONGEST_WAIT) if self._lost > 1 else 0.0
+        pause = WAITS.delay(self._lost - 1)
         self._wait_until = self._clock.now() + pause
         logger.warning(
             "%s was made anew, and is gone before it ran: it is made again in %g s", self.restoration.pod, pause

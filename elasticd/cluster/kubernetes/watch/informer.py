@@ -25,7 +25,7 @@ from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_event
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
-from elasticd.cluster.kubernetes.watch.watch import Backoff, ListOptions, Reflector
+from elasticd.cluster.kubernetes.watch.watch import ListOptions, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.jobs import SET, WireJob, to_job
 from elasticd.cluster.kubernetes.wire.objects import (
@@ -132,7 +132,7 @@ class Informer:
 
     async def run(self) -> None:
         """Watch for ever; while the kind is not served, look for it from time to time."""
-        backoff = Backoff()
+        retries = Retries()
         while True:
             try:
                 resource = await self._find()
@@ -141,14 +141,14 @@ class Informer:
                 await self._sleep(_LOOK_AGAIN * random.uniform(0.8, 1.2))  # noqa: S311
             except ApiError as error:
                 self._fault = str(error)
-                await self._sleep(backoff.pause(error.retry_after))
+                await self._sleep(retries.pause(error.retry_after))
             except (msgspec.DecodeError, ValueError) as error:
                 self._fault = f"the server's list of kinds cannot be read: {error}"
-                await self._sleep(backoff.pause())
+                await self._sleep(retries.pause())
             else:
-                backoff.reset()
+                retries.reset()
                 await self._mirror(resource)
-                await self._sleep(backoff.pause())
+                await self._sleep(retries.pause())
 
     def _miss(self, fault: str) -> None:
         if not self._optional:

@@ -15,7 +15,7 @@ from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.places import Key
 from elasticd.cluster.kubernetes.watch.store import WorkloadStore
-from elasticd.cluster.kubernetes.watch.watch import Backoff
+from elasticd.cluster.kubernetes.watch.watch import Retries
 from elasticd.cluster.kubernetes.wire.convert import described, ref_of, scaled_workload
 from elasticd.cluster.kubernetes.wire.objects import Metadata, WireScale
 from elasticd.ports.cluster import Kind
@@ -131,7 +131,7 @@ class ScaleSink:
                 self._ask(key, unread.meta)
 
     async def _reader(self) -> None:
-        backoff = Backoff()
+        retries = Retries()
         while True:
             key = await self._queue.get()
             if key not in self._waiting:
@@ -139,10 +139,10 @@ class ScaleSink:
             meta = self._waiting[key].meta
             try:
                 await self._read_one(key, meta)
-                backoff.reset()
+                retries.reset()
             except (ApiError, msgspec.DecodeError, ValueError) as error:
                 if not self._refuse(key, error):
-                    await self._clock.sleep_until(self._clock.now() + backoff.pause(_retry_after(error)))
+                    await self._clock.sleep_until(self._clock.now() + retries.pause(_retry_after(error)))
             if key in self._waiting:
                 self._queue.put_nowait(key)
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.places import Key
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 M = TypeVar("M")
 
 _LONGEST_LINE = 64 << 20
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_BACKOFF = Backoff(0.5, 30.0, (0.5, 1.5))
 _PAGED_ATTEMPTS = 2
 _PATIENCE = 3
 _SHORTEST_WATCH = 1.0
@@ -54,20 +55,20 @@ class Lines:
         yield from (line for line in lines if line)
 
 
-class Backoff:
-    """Pauses that double, with jitter, until something works again."""
+class Retries:
+    """Counts failures in a row, for the pause after each."""
 
     def __init__(self) -> None:
-        self._next = _FIRST_PAUSE
+        self._failures = 0
 
     def pause(self, at_least: float | None = None) -> float:
-        """Seconds to wait now."""
-        pause, self._next = self._next, min(self._next * 2, _LONGEST_PAUSE)
-        return max(pause * random.uniform(0.5, 1.5), at_least or 0.0)  # noqa: S311
+        """Seconds to wait after one more failure."""
+        self._failures += 1
+        return max(_BACKOFF.delay(self._failures, random.random()), at_least or 0.0)  # noqa: S311
 
     def reset(self) -> None:
         """Start again from the shortest pause: something worked."""
-        self._next = _FIRST_PAUSE
+        self._failures = 0
 
 
 class ListOptions(Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ class Reflector(Generic[M]):
     ) -> None:
         self._session, self._clock, self._options = session, clock, options
         self._codec, self._sink = codec, sink
-        self._backoff = Backoff()
+        self._retries = Retries()
         self._version = ""
         self._listed = 0.0
         self._failures = 0
@@ -130,7 +131,7 @@ class Reflector(Generic[M]):
                 # A fault of ours, or an answer that is no list, must not end the daemon: hold, and start afresh.
                 logger.exception("%s: cannot be mirrored", self._where())
                 self.fault, self._version = "internal error, see the log", ""
-                await self._sleep(self._backoff.pause())
+                await self._sleep(self._retries.pause())
 
     async def _recover(self, error: ApiError) -> None:
         """Decide between going on from where the watch was and a new list, and wait before either."""
@@ -144,7 +145,7 @@ class Reflector(Generic[M]):
         if error.code == 410 or error.reason == "Timeout" or refused or unproved or self._failures >= _PATIENCE:
             self._version = ""
         # Everybody's watch may have broken at once: the jitter keeps all from coming back at once.
-        await self._sleep(self._backoff.pause(error.retry_after))
+        await self._sleep(self._retries.pause(error.retry_after))
 
     def _refuse(self, error: ApiError) -> None:
         self._note(error.message)
@@ -228,10 +229,10 @@ class Reflector(Generic[M]):
                     self._take(line)
         ended = self._clock.now()
         if ended - started < _SHORTEST_WATCH:
-            await self._sleep(self._backoff.pause())
+            await self._sleep(self._retries.pause())
         else:
             self._confirm(ended)  # a server that ends a watch in order has sent all of it
-            self._backoff.reset()
+            self._retries.reset()
         if ended - self._listed > self._options.relist * random.uniform(0.8, 1.2):  # noqa: S311
             self._version = ""
 
@@ -251,7 +252,7 @@ class Reflector(Generic[M]):
                 self._version = meta_of(event.object).resource_version or self._version
             case _:  # none that is known; the next ones may be
                 pass
-        self._backoff.reset()
+        self._retries.reset()
         return self._confirm(self._clock.now())
 
     def _change(self, event: WatchEvent, *, gone: bool) -> None:
