@@ -45,6 +45,9 @@ REST = 0.5
 SOON = 0.25
 """Seconds: a workload that is due within them is not screened, because it is about to be looked at anyway."""
 
+BRISK = 1.0
+"""Seconds: a workload that is looked at this often, or more often, is not screened between its looks."""
+
 AT_ONCE = 50
 """Workloads that are decided together, before their actions begin: the first writes need not wait long."""
 
@@ -73,6 +76,7 @@ class Loop:
         self._changed = asyncio.Event()
         self._policy_index = PolicyIndex(())
         self._schedule: Schedule[Key] = Schedule()
+        self._brisk: set[Key] = set()
         self._evaluations: dict[Key, LastEvaluation] = {}
         self._acting: dict[Key, asyncio.Task[None]] = {}
         self._announcing: set[asyncio.Task[None]] = set()
@@ -220,6 +224,7 @@ class Loop:
             if key not in self._schedule and key not in self._acting:
                 self._schedule.set(key, now + spread(key) * min(1.0, members[key].interval))
         self._evaluations = {key: evaluation for key, evaluation in self._evaluations.items() if key in members}
+        self._brisk &= members.keys()
         self._screening.govern(self._sources_to_watch(self._policy_index))
         self._journal.forget(members.keys(), now - HORIZON)
         tell(self._listeners, Governed(members.keys()))
@@ -279,7 +284,7 @@ class Loop:
         soon = {
             key for key in scene.policy_index.members if scene.at < (self._schedule.when(key) or inf) < scene.at + SOON
         }
-        moved = await self._screening.screened(scene, {*due, *soon})
+        moved = await self._screening.screened(scene, {*due, *soon, *self._brisk})
         self._missed.update(self._acting.keys() & moved)
         for key in moved:
             self._schedule.drop(key)
@@ -390,6 +395,7 @@ class Loop:
             return
         self._turn += 1
         wait = interval or policy.interval
+        (self._brisk.add if wait <= BRISK else self._brisk.discard)(key)
         if policy.jitter:
             # On average a look comes half a quantum early: without this, jitter would make looks more frequent.
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)

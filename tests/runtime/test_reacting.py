@@ -1,6 +1,7 @@
 """A number that is new is heeded when it is, in virtual time: whoever is calm, and whatever happens meanwhile."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -282,3 +283,14 @@ async def test_who_is_looked_at_because_of_one_source_finds_the_others_as_they_a
     play.meter.load[WEB] = 9
     await play.to(104.6)
     assert play.last().wish == 11
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.1], ids="jitter {}".format)
+async def test_news_bring_no_more_looks_where_there_is_one_each_second(jitter: float) -> None:
+    play = Play(policy("p", Want(), interval=1.0, jitter=jitter))
+    meter = renewing(play, 1.0)
+    for second in range(30, 90):
+        await play.to(second)
+        meter.load[WEB] = 3 + second % 7
+    assert len([one for one in play.made if one.at >= 30]) <= 60 / (1 - jitter)
+    assert max(later.at - sooner.at for sooner, later in pairwise(play.made)) <= 1.0
