@@ -9,6 +9,7 @@ import queue
 import threading
 from typing import Any
 
+from elasticd.base.news import LastReported
 from elasticd.base.text import raised
 from elasticd.model.listener import Notice
 from elasticd.model.records import Decision, Outcome
@@ -30,7 +31,7 @@ class PluginListener:
         self._implementations = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
         self._records: queue.Queue[tuple[str, Decision | Outcome] | None] = queue.Queue(backlog)
         self._failures: dict[str, int] = {}
-        self._overflowing = False
+        self._overflowing = LastReported(first=False)
         self._thread = threading.Thread(target=self._work, name="listeners", daemon=True)
         if any(self._implementations.values()):
             self._thread.start()
@@ -46,11 +47,10 @@ class PluginListener:
         try:
             self._records.put_nowait((hook, record))
         except queue.Full:
-            if not self._overflowing:
+            if self._overflowing.changed(value=True):
                 log.warning("plugins do not keep up with what they are told: some of it is left out")
-            self._overflowing = True
         else:
-            self._overflowing = False
+            self._overflowing.changed(value=False)
 
     def _work(self) -> None:
         while (entry := self._records.get()) is not None:

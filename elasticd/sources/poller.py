@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
+from elasticd.base.news import LastReported
 from elasticd.base.text import one_line, raised, shown
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Describes, Reader, Site, Source
@@ -120,7 +121,7 @@ class SourcePoller:
         self._late = False
         self._reads = self._failures = self._failures_in_a_row = 0
         self._seconds = 0.0
-        self._trouble: tuple[str, ...] = ("",)
+        self._reported = LastReported(("",))
 
     def has_any(self, names: Iterable[str] | None) -> bool:
         """Whether it may have one of these series; None stands for all there are."""
@@ -238,9 +239,8 @@ class SourcePoller:
     def _note(self, readings: Readings) -> None:
         """Log that the source or some of its series fail, once for each change."""
         trouble = ("", *sorted(readings.faults)) if not readings.error else (readings.error.partition(":")[0],)
-        if trouble == self._trouble:
+        if not self._reported.changed(trouble):
             return
-        self._trouble = trouble
         if problem := _trouble(readings):
             logger.warning("source %s: %s", self.name, problem)
         else:

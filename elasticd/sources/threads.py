@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from elasticd.base.errors import ElasticdError
+from elasticd.base.news import LastReported
 from elasticd.base.text import one_line, raised
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Counts, Describes, Reader, Site, Source
@@ -61,7 +62,7 @@ class Opening:
         self._life: asyncio.Task[Any] | None = None
         self._reading: asyncio.Task[Any] | None = None
         self._leave = asyncio.Event()
-        self._complained = ""
+        self._reported = LastReported("")
         self._given_up = False
         self.opened: asyncio.Future[None] = self._daemon.create_future()
         self.ended: asyncio.Future[None] = self._daemon.create_future()
@@ -99,9 +100,7 @@ class Opening:
         """Log that a task or callback of the source's own has failed, once for each kind of error."""
         error = context.get("exception")
         problem = raised(error) if isinstance(error, BaseException) else one_line(str(context.get("message", "")))
-        kind = problem.partition(":")[0]
-        if kind != self._complained:
-            self._complained = kind
+        if self._reported.changed(problem.partition(":")[0]):
             logger.warning("source %s: a task of its own failed: %s", self._source.label, problem)
 
     def _tell(self, future: "asyncio.Future[T]", result: T) -> None:

@@ -13,9 +13,9 @@ import aiomqtt
 import msgspec
 from msgspec import Meta, Struct
 
+from elasticd.base.news import LastReported
 from elasticd.model.listener import Governed, Notice
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.workload import Ref
 from elasticd.sources.mqtt.broker import BrokerOptions
 from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
@@ -78,7 +78,7 @@ class MqttPublisher:
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._last: dict[tuple[str, Ref], tuple[object, ...]] = {}
+        self._reported = LastReported()
         self._tried: tuple[Decision | Outcome | None, int] = (None, 0)
         self.published = self.shed = 0
         self.keeper = Connection("outlet", outlet, self._link, self._run)
@@ -91,17 +91,16 @@ class MqttPublisher:
             case Outcome():
                 self._enqueue(record)
             case Governed(keys):
-                self._last = {key: news for key, news in self._last.items() if key in keys}
+                self._reported.keep(keys)
             case _:
                 pass
 
     def _note_decision(self, decision: Decision) -> None:
         """Publish a decision if it is news: that a count is still right is none."""
-        key = (decision.policy, decision.workload)
         news = (decision.reason if decision.verdict == "hold" else "", decision.interval)
-        if self._outlet.all or decision.verdict == "scale" or self._last.get(key) != news:
+        is_news = self._reported.changed(news, (decision.policy, decision.workload))
+        if self._outlet.all or decision.verdict == "scale" or is_news:
             self._enqueue(decision)
-        self._last[key] = news
 
     def describe(self) -> PublisherReport:
         """Its state, for reports."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
+from elasticd.base.news import LastReported
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import LEASES
 from elasticd.cluster.kubernetes.wire.objects import LeaseSpec, WireLease
@@ -50,7 +51,7 @@ class Elector:
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._raw: dict[str, Any] | None = None
-        self._led = False
+        self._reported = LastReported(first=False)
         self.fault = ""
 
     @property
@@ -88,9 +89,9 @@ class Elector:
         self._tell()
 
     def _tell(self) -> None:
-        if self.leading != self._led:
-            self._led = self.leading
-            logger.info("%s %s", self._identity, "leads" if self._led else "no longer leads")
+        leading = self.leading
+        if self._reported.changed(leading):
+            logger.info("%s %s", self._identity, "leads" if leading else "no longer leads")
 
     async def _step(self) -> None:
         if self._raw is not None:  # ours when last written: one request renews it

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.news import LastReported
 from elasticd.kit.evictability import one_failed
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
@@ -65,7 +66,7 @@ class PoolHistory:
     def __init__(self, policy: PoolPolicy, begun: float) -> None:
         self.policy, self.due = policy, begun
         self.looks: deque[Look] = deque()
-        self.last_news: dict[str, tuple[object, ...]] = {}
+        self.reported = LastReported()
         self.waits = False
         """Whether a source is waited for."""
         self._moved: deque[Moved] = deque()

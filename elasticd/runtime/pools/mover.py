@@ -202,11 +202,9 @@ class Mover:
 
     def _settle(self, history: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
         """Write down the decisions that are news, and begin their moves. `use`: what pods use."""
-        news_by_uid: dict[str, tuple[object, ...]] = {}
         for decision in decisions:
             news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
-            news_by_uid[decision.uid] = news
-            is_news = history.last_news.get(decision.uid) != news
+            is_news = history.reported.changed(news, decision.uid)
             if is_news:
                 self._publish(decision)
             if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
@@ -215,7 +213,7 @@ class Mover:
                 usage = _use_of(use, decision)
                 task = asyncio.create_task(self._act(history, decision, pod, usage, written=is_news), name=decision.id)
                 self._acting[decision.uid] = task
-        history.last_news = news_by_uid
+        history.reported.keep({decision.uid for decision in decisions})
 
     def _publish(self, decision: MoveDecision) -> None:
         self._journal.append(decision)

@@ -198,8 +198,7 @@ class Placer:
         name, pods = pool.policy.name, {pod.uid: pod for pod in own}
         pods.update({uid: attempt.pod for uid, attempt in self._acting.items() if attempt.decision.policy == name})
         counts = self._last_decisions.waiting(pods)
-        if counts != pool.waiting:
-            pool.waiting = counts
+        if pool.waiting.changed(counts):
             tell(self._listeners, PodsWaiting(name, counts))
 
     def _is_due(self, pod: Pod, now: float) -> bool:

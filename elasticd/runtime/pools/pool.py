@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from elasticd.base.memo import Derived
+from elasticd.base.news import LastReported
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.actions import Evict
 from elasticd.model.moves import MoveDecision
@@ -44,7 +45,7 @@ class Pool:
         )
         self._failures: dict[tuple[Asker, str], int] = {}
         self._failing: dict[Asker, frozenset[tuple[str, str]]] = {}
-        self.waiting: Counter[str] = Counter()
+        self.waiting = LastReported(Counter[str]())
         self.measured = (0, 0)
         """At the last look: how many series of nodes were known, and how many were wanted (each series counts once for
         each node)."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
+from elasticd.base.news import LastReported
 from elasticd.base.text import raised
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
@@ -58,7 +59,7 @@ class Surging:
         """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
         self._in_vain: dict[str, tuple[float, int]] = {}
         """By a workload's UID, until when it has no surge, and how many in a row were in vain."""
-        self._failures: dict[str, tuple[object, ...]] = {}
+        self._reported = LastReported()
         """By a workload's UID, why the last step of its surge was not done."""
         self.stayed: list[Callable[[str], None]] = []
         """Called with the UID of a pod that stays because its surge was in vain."""
@@ -143,7 +144,7 @@ class Surging:
         uids = {workload.uid for workload in workloads}
         self._steps = {uid: step for uid, step in self._steps.items() if uid in uids}
         self._last_steps = {uid: last_step for uid, last_step in self._last_steps.items() if uid in uids}
-        self._failures = {uid: failure for uid, failure in self._failures.items() if uid in uids}
+        self._reported.keep(uids)
         self._ending = self._still_ending(snapshot)
         for workload in workloads:
             if workload.uid not in self._acting:
@@ -183,11 +184,10 @@ class Surging:
         self._last_steps[workload.uid] = step.word, self._clock.now()
         if step.last and answer.result == "done":
             self._finish(workload, pods, step)
-        last_failure = self._failures.pop(workload.uid, None)
-        if answer.result != "done":
-            self._failures[workload.uid] = (step.word, answer.result, answer.code, answer.reason)
+        done, failure = answer.result == "done", (step.word, answer.result, answer.code, answer.reason)
+        is_news = self._reported.changed(None if done else failure, workload.uid)
         note = noted(workload.annotations)
-        if note is not None and (last_failure is None or last_failure != self._failures.get(workload.uid)):
+        if note is not None and (done or is_news):
             self._record(_outcome(workload, note, step, answer, (started, self._clock.now())))
 
     def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:

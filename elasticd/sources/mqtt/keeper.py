@@ -17,6 +17,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.errors import ConfigError
+from elasticd.base.news import LastReported
 from elasticd.base.text import one_line, raised
 from elasticd.sources.mqtt.broker import BrokerOptions
 from elasticd.sources.mqtt.link import Link
@@ -51,7 +52,7 @@ class Connection:
         """`session` uses a connection; it raises MqttError when that is lost."""
         self._label, self._broker, self._make, self._session = label, broker, make, session
         self._failures = self._short_lived = 0
-        self._logged = ""
+        self._reported = LastReported("")
         self._closing = False
         self.connected, self.since, self.connections = False, 0.0, 0
         self.trouble = f"broker {broker.address}: not connected yet"
@@ -97,9 +98,8 @@ class Connection:
     def _note_connected(self) -> None:
         self.connected, self.since, self.trouble = True, time.time(), ""
         self.connections += 1
-        if self._logged:
+        if self._reported.changed(""):
             log.info("%s: connected to broker %s again", self._label, self._broker.address)
-            self._logged = ""
 
     def _note_lost(self, error: Exception, lasted: float, was_connected: bool) -> None:
         """Remember why the connection was lost, and log each change of the reason."""
@@ -110,9 +110,8 @@ class Connection:
         self.trouble = f"broker {self._broker.address}: {why}"
         if self._short_lived > 1 and self._broker.client_id:
             self.trouble += f"; {self._short_lived} connections in a row did not last: is client_id another's too?"
-        if why != self._logged:
+        if self._reported.changed(why):
             log.warning("%s: %s", self._label, self.trouble)
-            self._logged = why
 
     def _why(self, error: BaseException) -> str:
         """The reason in one line, without anything secret: neither library puts the password in its messages."""

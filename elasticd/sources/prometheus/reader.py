@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
+from elasticd.base.news import LastReported
 from elasticd.base.server_time import ServerTime
 from elasticd.model.workload import Readings, Sample
 from elasticd.sources.http import HttpClient, HttpFault
@@ -37,7 +38,7 @@ class Asker:
         self.http = http
         self._clock, self._times = clock, ServerTime(clock)
         self._timeout, self._most = timeout, most
-        self._noted: dict[str, str] = {}
+        self._reported = LastReported()
 
     async def find(self, plan: QueryPlan) -> QueryResult:
         """The samples of a plan now. Faults of the server are returned, not raised."""
@@ -68,8 +69,7 @@ class Asker:
         answer = await answer_of(await self.http.ask(QUERY, form), self._most)
         if answer.warning and not plan.accept_warnings:
             raise QueryFault(f"a partial answer (accept_warnings): {answer.warning}")
-        if answer.note and self._noted.get(plan.name) != answer.note:
-            self._noted[plan.name] = answer.note
+        if answer.note and self._reported.changed(answer.note, plan.name):
             logger.info("series %s: the server notes: %s", plan.name, answer.note)
         return answer
 
