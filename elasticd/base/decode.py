@@ -6,6 +6,7 @@ Knows how msgspec words its errors and how types are nested; knows nothing of wh
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -17,7 +18,6 @@ from elasticd.base.text import one_line, raised, shown, unprintable
 
 T = TypeVar("T")
 _LONE = "must be an array, is one table"
-_NAMES: dict[type, str] = {list: "array", dict: "object"}
 _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false",
           "array": "an array", "object": "a table"}  # fmt: skip
 
@@ -25,28 +25,23 @@ _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool
 def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
     """Decode a table as a record of this type. Raises ConfigError for all that is wrong with it: a line for each
     mistake, with the key's full path."""
-    try:
-        decoded: T = _convert_first(table, kind, file, key)
-        return decoded
-    except ConfigError as error:
-        mistakes = Mistakes()
-        mistakes.add(_mistakes(table, kind, file, key) or [error])
-        mistakes.raised()
-        raise
+    with suppress(Exception):
+        if not any(_find_unfit(table, [])):
+            return msgspec.convert(table, kind, strict=True)
+    mistakes = Mistakes()
+    mistakes.add(_mistakes(table, kind, file, key))
+    mistakes.raised()
+    return _decode(table, kind, file, key)  # what refuses the same table at one time only
 
 
-def _convert_first(table: Any, kind: Any, file: str, key: str) -> Any:
-    """Convert a table; raises ConfigError for the first thing that is wrong."""
+def _decode(value: Any, kind: type[T], file: str, key: str) -> T:
+    """Decode a value all entries of which are right. Raises ConfigError for what is wrong with the whole."""
+    for where, problem in _find_unfit(value, []):
+        raise ConfigError(file, one_line(_join(key, where)), problem)
     try:
-        for where, problem in _find_unfit(table, []):
-            raise ConfigError(file, one_line(_join(key, where)), problem)
-        return msgspec.convert(table, kind, strict=True)
-    except ConfigError:
-        raise
+        return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
-        text, _, path = str(error).partition(" - at `$")
-        steps = re.findall(r"\[(\d+|\.\.\.)\]|\.([^.\[\]`]+)", path)
-        where, problem = _reword(text, [index or name for index, name in steps], table, kind)
+        where, problem = _reword(str(error), value, kind)
         if problem == _LONE:
             problem += f": write [[{_join(key, where).rpartition('.')[2]}]]"
         raise ConfigError(file, one_line(_join(key, where)), one_line(problem)) from None
@@ -74,7 +69,7 @@ def _mistakes(value: Any, kind: Any, file: str, key: str) -> list[ConfigError]:
         errors += [ConfigError(file, one_line(_join(key, [name])), why) for name, why in _wrong_keys(value, struct)]
     if not errors:
         try:
-            _convert_first(value, kind, file, key)
+            _decode(value, kind, file, key)
         except ConfigError as error:
             return [error]
     return errors
@@ -150,49 +145,30 @@ def _find_unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]
             yield from _find_unfit(entry, [*where, str(index)])
 
 
-def _reword(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
-    """Translate a message of msgspec: the path and the problem in our words."""
-    if match := re.match(r"Object contains unknown field `(.+)`", text, re.DOTALL):
-        names = _fields(_type_at(kind, where, table))
-        return [*where, match[1]], f"no such key{nearest(match[1], names)}"
-    if match := re.match(r"Object missing required field `(.+)`", text):
-        return [*where, match[1]], "must be given, is missing"
+def _reword(text: str, value: Any, kind: Any) -> tuple[list[str], str]:
+    """Translate a message of msgspec: the path below the value, and the problem in our words."""
+    text, _, path = text.partition(" - at `$")
+    if match := re.match(r"Object missing required field `(.+)`", text):  # the tag, of several records
+        return [match[1]], "must be given, is missing"
     if match := re.match(r"([\w.\[\]]+): (.+)", text, re.DOTALL):
-        return [*where, match[1]], match[2]
-    return _reword_value(text, where, table, kind)
+        return [match[1]], match[2]
+    where = re.findall(r"[^.\[\]`]+", path)
+    with suppress(LookupError, ValueError):  # of a set or the like msgspec does not say which entry is wrong
+        for step in where:
+            value = value[int(step) if isinstance(value, list) else step]
+    return where, _reword_value(text, value, kind)
 
 
-def _reword_value(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
+def _reword_value(text: str, value: Any, kind: Any) -> str:
     """Translate a message about a value, and not about which keys there are."""
-    value = _value_at(table, where)
     if re.match(r"Invalid (?:enum )?value ", text):
-        choices = _choices(_type_at(kind, where, table))
-        listed = ", ".join(choices) or "a known one"
-        return where, f"must be one of {listed}, is {shown(value)}{nearest(str(value)[:60], choices)}"
-    if match := re.match(r"Expected (.+?)(?:, got `(.+)`)?$", text):
-        where, value = next(_culprits(table, where, match[2]), (where, value))
+        choices = _choices(inspect.type_info(kind))
+        return f"must be one of {', '.join(choices)}, is {shown(value)}{nearest(str(value)[:60], choices)}"
+    if match := re.match(r"Expected (.+?)(?:, got `.+`)?$", text):
         if match[1] == "`array`" and isinstance(value, dict):
-            return where, _LONE
-        return where, f"must {_reword_type(match[1])}, is {shown(value)}"
-    return where, f"must be a number that fits its type, is {shown(value)}" if text.endswith("out of range") else text
-
-
-def _culprits(value: Any, where: list[str], got: str | None) -> Iterator[tuple[list[str], Any]]:
-    """The values of that type to which a path may lead, and their own paths: msgspec does not say which entry of a
-    table is wrong, and writes `...` for it."""
-    if not where:
-        if _NAMES.get(type(value), type(value).__name__) == got:
-            yield [], value
-        return
-    step, *remaining = where
-    if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-        entries = [(step, value[int(step)])]
-    elif isinstance(value, dict):
-        entries = [(name, entry) for name, entry in value.items() if step in ("...", name)]
-    else:
-        entries = []
-    for name, entry in entries:
-        yield from (([name, *way], culprit) for way, culprit in _culprits(entry, remaining, got))
+            return _LONE
+        return f"must {_reword_type(match[1])}, is {shown(value)}"
+    return f"must be a number that fits its type, is {shown(value)}" if text.endswith("out of range") else text
 
 
 def _reword_type(text: str) -> str:
@@ -220,58 +196,13 @@ def _join(key: str, where: list[str]) -> str:
     return path
 
 
-def _value_at(table: Any, where: list[str]) -> Any:
-    for step in where:
-        if isinstance(table, list) and step.isdigit():
-            table = table[int(step)]
-        elif isinstance(table, dict) and step in table:
-            table = table[step]
-        else:
-            break
-    return table
-
-
-def _type_at(kind: Any, where: list[str], table: Any) -> inspect.Type:
-    """The declared type that a path leads to."""
-    declared: inspect.Type = inspect.type_info(kind)
-    for step in where:
-        declared = _choose_struct(_bare(declared), table)
-        if isinstance(declared, inspect.StructType):
-            declared = next((f.type for f in declared.fields if f.encode_name == step), declared)
-            table = table.get(step) if isinstance(table, dict) else None
-        elif isinstance(declared, inspect.ListType | inspect.VarTupleType | inspect.CollectionType):
-            declared = declared.item_type
-            table = table[int(step)] if isinstance(table, list) and step.isdigit() else None
-    return _choose_struct(_bare(declared), table)
-
-
-def _bare(declared: inspect.Type) -> inspect.Type:
-    return declared.type if isinstance(declared, inspect.Metadata) else declared
-
-
-def _choose_struct(declared: inspect.Type, table: Any) -> inspect.Type:
-    """Of a union, the tagged record that the table's tag names."""
-    if isinstance(declared, inspect.UnionType) and isinstance(table, dict):
-        structs = [_bare(struct) for struct in declared.types if isinstance(_bare(struct), inspect.StructType)]
-        for struct in structs:
-            if isinstance(struct, inspect.StructType) and table.get(struct.tag_field or "") == struct.tag:
-                return struct
-        if len(structs) == 1:
-            return structs[0]
-    return declared
-
-
-def _fields(declared: inspect.Type) -> list[str]:
-    return [f.encode_name for f in declared.fields] if isinstance(declared, inspect.StructType) else []
-
-
 def _choices(declared: inspect.Type) -> list[str]:
+    if isinstance(declared, inspect.Metadata):
+        return _choices(declared.type)
     if isinstance(declared, inspect.LiteralType):
         return [str(value) for value in declared.values]
     if isinstance(declared, inspect.EnumType):
         return [str(value.value) for value in declared.cls]
     if isinstance(declared, inspect.UnionType):
-        return [choice for member in declared.types for choice in _choices(_bare(member))]
-    if isinstance(declared, inspect.StructType) and declared.tag is not None:
-        return [str(declared.tag)]
-    return []
+        return [choice for member in declared.types for choice in _choices(member)]
+    return [str(declared.tag)] if isinstance(declared, inspect.StructType) and declared.tag is not None else []
