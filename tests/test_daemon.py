@@ -20,7 +20,6 @@ import pytest
 from elasticd import daemon as process
 from elasticd.base.clock import VirtualClock
 from elasticd.base.shapes import moment
-from elasticd.config.reading import read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.model.history import Past
@@ -278,20 +277,6 @@ def test_without_such_plugins_there_is_no_thread() -> None:
     listener.on(decision(1.0))
     listener.close()
     assert not listener._thread.is_alive()
-
-
-def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake_in_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def leave(*_: object) -> None:
-        raise SystemExit(3)
-
-    monkeypatch.setattr("elasticd.config.reading.load_policies", leave)
-    policies, errors = read_policies(tmp_path, Registry())
-    assert (policies, [str(error) for error in errors]) == (
-        [],
-        [f"{tmp_path}: a plugin must decode its options, raised SystemExit: 3"],
-    )
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.config import load_policies, load_settings
+from elasticd.config import load_settings
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
 from tests.kit.demos import DAY, DEMO, START, play
 from tests.kit.placers import Heard
+from tests.kit.policies import read_right
 
 STARTS_UP = 12.0
 """Seconds that a pod of the catalog takes."""
@@ -58,7 +59,7 @@ def test_no_plugin_fails(told: Heard) -> None:
 
 def test_it_has_a_policy_for_each_family_of_strategies() -> None:
     registry = discover()
-    policies, _ = load_policies(load_settings(DEMO, registry).policies, registry)
+    policies, _ = read_right(load_settings(DEMO, registry).policies, registry)
     used = {str(type(one).__struct_config__.tag) for policy in policies for one in policy.strategies}
     reactive, others = {"hpa", "cadence", "step-tolerance", "burst"}, {"schedule", "forecast", "event", "jobs"}
     assert used >= reactive | others | {"vertical", "spread"}

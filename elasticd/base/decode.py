@@ -34,6 +34,11 @@ def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
     return _decode(table, kind, file, key)  # what refuses the same table at one time only
 
 
+def shared_fields(record: Struct, kind: type[Struct]) -> dict[str, Any]:
+    """The fields of a record that this type, which it is derived from, declares."""
+    return {name: getattr(record, name) for name in kind.__struct_fields__}
+
+
 def _decode(value: Any, kind: type[T], file: str, key: str) -> T:
     """Decode a value all entries of which are right. Raises ConfigError for what is wrong with the whole."""
     for where, problem in _find_unfit(value, []):

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from elasticd.base.errors import EXIT_CONFIG, ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.base.secrets import CredentialError
 from elasticd.cluster.kubernetes import Kubernetes
-from elasticd.config import Settings, load_settings
-from elasticd.config.advice import advise, examine
-from elasticd.config.advice_pools import advise_alone, advise_pools
-from elasticd.config.reading import Read, read_policies, read_policy
+from elasticd.config.advice import advise, advise_alone, advise_pools, examine
+from elasticd.config.reading import read_policies
+from elasticd.config.settings import Settings, load_settings
 from elasticd.model.policy import Policy, PoolPolicy
-from elasticd.registry import Registry, discover
+from elasticd.registry import discover
 
 SETTINGS = "elasticd.toml"
 
@@ -51,15 +50,6 @@ class Checked(Struct, frozen=True):
         return {"policies": len(self.policies), "errors": errors, "advice": self.advice}
 
 
-def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, list[str]]:
-    """Check the policies at a place, a folder or one file, and the settings there or in `config`. Returns the exit code
-    and the lines to print: the mistakes, or else the advice."""
-    result = checked(at, config, default)
-    if result.wrong:
-        return EXIT_CONFIG, [*map(str, result.wrong)]
-    return 0, [*result.advice, result.fine]
-
-
 def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
     """Check the same files, and return the result as a record."""
     registry, places = discover(), _places(at, config, default)
@@ -74,7 +64,10 @@ def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
             errors += error.each
     errors += [error for error in unfit if not isinstance(error, CredentialError)]
     where = places.policies or (places.beside if settings is None else settings.policies)
-    policies, mistakes = _read(where, registry, settings)
+    if where.is_file() or (where.suffix == ".toml" and not where.is_dir()):
+        policies, mistakes = read_policies(where.parent, registry, settings, [where])
+    else:
+        policies, mistakes = read_policies(where, registry, settings)
     wrong = [*[ConfigError("", "", problem) for problem in registry.problems], *errors, *mistakes]
     if not policies and not errors and not mistakes:
         wrong.append(ConfigError(str(where), "", "must hold policies (NAME.toml), has none"))
@@ -89,11 +82,6 @@ def _places(at: Path | None, config: Path | None, default: Path) -> _Places:
     if config is None and os.access(at / SETTINGS, os.F_OK):
         return _Places(at / SETTINGS, None, at / "policies")
     return _Places(config, at, at)
-
-
-def _read(where: Path, registry: Registry, settings: Settings | None) -> Read:
-    alone = where.is_file() or (where.suffix == ".toml" and not where.is_dir())
-    return (read_policy if alone else read_policies)(where, registry, settings)
 
 
 def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:

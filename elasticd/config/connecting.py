@@ -17,8 +17,8 @@ from elasticd.base.text import counted, one_line, raised
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.session import ApiError
-from elasticd.config import Settings
 from elasticd.config.needed import Need, home, kinds, needed
+from elasticd.config.settings import Settings
 from elasticd.model import rights
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import FEATURES, Right

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
-from elasticd.config import Settings
+from elasticd.config.settings import Settings
 from elasticd.model import rights
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy

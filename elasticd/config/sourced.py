@@ -12,7 +12,7 @@ import msgspec
 from elasticd.base.errors import ConfigError, near
 from elasticd.base.text import shown
 from elasticd.cluster.kubernetes import Kubernetes
-from elasticd.config import Settings
+from elasticd.config.settings import Settings
 from elasticd.config.tables import no_such
 from elasticd.model.policy import Policy, PoolPolicy, Strategy
 from elasticd.ports.source import Source

@@ -193,20 +193,26 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
         return all(workload.labels.get(key) == value for key, value in self.labels.items())
 
 
-class JobSet(Struct, frozen=True):
-    """A set of Jobs that are created from one template, as it was read: `manifest` is JSON, `template` its hash.
+class JobKeys(Struct, frozen=True, kw_only=True):
+    """What a policy says of a set of Jobs beside its template.
 
-    `successful_history` and `failed_history` are how many Jobs that have ended are kept. When the template has changed,
-    rollout "gradual" lets the Jobs of the old one run to their end, and "default" deletes them (KEDA's words).
+    63 characters are the most that a Job's name may have, of which the hash and number take 20. `successful_history`
+    and `failed_history` are how many Jobs that have ended are kept. When the template has changed, rollout "gradual"
+    lets the Jobs of the old one run to their end, and "default" deletes them (KEDA's words).
     """
 
-    namespace: str
-    name: str
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=43)]
+    successful_history: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    failed_history: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    rollout: Literal["gradual", "default"] = "gradual"
+
+
+class JobSet(JobKeys, frozen=True, kw_only=True):
+    """A set of Jobs that are created from one template, as it was read: `manifest` is JSON, `template` its hash."""
+
     manifest: str
     template: str
-    successful_history: int = 100
-    failed_history: int = 100
-    rollout: Literal["gradual", "default"] = "gradual"
 
     @property
     def target(self) -> Target:
@@ -279,27 +285,32 @@ class Foreign(Struct, frozen=True, forbid_unknown_fields=True):
     pause: Annotated[float, Meta(gt=0, le=1800, description="seconds for which it then yields")] = 1800.0
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class PolicyKeys(Struct, frozen=True, kw_only=True):
+    """What a policy about workloads says beside its strategies, limits and job set: keys of its TOML file."""
+
+    replicas: Bounds
+    workload: Target | None = None
+    select: Select | None = None
+    mode: Literal["act", "observe"] = "observe"
+    interval: Poll = 30.0
+    jitter: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    max_age: Seconds = 120.0
+    trust: Trust = Trust()
+    combine: Combine = "max"
+    freeze: Freeze = "none"
+    foreign: Foreign = Foreign()
+
+
+class Policy(PolicyKeys, frozen=True, kw_only=True):
     """One file: which workloads, between which bounds, by which strategies, within which limits.
 
     With `job` the workload is that job set.
     """
 
     name: str
-    replicas: Bounds
     strategies: tuple[Strategy, ...]
     limits: tuple[Strategy, ...] = ()
-    workload: Target | None = None
-    select: Select | None = None
     job: JobSet | None = None
-    mode: Literal["act", "observe"] = "observe"
-    interval: float = 30.0
-    jitter: float = 0.1
-    max_age: float = 120.0
-    trust: Trust = Trust()
-    combine: Combine = "max"
-    freeze: Freeze = "none"
-    foreign: Foreign = Foreign()
 
     def governs(self, workload: Workload) -> bool:
         """Whether this policy decides about the workload."""
@@ -385,17 +396,22 @@ class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
 
-class PoolPolicy(Struct, frozen=True, kw_only=True):
+class PoolKeys(Struct, frozen=True, kw_only=True):
+    """What a policy about pods says beside its strategies: keys of its TOML file."""
+
+    pool: PoolSelect
+    mode: Literal["act", "observe"] = "observe"
+    interval: Poll = 1.0
+    max_age: Seconds = 120.0
+    trust: PoolTrust = PoolTrust()
+    moves: MovesTable = MovesTable()
+
+
+class PoolPolicy(PoolKeys, frozen=True, kw_only=True):
     """One file: which pods are placed on which nodes, and by which strategies."""
 
     name: str
-    pool: PoolSelect
     strategies: tuple[Strategy, ...]
-    mode: Literal["act", "observe"] = "observe"
-    interval: float = 1.0
-    max_age: float = 120.0
-    trust: PoolTrust = PoolTrust()
-    moves: MovesTable = MovesTable()
 
 
 def unheeded(policy: Policy) -> str | None:

@@ -8,8 +8,10 @@ from datetime import date
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import tomli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -18,7 +20,9 @@ from elasticd.api import Recommendation, Strategy, hookimpl
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.simulated import Simulated
-from elasticd.config import _anchored, load_policies, load_policy, load_settings, policy_files, read_toml
+from elasticd.config import load_policy, load_settings, policy_files, read_policies
+from elasticd.config.files import read_toml
+from elasticd.config.settings import anchored
 from elasticd.model.policy import Bounds, Policy, Select, Target
 from elasticd.registry import Registry, discover
 from elasticd.testing import registry as registry_of
@@ -558,7 +562,7 @@ def test_a_folder_gives_its_toml_files_by_name_and_no_others(tmp_path: Path) -> 
 def test_one_wrong_file_harms_no_other(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("mode = ")
     (tmp_path / "good.toml").write_text(VALID)
-    policies, errors = load_policies(tmp_path, REGISTRY)
+    policies, errors = read_policies(tmp_path, REGISTRY)
     assert [found.name for found in policies] == ["good"]
     assert [error.file for error in errors] == [str(tmp_path / "bad.toml")]
 
@@ -589,7 +593,7 @@ def test_two_policies_that_would_act_on_one_workload_are_told(
 ) -> None:
     (tmp_path / "a.toml").write_text(one + BOUNDS + HPA)
     (tmp_path / "b.toml").write_text(other + BOUNDS + HPA)
-    policies, errors = load_policies(tmp_path, REGISTRY)
+    policies, errors = read_policies(tmp_path, REGISTRY)
     assert len(policies) == 2
     line = f"{tmp_path / 'b.toml'}: {clash}: must not be one that a.toml acts on too"
     assert [str(error) for error in errors] == ([line] if clash else [])
@@ -603,6 +607,8 @@ class Odd(Strategy, tag="odd", frozen=True):
     def __post_init__(self) -> None:
         if self.how == "broken":
             raise KeyError("how")
+        if self.how == "leaves":
+            raise SystemExit(3)
 
     def reads(self) -> Any:
         if self.how == "raises":
@@ -638,6 +644,30 @@ def odd() -> Registry:
 def test_a_strategy_that_cannot_be_used_is_told_like_a_mistake(tmp_path: Path, table: str, problem: str) -> None:
     found = problem_of(tmp_path, WORKLOAD + BOUNDS + f"[[strategy]]\n{table}\n", odd())
     assert found == f"web.toml: strategy[0]: {problem}"
+
+
+def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "web.toml").write_text(WORKLOAD + BOUNDS + '[[strategy]]\ntype = "odd"\nhow = "leaves"\n')
+    policies, errors = read_policies(tmp_path, odd())
+    assert (policies, [str(error) for error in errors]) == (
+        [],
+        [f"{tmp_path}: a plugin must decode its options, raised SystemExit: 3"],
+    )
+
+
+def test_each_policy_file_is_read_and_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "web.toml").write_text(VALID)
+    (tmp_path / "pool.toml").write_text('[pool]\n[[strategy]]\ntype = "filters"\n')
+    (tmp_path / "bad.toml").write_text('mdoe = "act"\n' + VALID)
+    (tmp_path / "broken.toml").write_text("mode = \n")
+    parsing = Mock(wraps=tomli.loads)
+    monkeypatch.setattr(tomli, "loads", parsing)
+    policies, errors = read_policies(tmp_path, REGISTRY)
+    assert [policy.name for policy in policies] == ["web", "pool"]
+    assert len(errors) == 2
+    assert sorted(call.args[0] for call in parsing.call_args_list) == sorted(
+        path.read_text() for path in policy_files(tmp_path)
+    )
 
 
 def test_why_a_plugin_is_missing_is_told_where_it_is_missed(tmp_path: Path) -> None:
@@ -785,7 +815,7 @@ def test_what_is_spoiled_in_the_fuzz_was_good(tmp_path: Path) -> None:
 def test_labels_are_no_paths(tmp_path: Path) -> None:
     """Whatever their names: they are others'."""
     table = {"labels": {"file": "orders.go", "config_file": "b"}, "ca_file": "ca.pem", "tls": {"key_file": "key.pem"}}
-    found = _anchored(table, tmp_path)
+    found = anchored(table, tmp_path)
     assert found == {
         "labels": {"file": "orders.go", "config_file": "b"},
         "ca_file": str(tmp_path / "ca.pem"),

@@ -12,12 +12,12 @@ import tomli
 import yaml
 from msgspec.structs import replace
 
-from elasticd.config import Settings, load_policies, load_policy, load_settings
-from elasticd.config.pools import load_pool, load_pools
+from elasticd.config import Settings, load_settings, read_policies
 from elasticd.registry import Registry, discover
 from elasticd.sources.mqtt.broker import Tls
 from elasticd.telemetry.mqtt_publisher import PublisherSettings
 from elasticd.ui.options import options
+from tests.kit.policies import load_pool, load_workloads, read_right
 from tests.kube.rights import FOLDER as KUSTOMIZE
 from tests.kube.rights import shipped
 
@@ -119,13 +119,13 @@ def test_all_examples_are_tested() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_loads_and_acts(name: str, registry: Registry) -> None:
-    policy = load_policy(CONFIG / "policies" / f"{name}.toml", registry)
+    policy = load_workloads(CONFIG / "policies" / f"{name}.toml", registry)
     assert (policy.name, policy.mode) == (name, "act")
 
 
 def test_examples_are_about_different_workloads(registry: Registry) -> None:
-    policies, errors = load_policies(CONFIG / "policies", registry)
-    assert (len(policies), errors) == (len(EXAMPLES), [])
+    policies, _ = read_right(CONFIG / "policies", registry)
+    assert len(policies) == len(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", POOLS)
@@ -135,8 +135,8 @@ def test_example_of_a_pool_loads_and_acts(name: str, registry: Registry) -> None
 
 
 def test_examples_of_pools_are_about_different_pods(registry: Registry) -> None:
-    pools, errors = load_pools(CONFIG / "policies", registry)
-    assert (len(pools), errors) == (len(POOLS), [])
+    _, pools = read_right(CONFIG / "policies", registry)
+    assert len(pools) == len(POOLS)
 
 
 def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_filters(registry: Registry) -> None:
@@ -177,7 +177,7 @@ def test_an_example_of_a_strategy_for_pods_names_every_option_of_it(
 
 def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
     table = tomli.loads((CONFIG / "policies" / "hpa.toml").read_text())
-    policy = load_policy(CONFIG / "policies" / "hpa.toml", registry)
+    policy = load_workloads(CONFIG / "policies" / "hpa.toml", registry)
     table["strategies"], table["limits"] = table.pop("strategy"), []
     assert missing(policy, table | {"name": "hpa", "select": None, "job": None}) == []
 
@@ -188,7 +188,7 @@ def test_an_example_of_one_strategy_names_every_option_of_it_that_means_somethin
 ) -> None:
     path = CONFIG / "policies" / f"{name}.toml"
     (table,) = tomli.loads(path.read_text())["strategy"]
-    (strategy,) = load_policy(path, registry).strategies
+    (strategy,) = load_workloads(path, registry).strategies
     assert (table["type"], strategy.__struct_config__.tag) == (name, name)
     elsewhere = {"priority"} | ({"target"} if name == "double-threshold" else set())  # one strategy; mode "paper"
     assert set(missing(strategy, table)) == elsewhere
@@ -200,18 +200,18 @@ def test_an_example_of_a_strategy_that_chooses_pods_names_every_option_of_it(
 ) -> None:
     path = CONFIG / "policies" / f"{example}.toml"
     (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == example]
-    (strategy,) = [one for one in load_policy(path, registry).strategies if one.__struct_config__.tag == example]
+    (strategy,) = [one for one in load_workloads(path, registry).strategies if one.__struct_config__.tag == example]
     assert set(missing(strategy, table)) == missed
 
 
 def test_limits_example_has_every_limit(registry: Registry) -> None:
-    policy = load_policy(CONFIG / "policies" / "limits.toml", registry)
+    policy = load_workloads(CONFIG / "policies" / "limits.toml", registry)
     limits = {name for name, one in registry.strategies.items() if one.plugin == "limits"}
     assert {str(limit.__struct_config__.tag) for limit in policy.limits} == limits
 
 
 def test_schedule_example_has_every_limit_that_knows_the_calendar(registry: Registry) -> None:
-    policy = load_policy(CONFIG / "policies" / "schedule.toml", registry)
+    policy = load_workloads(CONFIG / "policies" / "schedule.toml", registry)
     limits = {name for name, one in registry.strategies.items() if one.plugin == "timed-limits"}
     assert {str(limit.__struct_config__.tag) for limit in policy.limits} == limits
 
@@ -236,7 +236,7 @@ def test_settings_in_the_cluster_differ_only_where_they_must(registry: Registry)
 
 
 def test_policies_in_the_cluster_only_observe(registry: Registry) -> None:
-    policies, errors = load_policies(KUSTOMIZE / "policies", registry)
+    policies, errors = read_policies(KUSTOMIZE / "policies", registry)
     assert errors == []
     assert {policy.mode for policy in policies} == {"observe"}
 

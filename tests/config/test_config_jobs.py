@@ -9,13 +9,14 @@ import yaml
 
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes.wire.jobs import SET, TemplateError, check, hash_of, parse, stamped
-from elasticd.config import load_policies, load_policy, template_files
+from elasticd.config import read_policies, template_files
 from elasticd.daemon import _files_state
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.registry import Registry
 from elasticd.testing import registry
 from elasticd_plugins import jobs
 from tests.kit.batches import template
+from tests.kit.policies import load_workloads
 
 REGISTRY: Registry = registry(jobs)
 JOB = '[job]\nnamespace = "media"\nname = "transcode"\ntemplate_file = "transcode.yaml"\n'
@@ -25,7 +26,7 @@ REST = '[replicas]\nmax = 5\n[[strategy]]\ntype = "jobs"\nqueue = [{ series = "q
 def load(folder: Path, text: str = JOB + REST, manifest: Any = None) -> Policy:
     (folder / "transcode.yaml").write_text(yaml.safe_dump(template() if manifest is None else manifest))
     (folder / "media.toml").write_text(text)
-    return load_policy(folder / "media.toml", REGISTRY)
+    return load_workloads(folder / "media.toml", REGISTRY)
 
 
 def problem(folder: Path, text: str = JOB + REST, manifest: Any = None) -> str:
@@ -224,7 +225,7 @@ def test_a_job_keeps_the_labels_of_its_template() -> None:
 def test_two_policies_may_not_act_on_one_job_set(tmp_path: Path) -> None:
     load(tmp_path, 'mode = "act"\n' + JOB + REST)
     (tmp_path / "other.toml").write_text('mode = "act"\n' + JOB + REST)
-    _, (error,) = load_policies(tmp_path, REGISTRY)
+    _, (error,) = read_policies(tmp_path, REGISTRY)
     assert str(error).endswith("other.toml: job: must not be one that media.toml acts on too")
 
 

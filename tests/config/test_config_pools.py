@@ -9,7 +9,7 @@ import pytest
 
 from elasticd.api import Nodes, Refusal, Scores, Strategy, hookimpl
 from elasticd.base.errors import ConfigError
-from elasticd.config.pools import load_pool, load_pools
+from elasticd.config import load_policy, read_policies
 from elasticd.registry import Registry, discover
 from elasticd.testing import registry as registry_of
 
@@ -29,7 +29,7 @@ def problem_of(tmp_path: Path, text: str, registry: Registry = REGISTRY) -> str:
     path = tmp_path / "batch.toml"
     path.write_text(text)
     try:
-        load_pool(path, registry)
+        load_policy(path, registry)
     except ConfigError as error:
         return str(error).removeprefix(f"{path}: ")
     return ""
@@ -141,7 +141,7 @@ def test_a_folder_tells_the_first_mistake_of_each_file(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(POOL)
     (tmp_path / "b.toml").write_text(GOOD + '[workload]\nname = "x"\n')
     (tmp_path / "c.toml").write_text(GOOD)
-    pools, errors = load_pools(tmp_path, REGISTRY)
+    pools, errors = read_policies(tmp_path, REGISTRY)
     assert [one.name for one in pools] == ["c"]
     assert [(Path(one.file).name, one.key) for one in errors] == [("a.toml", "strategy"), ("b.toml", "workload")]
 
@@ -151,7 +151,7 @@ def test_all_mistakes_of_a_policy_about_pods_are_told_at_once(tmp_path: Path) ->
     path = tmp_path / "batch.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load_pool(path, REGISTRY)
+        load_policy(path, REGISTRY)
     assert [one.key for one in caught.value.each] == [
         "freeze",
         "interval",
@@ -159,4 +159,4 @@ def test_all_mistakes_of_a_policy_about_pods_are_told_at_once(tmp_path: Path) ->
         "moves.every",
         "strategy[0].type",
     ]
-    assert len(load_pools(tmp_path, REGISTRY)[1]) == 5
+    assert len(read_policies(tmp_path, REGISTRY)[1]) == 5

@@ -9,6 +9,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
 from elasticd.registry import discover
 from elasticd.testing import registry as registry_of
+from tests.kit.policies import load_workloads
 
 REGISTRY = discover()
 HEAD = 'workload = { namespace = "shop", name = "web" }\n'
@@ -82,7 +83,7 @@ def test_of_a_set_of_jobs_zero_is_no_sleep(tmp_path: Path) -> None:
         f'job = {{ namespace = "shop", name = "web", template = {{ {about}, spec = {{ template = {pod} }} }} }}\n'
         f"replicas = {{ max = 9 }}\nstrategy = [{CPU}]\n"
     )
-    assert load_policy(path, REGISTRY).replicas.min == 0
+    assert load_workloads(path, REGISTRY).replicas.min == 0
 
 
 def test_a_plugin_that_cannot_say_it_is_named(tmp_path: Path) -> None:
@@ -118,4 +119,4 @@ def test_a_plugin_that_says_nothing_of_it_is_taken_to_know_at_zero(tmp_path: Pat
 
     path = tmp_path / "web.toml"
     path.write_text(f'{HEAD}replicas = {{ min = 0, max = 9 }}\nstrategy = [{{ type = "own" }}]\n')
-    assert load_policy(path, registry_of(Plugin())).replicas.min == 0
+    assert load_workloads(path, registry_of(Plugin())).replicas.min == 0

@@ -6,7 +6,6 @@ import pytest
 
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
-from elasticd.config.pools import load_pool
 from elasticd.registry import discover
 
 REGISTRY = discover()
@@ -25,7 +24,7 @@ def told(tmp_path: Path, text: str) -> list[str]:
     path = tmp_path / "p.toml"
     path.write_text(text)
     try:
-        (load_pool if "[pool]" in text else load_policy)(path, REGISTRY)
+        load_policy(path, REGISTRY)
     except ConfigError as error:
         return [str(one).removeprefix(f"{path}: ") for one in error.each]
     return []

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from elasticd.config.pools import load_pool
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Pod
 from elasticd.registry import discover
+from tests.kit.policies import load_pool
 from tests.kit.pools import GIB, MIB, NOW, columns, node, planned, pod
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "policies"

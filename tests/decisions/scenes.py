@@ -18,8 +18,7 @@ from msgspec.structs import fields, replace
 
 from elasticd.api import Forecast, Strategy
 from elasticd.cluster.simulated import Simulated
-from elasticd.config import load_policies, load_settings
-from elasticd.config.pools import load_pools
+from elasticd.config import load_settings, read_policies
 from elasticd.journal.lines import Record
 from elasticd.model.listener import Notice
 from elasticd.model.policy import Policy, PoolPolicy
@@ -90,12 +89,10 @@ def played(
 ) -> Heard:
     """What is decided in so many seconds by the policies that are beside these settings."""
     loaded, heard = load_settings(settings, registry), Heard()
-    policies, errors = load_policies(loaded.policies, registry)
-    pools, more = load_pools(loaded.policies, registry)
-    assert errors + more == []
+    policies, errors = read_policies(loaded.policies, registry)
+    assert errors == []
     assert isinstance(loaded.cluster, Simulated)
-    whole: list[Policy | PoolPolicy] = [*policies, *pools]
-    whole = [change(policy) for policy in whole if only(policy)]
+    whole = [change(policy) for policy in policies if only(policy)]
     given = [one for one in (loaded.sources if sources is None else sources) if not one.pushes]
     asyncio.run(simulate(loaded.cluster, whole, seconds, sources=given, listeners=[heard], start=start))
     return heard

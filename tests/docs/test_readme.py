@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.config import load_policy
 from elasticd.journal import read_back
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
+from tests.kit.policies import load_workloads
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "plugins.md")
@@ -47,7 +47,7 @@ def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_first_policy_is_one(tmp_path: Path) -> None:
     (tmp_path / "checkout.toml").write_text(block("policies/checkout.toml"))
-    policy = load_policy(tmp_path / "checkout.toml", discover())
+    policy = load_workloads(tmp_path / "checkout.toml", discover())
     assert (policy.mode, len(policy.strategies), len(policy.limits)) == ("act", 2, 1)
 
 

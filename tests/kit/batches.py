@@ -19,7 +19,7 @@ MANIFEST = (
     '{"apiVersion":"batch/v1","kind":"Job","spec":{"template":{"spec":{"containers":[{"name":"main","image":"x"}],'
     '"restartPolicy":"Never"}}}}'
 )
-SET = JobSet("media", "transcode", MANIFEST, HASH)
+SET = JobSet(namespace="media", name="transcode", manifest=MANIFEST, template=HASH)
 
 
 def template(**pod: Any) -> dict[str, Any]:

@@ -6,9 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from elasticd.cluster.simulated import Simulated
-from elasticd.config import load_policies, load_settings
-from elasticd.config.pools import load_pools
-from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.config import load_settings, read_policies
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
 from elasticd.testing import simulate
@@ -27,12 +25,10 @@ def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_b
     by what a broker outside tells, whose time is not virtual."""
     registry, told = discover(), Heard()
     settings = load_settings(DEMO, registry)
-    policies, errors = load_policies(settings.policies, registry)
-    pools, more = load_pools(settings.policies, registry)
-    assert errors + more == []
+    policies, errors = read_policies(settings.policies, registry)
+    assert errors == []
     assert isinstance(settings.cluster, Simulated)
-    whole: list[Policy | PoolPolicy] = [*policies, *pools]
-    chosen = [policy for policy in whole if only in ("", policy.name)]
+    chosen = [policy for policy in policies if only in ("", policy.name)]
     sources = [source for source in settings.sources if told_by_others or not source.pushes]
     asyncio.run(simulate(settings.cluster, chosen, seconds, sources=sources, listeners=[told], start=start))
     return told

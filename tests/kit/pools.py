@@ -13,7 +13,7 @@ import pytest
 from elasticd import testing
 from elasticd.base.errors import ConfigError
 from elasticd.base.units import format_amount
-from elasticd.config.pools import load_pool
+from elasticd.config import load_policy
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.moves import MoveDecision, PoolPast
 from elasticd.model.placement import DisruptionBudget, Mend, PodDecision, Refusal
@@ -87,6 +87,6 @@ def refused(folder: Path, plugin: ModuleType, table: str) -> str:
     path = folder / "pool.toml"
     path.write_text(f"[pool]\n[[strategy]]\n{table}\n")
     with pytest.raises(ConfigError) as caught:
-        load_pool(path, testing.registry(plugin))
+        load_policy(path, testing.registry(plugin))
     assert "\n" not in str(caught.value)
     return str(caught.value).removeprefix(f"{path}: ")

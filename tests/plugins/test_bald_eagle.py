@@ -12,7 +12,6 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl
-from elasticd.config.pools import load_pool
 from elasticd.kit import needed
 from elasticd.kit.node_table import NodeTable
 from elasticd.registry import discover
@@ -30,6 +29,7 @@ from tests.kit.paper_pool import (
     paper_pool,
     used_parts,
 )
+from tests.kit.policies import load_pool
 from tests.kit.pools import GIB, columns, node, planned, pod
 
 BOTH = [pytest.param(BaldEagle, id="bald-eagle"), pytest.param(BaldEaglePlain, id="bald-eagle-plain")]

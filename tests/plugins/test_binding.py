@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.api import Node, Pod, PoolPolicy, Selection
-from elasticd.config.pools import load_pool
 from elasticd.kit import BINDING, Binding, LabelRule, binding_of
 from elasticd.model.placement import PodDecision
 from elasticd.testing import check_strategy, registry
@@ -20,6 +19,7 @@ from elasticd_plugins import binding, filters, preemption
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
+from tests.kit.policies import load_pool
 from tests.kit.pools import NOW, columns, node, planned, pod, refused
 from tests.kit.thesis import FRONT, POD1, POD2, POD3, POD4, POD5, bound, thesis
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import DisruptionBudget, Node, Pod, Taint, Toleration
-from elasticd.config.pools import load_pool
 from elasticd.model.moves import MoveDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import drain, filters, least_requested
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
+from tests.kit.policies import load_pool
 from tests.kit.pools import GIB, NOW, PROTECTED, columns, moving, node, planned, pod, refused
 
 SET = ("ReplicaSet", "web", "rs-1")

@@ -25,7 +25,6 @@ from elasticd.api import (
     Spared,
     Victims,
 )
-from elasticd.config.pools import load_pool
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
@@ -34,6 +33,7 @@ from elasticd_plugins import filters, preemption
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.preemption.there import CLASSES
+from tests.kit.policies import load_pool
 from tests.kit.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
 
 OLD = NOW - 1000

@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term
-from elasticd.config.pools import load_pool
 from elasticd.decision.pool.finished_moves import over
 from elasticd.kit import BINDING, whose
 from elasticd.model.moves import MoveDecision
@@ -22,6 +21,7 @@ from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebind import Rebind
+from tests.kit.policies import load_pool
 from tests.kit.pools import NOW, PROTECTED, columns, moving, node, planned, pod, refused
 from tests.kit.thesis import POD1, POD2, POD3, POD4, POD5, thesis
 

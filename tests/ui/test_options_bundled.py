@@ -13,7 +13,6 @@ from msgspec import inspect
 
 from elasticd.cli import main
 from elasticd.config import load_policy
-from elasticd.config.pools import load_pool
 from elasticd.config.tables import PLACING
 from elasticd.registry import discover, implemented
 from elasticd.ui.options import Option, options
@@ -272,8 +271,7 @@ def test_nonsense_is_refused_in_one_line_that_says_where_what_must_hold_and_what
 )
 def test_what_nonsense_is_put_into_is_right_by_itself(name: str, table: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "right.toml").write_text(policy(name, table))
-    load = load_pool if is_for_pools(name) else load_policy
-    assert load(tmp_path / "right.toml", REGISTRY).name == "right"
+    assert load_policy(tmp_path / "right.toml", REGISTRY).name == "right"
 
 
 FREE = {"priority", "guards[].above"}

@@ -1,0 +1,62 @@
+"""Finds and reads what a person writes: TOML files, and the templates beside them.
+
+Knows files and folders; knows nothing of what they say.
+"""
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import one_line
+
+LARGEST = 1 << 20
+"""Bytes of a configuration file, at most."""
+
+
+def read_text(path: Path) -> str:
+    """A file's text. Raises ConfigError for what is no readable text file, or too large to be a configuration."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            raise ConfigError(str(path), "", f"must be a file of at most {LARGEST >> 20} MB")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(str(path), "", f"must be readable, is not: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"must be UTF-8, is not at byte {error.start + 1}") from None
+    except ValueError as error:  # a character that no path may have
+        raise ConfigError(one_line(str(path)), "", f"must be a file's path, is not: {error}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables. Raises ConfigError, naming line and column."""
+    text = read_text(path)
+    try:
+        return tomli.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(str(path), "", f"must be TOML: {one_line(str(error))}") from None
+
+
+def tables_of(file: Mapping[str, Any], key: str) -> list[Any]:
+    """The tables of an array; empty if it is missing or malformed, which is reported elsewhere."""
+    tables = file.get(key)
+    return tables if isinstance(tables, list) and all(isinstance(table, dict) for table in tables) else []
+
+
+def policy_files(folder: Path) -> list[Path]:
+    """The policy files of a folder, by name. A folder that is missing or unreadable raises ConfigError."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".toml" and not path.name.startswith("."))
+    except OSError as error:
+        raise ConfigError(str(folder), "", f"must be a readable folder, is not: {error.strerror}") from None
+    except ValueError as error:  # a character that no path may have
+        raise ConfigError(one_line(str(folder)), "", f"must be a folder's path, is not: {error}") from None
+
+
+def template_files(folder: Path) -> list[Path]:
+    """The files beside the policies that may be templates: a policy changes when its template does."""
+    return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
