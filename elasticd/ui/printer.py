@@ -4,22 +4,31 @@ Knows the records and a terminal; knows nothing of how anything is decided.
 """
 
 import logging
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from datetime import datetime
+from typing import TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from elasticd.base.text import one_line
 from elasticd.model.listener import Notice
-from elasticd.model.moves import MoveDecision
+from elasticd.model.moves import LEAVING, MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
 from elasticd.ui import decisions
-from elasticd.ui.pod_lines import PodLines
-from elasticd.ui.pods import mark
+from elasticd.ui.pods import mark, moving_line, on_the_way, outcome_line, placing_line
+
+MOST = 10_000
+"""Decisions, and pods, that are remembered."""
 
 log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 class Printer:
@@ -29,7 +38,7 @@ class Printer:
 
     def __init__(self, console: Console, *, dry_run: bool = False) -> None:
         self._console, self._dry_run = console, dry_run
-        self._pods = PodLines(lambda at, pod, text: self._line(at, pod, f"{'':>11}  {text}"), dry_run=dry_run)
+        self._pods = _PodLines(self._line, dry_run=dry_run)
         self._last: dict[tuple[str, object], tuple[object, ...]] = {}
         self._resizes: dict[tuple[str, object], tuple[str, ...]] = {}
         """The resizes that were printed last, of policies that only observe."""
@@ -40,7 +49,7 @@ class Printer:
             case Decision():
                 self._note_decision(record)
             case Outcome() if record.result not in ("done", "observed"):
-                self._line(record.at, f"{record.workload}", f"{'':>11}  {decisions.answer(record)}")
+                self._line(record.at, f"{record.workload}", decisions.answer(record))
             case PodDecision() | MoveDecision():
                 self._pods.decided(record)
             case PodOutcome():
@@ -50,28 +59,28 @@ class Printer:
 
     def _note_decision(self, decision: Decision) -> None:
         """Print a decision if it is news: that a count is still right is not."""
-        key = (decision.policy, decision.workload)
+        key, subject = (decision.policy, decision.workload), f"{decision.workload}"
+        prefix = mark(decision.mode, dry_run=self._dry_run)
         does = decision.mode == "act"  # else it is decided again at every look, for nothing comes of it
         reason = decision.reason if decision.verdict == "hold" else ""
         news = (reason, decision.interval, None if does or decision.verdict != "scale" else decision.replicas)
         if (does and decision.verdict == "scale") or self._last.get(key) != news:
             poll = f"every {decision.interval:g} s"
-            text = f"{mark(decision.mode, dry_run=self._dry_run)}{decisions.headline(decision)}"
-            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {text}")
+            self._line(decision.at, subject, f"{prefix}{decisions.headline(decision)}", poll)
         self._last[key] = news
         resizes = tuple(map(decisions.resize, decision.sizing.resizes))
         printed = () if does else self._resizes.get(key, ())
         for resize in resizes:
             if resize not in printed:
-                text = f"{mark(decision.mode, dry_run=self._dry_run)}{resize}"
-                self._line(decision.at, f"{decision.workload}", f"{'':>11}  {text}")
+                self._line(decision.at, subject, f"{prefix}{resize}")
         self._resizes[key] = resizes
 
-    def _line(self, at: float, workload: str, text: str) -> None:
-        workload = one_line(workload)
+    def _line(self, at: float, subject: str, text: str, poll: str = "") -> None:
+        subject = one_line(subject)
         clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+        line = Text.assemble((clock, "dim"), "  ", (f"{subject:<28}", "bold"), f"{poll:>11}  {text}")
         try:
-            self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)
+            self._console.print(line, soft_wrap=True)
         except BrokenPipeError:  # a listener must not raise, and the cluster needs its daemon whoever reads
             self._console.quiet = True
             log.warning("--decisions: nobody reads them any more: no more are printed, all else goes on")
@@ -79,3 +88,86 @@ class Printer:
             self._console.begin_capture()
             with suppress(OSError):
                 self._console.end_capture()
+
+
+class _Open(Struct):
+    """A decision whose outcomes are not complete yet: how many are expected, and those so far."""
+
+    decision: PodDecision | MoveDecision
+    expected: int
+    outcomes: list[PodOutcome]
+
+
+class _PodLines:
+    """Prints a decision that acts only once its outcomes are known, so that no line says what was not done."""
+
+    def __init__(self, emit: Callable[[float, str, str], None], *, dry_run: bool) -> None:
+        self._emit, self._dry_run = emit, dry_run
+        self._open: dict[str, _Open] = {}
+        self._failed = _Last[tuple[object, ...], tuple[str, str]]()
+        self._vain = _Last[tuple[str, object], str]()
+
+    def decided(self, decision: PodDecision | MoveDecision) -> None:
+        """A new decision. That a pod is leaving was printed when it was evicted."""
+        if isinstance(decision, MoveDecision) and decision.refusal == LEAVING:
+            return
+        if not decision.acts:
+            self._line(decision, [])
+            return
+        if len(self._open) >= MOST:
+            self._close(next(iter(self._open)))
+        expected = len(decision.actions) if isinstance(decision, PodDecision) else 1
+        self._open[decision.id] = _Open(decision, expected, [])
+
+    def ended(self, outcome: PodOutcome) -> None:
+        """An action of a decision ended."""
+        opened = self._open.get(outcome.decision)
+        if opened is None:
+            self._emit_attempt(outcome)
+            return
+        # In a dry run the line has its mark already.
+        unsaid = self._dry_run and outcome.result == "done"
+        opened.outcomes.append(replace(outcome, message="") if unsaid else outcome)
+        if outcome.result != "done" or len(opened.outcomes) >= opened.expected:
+            self._close(outcome.decision)
+            self._is_news(outcome)
+
+    def _close(self, key: str) -> None:
+        opened = self._open.pop(key)
+        self._line(opened.decision, opened.outcomes)
+
+    def _emit_attempt(self, outcome: PodOutcome) -> None:
+        """Print the outcome of a repeated attempt, whose decision was printed before, if the outcome is news."""
+        if self._is_news(outcome) and not on_the_way(outcome):
+            self._emit(outcome.at, f"{outcome.about}", f"{mark('act', dry_run=self._dry_run)}{outcome_line(outcome)}")
+
+    def _is_news(self, outcome: PodOutcome) -> bool:
+        """Whether an outcome differs from the last one of the same action. A success is news only after a failure."""
+        key = (outcome.policy, outcome.pod, outcome.about, outcome.action)
+        if outcome.result == "done":
+            return self._failed.changes(key, None) or outcome.action == "surge"
+        return self._failed.changes(key, (outcome.result, outcome.reason))
+
+    def _line(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome]) -> None:
+        if isinstance(decision, PodDecision):
+            text = placing_line(decision, outcomes)
+        else:
+            text = moving_line(decision, outcomes[-1] if outcomes else None)
+        in_vain = any(outcome.result != "done" for outcome in outcomes)
+        changes = self._vain.changes((decision.policy, decision.pod), text if in_vain else None)
+        if changes or not in_vain:
+            subject = f"{decision.pod}" if decision.pod.name else decision.policy
+            self._emit(decision.at, subject, f"{mark(decision.mode, dry_run=self._dry_run)}{text}")
+
+
+class _Last(dict[K, V]):
+    """The last value of each of the newest keys."""
+
+    def changes(self, key: K, value: V | None) -> bool:
+        """Take in a value, None: none any more; whether it differs from the last one."""
+        before = self.pop(key, None)
+        if value is not None:
+            if len(self) >= MOST:
+                del self[next(iter(self))]
+            self[key] = value
+        return before != value

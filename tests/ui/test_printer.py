@@ -286,7 +286,7 @@ def test_names_cannot_write_to_the_terminal() -> None:
 
 
 def test_those_of_which_no_answer_comes_are_printed_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elasticd.ui.pod_lines.MOST", 1)
+    monkeypatch.setattr("elasticd.ui.printer.MOST", 1)
     other = replace(BINDS, id="pool:other@2", pod=LOW)
     assert lines([BINDS, other]) == ["shop/Pod/web bind to a: Placed; no answer is recorded"]
 
