@@ -14,6 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from elasticd import daemon
 from elasticd.base import shapes
 from elasticd.base.errors import (
@@ -195,6 +198,16 @@ def _check(arguments: argparse.Namespace) -> int:
     return EXIT_CONFIG if report.wrong else EXIT_UNAVAILABLE if any(finding.bad for finding in findings) else 0
 
 
+def _show(arguments: argparse.Namespace, record: object, *parts: RenderableType) -> int:
+    """Print a record for a machine, or what says the same to a person. Returns the exit code."""
+    if arguments.json:
+        print(shapes.encode(record).decode())
+        return 0
+    for part in parts:
+        Terminal().print(part)
+    return 0
+
+
 def _state_folder(arguments: argparse.Namespace) -> Path:
     folder: Path = arguments.state or load_settings(arguments.config, discover()).state
     if not folder.is_dir():
@@ -214,11 +227,8 @@ def _explain(arguments: argparse.Namespace) -> int:
         raise UnavailableError(
             f"{folder}: the journal has no decision {_describe_missing(folder, workload, arguments)}"
         )
-    if arguments.json:
-        print(shapes.encode({"decision": decision, "outcome": outcome}).decode())
-    else:
-        Terminal().print(show_decisions.explain(decision, outcome, time.time()))
-    return 0
+    text = show_decisions.explain(decision, outcome, time.time())
+    return _show(arguments, {"decision": decision, "outcome": outcome}, text)
 
 
 def _known_workloads(folder: Path) -> set[str]:
@@ -230,12 +240,9 @@ def _explain_pod(arguments: argparse.Namespace, pod: str) -> int:
     if not arguments.state:
         _note_unready(load_settings(arguments.config, discover()))
     report = reports.pod(pod, folder, arguments.config, arguments.policy)
-    if arguments.json:
-        keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
-        print(shapes.encode({key: getattr(report, key) for key in keys}).decode())
-    else:
-        Terminal().print(show_pods.explain(pod, report, time.time()))
-    return 0
+    keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
+    record = {key: getattr(report, key) for key in keys}
+    return _show(arguments, record, show_pods.explain(pod, report, time.time()))
 
 
 def _note_unready(settings: Settings) -> None:
@@ -266,21 +273,12 @@ def _status(arguments: argparse.Namespace) -> int:
         settings = load_settings(arguments.config, registry)
         _note_unready(settings)
         report = reports.status(settings, registry)
-    if arguments.json:
-        print(shapes.encode(report).decode())
-    else:
-        for part in show_decisions.status(report, time.time()):
-            Terminal().print(part)
-    return 0
+    return _show(arguments, report, *show_decisions.status(report, time.time()))
 
 
 def _sources(arguments: argparse.Namespace) -> int:
     sources = remote.sources(load_settings(arguments.config, discover()).http)
-    if arguments.json:
-        print(shapes.encode(sources).decode())
-    else:
-        Terminal().print(show_sources.sources(sources))
-    return 0
+    return _show(arguments, sources, show_sources.sources(sources))
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
@@ -289,29 +287,19 @@ def _nodes(arguments: argparse.Namespace) -> int:
     if not views and arguments.node:
         names = {node.node for pool in remote.pools(http) for node in pool.nodes}
         raise UnavailableError(f"no pool has a node {arguments.node}{nearest(arguments.node, names)}")
-    if arguments.json:
-        print(shapes.encode(views).decode())
-    elif views:
-        Terminal().print(show_nodes.shown(views, time.time()))
-    else:
-        print("no policy in force has a table [pool]")
-    return 0
+    text = show_nodes.shown(views, time.time()) if views else Text("no policy in force has a table [pool]")
+    return _show(arguments, views, text)
 
 
 def _moves(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config, discover())
     moves, now = reports.moves(settings), time.time()
     _note_unready(settings)
-    if arguments.json:
-        print(shapes.encode({"in_flight": moves.in_flight, "held_back": moves.held_back}).decode())
-        return 0
-    if moves.in_flight:
-        Terminal().print(show_pods.moves(moves.in_flight, now))
-    else:
-        print("no move is in flight")
-    for part in show_pods.held(moves.held_back, now) if moves.held_back else ():
-        Terminal().print(part)
-    if moves.note:
+    record = {"in_flight": moves.in_flight, "held_back": moves.held_back}
+    in_flight = show_pods.moves(moves.in_flight, now) if moves.in_flight else Text("no move is in flight")
+    held_back = show_pods.held(moves.held_back, now) if moves.held_back else ()
+    _show(arguments, record, in_flight, *held_back)
+    if moves.note and not arguments.json:
         print(moves.note, file=sys.stderr)
     return 0
 
@@ -329,12 +317,8 @@ def _query(arguments: argparse.Namespace) -> int:
     if not answer.found:
         problem = f"a policy is about {workload}, and the cluster has no such" if workload in answer.workloads else ""
         raise UnavailableError(problem or f"no policy is about {one_line(workload)}{near(workload, answer.workloads)}")
-    if arguments.json:
-        print(shapes.encode(answer).decode())
-        return 0
-    for entry in answer.found:
-        Terminal().print(show_decisions.query(entry.policy, entry.series, time.time()))
-    if not any(entry.series.samples or entry.series.forecast for entry in answer.found):
+    _show(arguments, answer, *(show_decisions.query(entry.policy, entry.series, time.time()) for entry in answer.found))
+    if not arguments.json and not any(entry.series.samples or entry.series.forecast for entry in answer.found):
         print(no_samples(arguments.series, remote.sources(settings.http)))
     return 0
 
@@ -370,14 +354,6 @@ def _plugins(arguments: argparse.Namespace) -> int:
         raise ConfigError("", "--kind", "must stand beside new NAME, does not")
     registry = discover()
     plugins = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
-    if arguments.json:
-        print(shapes.encode([show_installed.described(plugin, registry) for plugin in plugins]).decode())
-        return 0
-    parts = (
-        [show_installed.shown(plugin, registry) for plugin in plugins]
-        if arguments.name
-        else [show_installed.listed(registry)]
-    )
-    for part in parts:
-        Terminal().print(part)
-    return 0
+    record = [show_installed.described(plugin, registry) for plugin in plugins]
+    shown = (show_installed.shown(plugin, registry) for plugin in plugins)
+    return _show(arguments, record, *(shown if arguments.name else [show_installed.listed(registry)]))
