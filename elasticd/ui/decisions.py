@@ -16,7 +16,7 @@ from elasticd.model.forecast import Forecast
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.reports import StatusReport
 from elasticd.model.workload import LeftOut, Limit, Measure, Recommendation, Series
-from elasticd.ui.terminal import add_row, make_table, seconds
+from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
 
@@ -25,7 +25,7 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     """Everything a decision was made of, in the order it was made."""
     head = Text.assemble(
         (one_line(str(decision.workload)), "bold"),
-        f"  policy {decision.policy} ({decision.mode}), {seconds(max(0.0, now - decision.at))} ago\n",
+        f"  policy {decision.policy} ({decision.mode}), {ago(decision.at, now)}\n",
         (headline(decision), _COLOURS[decision.verdict]),
     )
     parts: list[RenderableType] = [head, Text()]
@@ -38,14 +38,19 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     cut = any(limit.bound for limit in decision.limits) and decision.wish not in (None, decision.replicas)
     become = f": {decision.wish} become {decision.replicas}" if cut else ""
     parts += _section(f"Limits{become}", _limits(decision.limits), "none")
-    parts += _section("Conditions", _conditions(decision), "none")
+    conditions = (
+        (condition.type, str(condition.status), _why(condition.reason, condition.message))
+        for condition in decision.conditions
+    )
+    parts += _section("Conditions", make_table("condition", "status", "why", rows=conditions), "none")
     if decision.failures:
-        parts += _section("Plugin failures", _failures(decision), "")
+        failures = ((failure.plugin, failure.hook, failure.message) for failure in decision.failures)
+        parts += _section("Plugin failures", make_table("plugin", "hook", "", rows=failures), "")
     parts.append(Text.assemble(("Action      ", "dim"), _action(decision, outcome)))
-    next_look = f"looks again after {decision.interval:g} s ({decision.interval_by or 'policy'})"
     if outcome is not None and outcome.condition is not None:
         condition = f"{outcome.condition.type} {outcome.condition.status}, {outcome.condition.reason}"
         parts.append(Text.assemble(("            ", "dim"), condition))
+    next_look = f"looks again after {decision.interval:g} s ({decision.interval_by or 'policy'})"
     parts.append(Text.assemble(("Next        ", "dim"), next_look))
     return Group(*parts)
 
@@ -151,21 +156,17 @@ def _recommendations(decision: Decision) -> Table:
 
 def _followed_recommendation(decision: Decision) -> Recommendation | None:
     """The recommendation that became the wish; None where the wish is a mean of several, or there is none."""
-    wished = [
+    if decision.wish is None or decision.reason == "MeanOfStrategies":
+        return None
+    wished = (
         recommendation
         for recommendation in decision.recommendations
         if recommendation.replicas == decision.wish and not _is_expired(recommendation, decision.at)
-    ]
-    if decision.wish is None or decision.reason == "MeanOfStrategies" or not wished:
-        return None
+    )
     return min(
         wished,
-        key=lambda recommendation: (
-            recommendation.reason != decision.reason,
-            -recommendation.priority,
-            recommendation.reason,
-            recommendation.message,
-        ),
+        key=lambda wish: (wish.reason != decision.reason, -wish.priority, wish.reason, wish.message),
+        default=None,
     )
 
 
@@ -194,30 +195,19 @@ def _why(reason: str, message: str) -> str:
 
 def _resources(sizing: Sizing) -> Table:
     table = make_table("container", "resource", "requests", "should", "why")
-    for container_sizing in sizing.resources:
-        why = (
-            f"{container_sizing.reason}: {container_sizing.message}"
-            if container_sizing.message
-            else container_sizing.reason
-        )
-        for name in sorted({*container_sizing.present, *container_sizing.requests}) or ["-"]:
-            present, recommended = (
-                requests.get(name) for requests in (container_sizing.present, container_sizing.requests)
-            )
-            add_row(table, container_sizing.container, name, amount(name, present), amount(name, recommended), why)
-    if sizing.unresized:
-        add_row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
+    for container in sizing.resources:
+        why = f"{container.reason}: {container.message}" if container.message else container.reason
+        for name in sorted({*container.present, *container.requests}) or ["-"]:
+            amounts = [amount(name, requests.get(name)) for requests in (container.present, container.requests)]
+            add_row(table, container.container, name, *amounts, why)
+    remarks = [f"pods are left as they are: {sizing.unresized}"] if sizing.unresized else []
     for resizing in sizing.resizing[:_RESIZING]:
-        add_row(
-            table,
-            "",
-            "",
-            "",
-            "",
-            f"{resizing.pod}: {_why(resizing.state, resizing.message or _RESIZES.get(resizing.state, ''))}",
-        )
+        why = _why(resizing.state, resizing.message or _RESIZES.get(resizing.state, ""))
+        remarks.append(f"{resizing.pod}: {why}")
     if len(sizing.resizing) > _RESIZING:
-        add_row(table, "", "", "", "", f"and {len(sizing.resizing) - _RESIZING} more pods that are being resized")
+        remarks.append(f"and {len(sizing.resizing) - _RESIZING} more pods that are being resized")
+    for remark in remarks:
+        add_row(table, "", "", "", "", remark)
     return table
 
 
@@ -256,20 +246,6 @@ def _limits(limits: Iterable[Limit]) -> Table:
         high = "any" if limit.highest is None else str(limit.highest)
         binds = Text("yes", style="yellow") if limit.bound else Text("no", style="dim")
         add_row(table, limit.name, f"{low} to {high}", binds, _why(limit.reason, limit.message))
-    return table
-
-
-def _conditions(decision: Decision) -> Table:
-    table = make_table("condition", "status", "why")
-    for condition in decision.conditions:
-        add_row(table, condition.type, str(condition.status), _why(condition.reason, condition.message))
-    return table
-
-
-def _failures(decision: Decision) -> Table:
-    table = make_table("plugin", "hook", "")
-    for failure in decision.failures:
-        add_row(table, failure.plugin, failure.hook, failure.message)
     return table
 
 
@@ -332,12 +308,8 @@ def _decision_table(report: StatusReport, now: float) -> Table:
         mode = "dry run" if report.dry_run and decision.mode == "act" else decision.mode
         verdict = Text(decision.verdict, style=_COLOURS[decision.verdict])
         wish = str(decision.wish) if decision.wish is not None else "-"
-        ago = f"{seconds(max(0.0, now - decision.at))} ago"
-        poll = f"{decision.interval:g} s"
-        count = (
-            str(decision.current)
-            if decision.current == decision.replicas
-            else f"{decision.current} -> {decision.replicas}"
-        )
-        add_row(table, decision.policy, mode, str(decision.workload), count, wish, verdict, decision.reason, poll, ago)
+        grows = decision.current != decision.replicas
+        count = f"{decision.current} -> {decision.replicas}" if grows else str(decision.current)
+        when = f"{decision.interval:g} s", ago(decision.at, now)
+        add_row(table, decision.policy, mode, str(decision.workload), count, wish, verdict, decision.reason, *when)
     return table

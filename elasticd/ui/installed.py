@@ -16,7 +16,7 @@ from elasticd.base.text import one_line, plain
 from elasticd.config.tables import PLACING
 from elasticd.registry import Installed, Registry, implemented
 from elasticd.ui.options import Option, options, summary
-from elasticd.ui.terminal import add_row, make_table
+from elasticd.ui.terminal import make_table
 
 _DOES = {
     "recommend_replicas": "says how many replicas",
@@ -32,6 +32,9 @@ _DOES = {
     "rebind_pods": "moves pods as labels change",
     "rebalance_nodes": "moves pods off nodes",
 }
+
+_KINDS = ("strategy", "limit", "pool strategy", "source")
+"""The kinds of plugins, in the order of the list."""
 
 
 def everything(registry: Registry) -> list[Installed]:
@@ -84,19 +87,10 @@ def _file(record: type[Any]) -> str:
 
 def listed(registry: Registry) -> RenderableType:
     """A table with a row for each plugin, by kind."""
-    table = make_table("name", "kind", "what it does")
     descriptions = [described(plugin, registry) for plugin in everything(registry)]
-    for kind in ("strategy", "limit", "pool strategy", "source"):
-        for description in sorted(
-            (description for description in descriptions if description["kind"] == kind),
-            key=lambda description: str(description["name"]),
-        ):
-            add_row(
-                table,
-                description["name"],
-                kind,
-                ", ".join(description["does"]) if description["does"] else description["summary"],
-            )
+    descriptions.sort(key=lambda description: (_KINDS.index(description["kind"]), description["name"]))
+    rows = ((entry["name"], entry["kind"], ", ".join(entry["does"]) or entry["summary"]) for entry in descriptions)
+    table = make_table("name", "kind", "what it does", rows=rows)
     problems = [Text(plain(problem), style="red") for problem in registry.problems]
     return Group(table, *problems, Text("\nelasticd plugins NAME: its options, with defaults and bounds", style="dim"))
 
@@ -109,13 +103,10 @@ def shown(plugin: Installed, registry: Registry) -> RenderableType:
     brought = (
         f"plugin {plugin.plugin} of {plugin.distribution or 'no distribution'}, {description['file'] or 'of no file'}"
     )
-    lines = [Text(one_line(brought), style="dim"), Text(), Text(plain(_flowing(description["doc"]))), Text()]
+    # Its paragraphs are as wide as the terminal.
+    doc = "\n\n".join(" ".join(paragraph.split()) for paragraph in description["doc"].split("\n\n"))
+    lines = [Text(one_line(brought), style="dim"), Text(), Text(plain(doc)), Text()]
     return Group(head, *lines, Text(_place(description["kind"], plugin.name)), _options(description["options"]))
-
-
-def _flowing(doc: str) -> str:
-    """Paragraphs whose lines are as long as the terminal is wide."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in doc.split("\n\n"))
 
 
 def _place(kind: str, name: str) -> str:

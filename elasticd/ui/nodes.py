@@ -14,9 +14,10 @@ from rich.text import Text
 from elasticd.base.text import one_line
 from elasticd.model.moves import NodeLevel
 from elasticd.model.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
+from elasticd.model.workload import Failure
 from elasticd.runtime.pools.next_moves import held, words
 from elasticd.ui.decisions import amount
-from elasticd.ui.terminal import add_row, make_table, seconds
+from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
 MOST = 20
 """Rows of moves that are shown; what else stays is counted."""
@@ -52,20 +53,14 @@ def nodes(reports: Sequence[NodeReport]) -> RenderableType:
     table = _tight(make_table("node", "state", *numbers, "moves" if levels else "score"), 2, 7)
     for report in reports:
         state = Text(one_line(report.state), style="default" if report.state == "ready" else "yellow")
-        cells = [_share(report.requested, report.allocatable, "cpu"), _share(report.used, report.allocatable, "cpu")]
-        cells += [
-            _share(report.requested, report.allocatable, "memory"),
-            _share(report.used, report.allocatable, "memory"),
+        cells = [
+            _share(amounts, report.allocatable, resource)
+            for resource in ("cpu", "memory")
+            for amounts in (report.requested, report.used)
         ]
         score = "-" if report.score is None else f"{report.score:+.2f}"
-        add_row(
-            table,
-            report.node,
-            state,
-            f"{report.pods}/{report.most_pods}",
-            *cells,
-            _mark(report.level) if levels else score,
-        )
+        last = _mark(report.level) if levels else score
+        add_row(table, report.node, state, f"{report.pods}/{report.most_pods}", *cells, last)
     return table
 
 
@@ -84,12 +79,12 @@ def _mark(level: NodeLevel | None) -> Text:
 
 def _moving(title: str, moving: Moving, now: float) -> list[RenderableType]:
     """What would move next, and why; or why nothing does."""
-    last_look = f"looked {seconds(max(0.0, now - moving.at))} ago" if moving.at else ""
+    last_look = f"looked {ago(moving.at, now)}" if moving.at else ""
     due = f"looks again in {seconds(max(0.0, moving.due - now))}" if moving.due else ""
     when = ", ".join(filter(None, (last_look, due)))
     head = Text.assemble((title, "bold"), (f"  {when}" if when else "", "dim"))
     parts: list[RenderableType] = [head, Text(one_line(moving.summary))]
-    parts += [_failure(failure.plugin, failure.hook, failure.message) for failure in moving.failures]
+    parts += map(_failure, moving.failures)
     if moving.moves:
         parts += _moves(moving.moves[:MOST])
     if hidden := moving.moves[MOST:]:
@@ -98,8 +93,8 @@ def _moving(title: str, moving: Moving, now: float) -> list[RenderableType]:
     return parts
 
 
-def _failure(plugin: str, hook: str, message: str) -> Text:
-    return Text(one_line(f"plugin {plugin}: {hook} {message}"), style="yellow")
+def _failure(failure: Failure) -> Text:
+    return Text(one_line(f"plugin {failure.plugin}: {failure.hook} {failure.message}"), style="yellow")
 
 
 def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
@@ -144,11 +139,7 @@ def _view(view: NodeView, now: float) -> list[RenderableType]:
     parts += [_load(node)]
     parts += [Text(one_line(f"taint {taint}"), style="yellow") for taint in view.taints]
     parts += [Text(one_line(f"label {key}={value}"), style="dim") for key, value in view.labels.items()]
-    parts += [
-        Text(),
-        _eviction_rule(view),
-        *[_failure(failed.plugin, failed.hook, failed.message) for failed in view.failures],
-    ]
+    parts += [Text(), _eviction_rule(view), *map(_failure, view.failures)]
     for heap, title in _HEAPS:
         parts += _heap(title, getattr(view, heap), view)
     parts += _legend(view)
@@ -162,12 +153,11 @@ def _view(view: NodeView, now: float) -> list[RenderableType]:
 def _load(node: NodeReport) -> Table:
     table = make_table("", "has", "asked", "", "used", "")
     for resource in ("cpu", "memory"):
-        requested, used, allocatable = (
-            amounts.get(resource) for amounts in (node.requested, node.used, node.allocatable)
+        has, requested, used = (
+            _amount(resource, amounts.get(resource)) for amounts in (node.allocatable, node.requested, node.used)
         )
         shares = [_share(amounts, node.allocatable, resource) for amounts in (node.requested, node.used)]
-        amounts = [_amount(resource, value) for value in (allocatable, requested, used)]
-        add_row(table, resource, amounts[0], amounts[1], shares[0], amounts[2], "" if used is None else shares[1])
+        add_row(table, resource, has, requested, shares[0], used, shares[1] if resource in node.used else "")
     return table
 
 
@@ -204,10 +194,8 @@ def _legend(view: NodeView) -> Iterator[Text]:
 
 
 def _reason_table(pods: Iterable[HeapPod]) -> Table:
-    table = make_table("pod", "why")
-    for pod in pods:
-        add_row(table, f"{pod.namespace}/{pod.name}", f"{pod.stays}: {pod.why}")
-    return table
+    rows = ((f"{pod.namespace}/{pod.name}", f"{pod.stays}: {pod.why}") for pod in pods)
+    return make_table("pod", "why", rows=rows)
 
 
 def _amount(resource: str, value: float | None) -> str:

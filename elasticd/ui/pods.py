@@ -19,7 +19,7 @@ from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
 from elasticd.model.reports import Held, PodFound, PodReport, PodStatus, PoolAbout
 from elasticd.model.workload import Ref
-from elasticd.ui.terminal import add_row, make_table, seconds
+from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
 _DONE = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
 
@@ -239,8 +239,8 @@ class _PodView:
         good, line = left or decision.verdict == "over", moving_line(decision, last)
         line = f"before: {line}" if past and not good else line
         if gone is not None and not left:
-            line = f"{line}; it has left {one_line(decision.node)} since, {self._ago(gone)}"
-        first = f", first {self._ago(since)}" if since is not None and since < decision.at else ""
+            line = f"{line}; it has left {one_line(decision.node)} since, {ago(gone, self._at)}"
+        first = f", first {ago(since, self._at)}" if since is not None and since < decision.at else ""
         wanted_by = Text(one_line(f"wanted by strategy {decision.strategy}{first}"), style="dim")
         attempts = _attempts(decision, outcomes) if decision.verdict == "move" else []
         return [self._head(decision, looked_at, line, good=good), wanted_by, *attempts]
@@ -248,7 +248,7 @@ class _PodView:
     def gave_way(self, outcome: PodOutcome) -> list[RenderableType]:
         """For which pod it was evicted."""
         message = f"; {outcome.message}" if outcome.message else ""
-        line = f"gave way for {_name(outcome.pod)} on {outcome.node} {self._ago(outcome.at)}{message}"
+        line = f"gave way for {_name(outcome.pod)} on {outcome.node} {ago(outcome.at, self._at)}{message}"
         head = f"  policy {one_line(outcome.policy)}\n"
         return [Text.assemble((self._name, "bold"), head, (one_line(line), _DOUBT))]
 
@@ -256,14 +256,11 @@ class _PodView:
         """Whether the policy no longer governs the pod, so that its decision is void."""
         return self._pod is not None and decision.policy not in (self._pod.policy, *self._pod.policies)
 
-    def _ago(self, at: float) -> str:
-        return f"{seconds(max(0.0, self._at - at))} ago"
-
     def _head(self, decision: PodDecision | MoveDecision, looked_at: float | None, line: str, *, good: bool) -> Text:
-        last_look = "" if looked_at is None else f", last looked at {self._ago(looked_at)}"
+        last_look = "" if looked_at is None else f", last looked at {ago(looked_at, self._at)}"
         return Text.assemble(
             (self._name, "bold"),
-            f"  policy {one_line(decision.policy)} ({decision.mode}), {self._ago(decision.at)}{last_look}\n",
+            f"  policy {one_line(decision.policy)} ({decision.mode}), {ago(decision.at, self._at)}{last_look}\n",
             (f"{mark(decision.mode)}{line}", _GOOD if good else _DOUBT),
         )
 
@@ -280,10 +277,8 @@ def _parts(decision: PodDecision, *, current: bool) -> Iterator[RenderableType]:
     yield Text()
     yield Text(f"Nodes: {decision.nodes} in the pool, {max(0, fits)} not refused", style="bold")
     if decision.refusals:
-        refused = make_table("refused", "why")
-        for reason, count in sorted(decision.refusals.items(), key=lambda pair: (-pair[1], pair[0])):
-            add_row(refused, str(count), reason)
-        yield refused
+        refusals = sorted(decision.refusals.items(), key=lambda pair: (-pair[1], pair[0]))
+        yield make_table("refused", "why", rows=((str(count), reason) for reason, count in refusals))
     if decision.binding:
         yield from (Text(), Text("Bound to nodes with", style="bold"), Text(f"  {one_line(decision.binding)}"))
     if decision.scores:
@@ -344,7 +339,7 @@ def held(pods: Sequence[Held], at: float) -> Iterator[RenderableType]:
     yield Text(one_line(f"held back: {counted(len(pods), 'pod')} ({reasons})"), style="bold")
     table = make_table("policy", "pod", "on", "wanted", "held back", "why", "said")
     for held_pod in pods:
-        move, ago = held_pod.decision, f"{seconds(max(0.0, at - held_pod.at))} ago"
-        name, wish = _name(move.pod) if move.pod.name else "-", f"{move.strategy}: {move.reason}"
-        add_row(table, move.policy, name, move.node, wish, held_pod.reason, held_pod.why, ago)
+        move, name = held_pod.decision, _name(held_pod.decision.pod) if held_pod.decision.pod.name else "-"
+        why = held_pod.reason, held_pod.why, ago(held_pod.at, at)
+        add_row(table, move.policy, name, move.node, f"{move.strategy}: {move.reason}", *why)
     yield table

@@ -1,4 +1,4 @@
-"""Asks a running daemon, at the address in its own elasticd.toml.
+"""Asks a running daemon, at the address in its own elasticd.toml. Raises UnavailableError where none answers.
 
 Knows HTTP and what the pages answer; knows nothing of how it is shown.
 """
@@ -55,38 +55,37 @@ class InFlight(Struct, frozen=True):
 
 
 def status(http: HttpSettings) -> StatusReport:
-    """How the daemon stands. Raises UnavailableError when no daemon answers."""
+    """How the daemon stands."""
     return _get(http, "/status", {}, StatusReport)
 
 
 def sources(http: HttpSettings) -> list[SourceReport]:
-    """How the daemon's sources fare. Raises UnavailableError when no daemon answers."""
+    """How the daemon's sources fare."""
     return _get(http, "/sources", {}, list[SourceReport])
 
 
 def query(http: HttpSettings, series: str, workload: str) -> QueryReply:
-    """What the daemon's policies would see of a series now. Raises UnavailableError when no daemon answers."""
+    """What the daemon's policies would see of a series now."""
     return _get(http, "/query", {"series": series, "workload": workload}, QueryReply)
 
 
 def pools(http: HttpSettings) -> list[PoolReport]:
-    """The daemon's pools and their nodes. Raises UnavailableError when no daemon answers."""
+    """The daemon's pools and their nodes."""
     return _get(http, "/nodes", {}, list[PoolReport])
 
 
 def node(http: HttpSettings, name: str) -> list[NodeView]:
-    """One node, in each of the daemon's pools that has it. Raises UnavailableError when no daemon answers."""
+    """One node, in each of the daemon's pools that has it."""
     return _get(http, "/nodes", {"node": name}, list[NodeView])
 
 
 def moves(http: HttpSettings) -> list[Underway]:
-    """The daemon's moves in flight. Raises UnavailableError when no daemon answers."""
+    """The daemon's moves in flight."""
     return _get(http, "/moves", {}, InFlight).in_flight
 
 
 def pod(http: HttpSettings, name: str) -> PodStatus:
-    """What the daemon knows of a pod, NAMESPACE/NAME; empty: only which pools it has. Raises UnavailableError when no
-    daemon answers."""
+    """What the daemon knows of a pod, NAMESPACE/NAME; empty: only which pools it has."""
     return _get(http, "/pod", {"pod": name}, PodStatus)
 
 

@@ -28,17 +28,8 @@ def sources(reports: Sequence[SourceReport]) -> RenderableType:
         renewed = "-" if report.resolution is None else f"every {seconds(report.resolution)}"
         takes = f"{report.seconds * 1000:.0f} ms" if report.reads else "-"
         health = Text(_word(report.health), style="default" if report.health == "ok" else "yellow")
-        add_row(
-            table,
-            report.name,
-            health,
-            age,
-            renewed,
-            str(report.reads),
-            str(report.failures),
-            takes,
-            str(report.samples),
-        )
+        reads = str(report.reads), str(report.failures), takes
+        add_row(table, report.name, health, age, renewed, *reads, str(report.samples))
     return Group(table, Text(), *(line for report in reports for line in _about(report)))
 
 

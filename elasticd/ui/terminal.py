@@ -5,6 +5,7 @@ Knows rich; knows nothing of what is printed.
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
@@ -50,11 +51,18 @@ def seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
 
 
-def make_table(*columns: str) -> Table:
+def ago(at: float, now: float) -> str:
+    """How long ago a time is; one that is to come is now."""
+    return f"{seconds(max(0.0, now - at))} ago"
+
+
+def make_table(*columns: str, rows: Iterable[Iterable[str | Text]] = ()) -> Table:
     """A table as all commands print them."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")
+    for row in rows:
+        add_row(table, *row)
     return table
 
 
