@@ -6,7 +6,7 @@ Knows samples, requests and the interval in force; recommends no count.
 from typing import Annotated, Literal
 
 from elasticd.api import NEVER, Band, Meta, Observation, Past, Pod, Poll, Ref, Strategy, Struct, hookimpl
-from elasticd.kit import Derived, band_around, request_of
+from elasticd.kit import Memo, band_around, request_of
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 
@@ -129,7 +129,7 @@ def _requests(key: tuple[Ref, str], pods: tuple[Pod, ...]) -> _Requests:
     return _Requests(by_pod, sum(by_pod.values()), list(by_pod))
 
 
-_requested = Derived(_requests)
+_requested = Memo(_requests)
 
 
 @hookimpl

@@ -32,7 +32,7 @@ from elasticd.api import (
     field,
     hookimpl,
 )
-from elasticd.kit import Derived, unheeded
+from elasticd.kit import Memo, unheeded
 
 Share = Annotated[int, Meta(ge=1)] | str
 _PERCENT = frozenset(f"{percent}%" for percent in range(1, 101))
@@ -238,7 +238,7 @@ def _youngest(pods: Sequence[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (-inf if pod.started is None else -pod.started, pod.name))
 
 
-_by_name: Derived[str, tuple[Room, ...], dict[str, Node]] = Derived(
+_by_name: Memo[str, tuple[Room, ...], dict[str, Node]] = Memo(
     lambda _, rooms: {room.node.name: room.node for room in rooms}
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from elasticd.api import Meta, Observation, Pod, Policy, Rank, Room, Series, Strategy, field, hookimpl
-from elasticd.kit import Derived, request_of, unheeded
+from elasticd.kit import Memo, request_of, unheeded
 
 Weight = Annotated[float, Meta(ge=0, le=1000, description="how much it counts beside the others; 0: not at all")]
 
@@ -144,9 +144,7 @@ def _rank(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> Ra
     return Rank(-total / sum(weights.values()), why)
 
 
-_by_name: Derived[str, tuple[Room, ...], dict[str, Room]] = Derived(
-    lambda _, rooms: {room.node.name: room for room in rooms}
-)
+_by_name: Memo[str, tuple[Room, ...], dict[str, Room]] = Memo(lambda _, rooms: {room.node.name: room for room in rooms})
 
 
 @hookimpl

@@ -19,7 +19,7 @@ _NOTHING: tuple[Any, Any] = (object(), None)
 """The entry of a key that is not cached: no source is this object."""
 
 
-class Derived(Generic[K, S, T]):
+class Memo(Generic[K, S, T]):
     """Memoizes a pure function of a key and a source: computed once for a key until its source is another object.
 
     The source must be immutable. It is held, so that its identity cannot pass to another object.

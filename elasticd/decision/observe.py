@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 from elasticd.decision.quality import NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
 from elasticd.model.bulk_lookup import samples_of
 from elasticd.model.policy import Policy
@@ -86,7 +86,7 @@ def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
     return tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted), expected
 
 
-_expected = Derived(_sample_keys)
+_expected = Memo(_sample_keys)
 
 
 class _Cut:

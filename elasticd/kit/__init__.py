@@ -5,7 +5,7 @@ only the daemon uses. Pure.
 """
 
 from elasticd.base.backoff import Backoff
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.kit.bands import band_around
 from elasticd.kit.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
@@ -23,6 +23,9 @@ from elasticd.model.pod_spec import possible_namespace, whole_number
 from elasticd.model.policy import USED_BY_PODS, unheeded
 from elasticd.model.workload import COST
 
+Derived = Memo
+"""Its name until version 2 of the plugin API."""
+
 __all__ = [
     "BINDING",
     "Backoff",
@@ -39,6 +42,7 @@ __all__ = [
     "LabelRule",
     "LoadScored",
     "Loaded",
+    "Memo",
     "OWN_BINDING",
     "PartScored",
     "Pick",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 from elasticd.kit.load_score import LEAST_USE, average, beside, load_score, swiftness
 from elasticd.kit.node_table import estimated, weighed
 from elasticd.model.placement import Column, Mask, Nodes, Whole
@@ -177,7 +177,7 @@ def _size_of(resource: str, allocatable: Whole) -> _Size:
     return _Size(amounts, amounts / 1000 if resource == "cpu" else amounts, none, bool(none.any()))
 
 
-_size = Derived(_size_of)
+_size = Memo(_size_of)
 """Memoized: nodes stay as they are from pod to pod."""
 
 
@@ -186,12 +186,12 @@ def capacity(nodes: Nodes, resource: str) -> Column:
     return _size(resource, nodes.allocatable(resource)).capacity
 
 
-_part: Derived[_Size, Column, Column] = Derived(lambda size, use: use / size.capacity, most=16)
-_own: Derived[_Size, Column, Column] = Derived(lambda size, use: np.maximum(_part(size, use), LEAST_USE), most=16)
-_mean: Derived[_Size, Column, float] = Derived(lambda size, own: average(own, size.capacity), most=16)
+_part: Memo[_Size, Column, Column] = Memo(lambda size, use: use / size.capacity, most=16)
+_own: Memo[_Size, Column, Column] = Memo(lambda size, use: np.maximum(_part(size, use), LEAST_USE), most=16)
+_mean: Memo[_Size, Column, float] = Memo(lambda size, own: average(own, size.capacity), most=16)
 """Memoized: one strategy after the other asks for these of nodes as they are."""
 
-_share: Derived[tuple[str, float], Column, Column] = Derived(lambda amount, size: amount[1] / size, most=64)
+_share: Memo[tuple[str, float], Column, Column] = Memo(lambda amount, size: amount[1] / size, most=64)
 """The part of each node that an amount is. Memoized, as many pods request the same."""
 
 
@@ -208,4 +208,4 @@ def _number(text: str) -> float:
     return number if isfinite(number) and number > 0 else nan
 
 
-_coefficients = Derived(_numbers)
+_coefficients = Memo(_numbers)

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 from elasticd.base.units import milli
 from elasticd.model.placement import Column, Mask, Whole
 from elasticd.model.pod_spec import Repel
@@ -48,7 +48,7 @@ def _whole(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
     return {**{resource: whole(resource, amount) for resource, amount in requests.items()}, PODS: 1}
 
 
-_amounts: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_whole)
+_amounts: Memo[int, Mapping[str, float], Mapping[str, int]] = Memo(_whole)
 """Memoized by the requests' identity: pods of one template share them."""
 
 
@@ -360,7 +360,7 @@ def _with_assumed(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
     }
 
 
-_counted: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_with_assumed)
+_counted: Memo[int, Mapping[str, float], Mapping[str, int]] = Memo(_with_assumed)
 
 
 def _with_leaving(_: int, counted: Mapping[str, int]) -> Mapping[str, int]:
@@ -370,7 +370,7 @@ def _with_leaving(_: int, counted: Mapping[str, int]) -> Mapping[str, int]:
     }
 
 
-_going: Derived[int, Mapping[str, int], Mapping[str, int]] = Derived(_with_leaving)
+_going: Memo[int, Mapping[str, int], Mapping[str, int]] = Memo(_with_leaving)
 
 
 def _taken(pod: Pod) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from math import floor, inf
 from typing import Annotated, ClassVar
 
 from elasticd.api import Limit, Meta, Node, Observation, Pod, Ref, Room, Struct, field, hookimpl
-from elasticd.kit import Derived
+from elasticd.kit import Memo
 from elasticd.limits.seriesless import Seriesless
 
 Amounts = tuple[tuple[str, float], ...]
@@ -100,5 +100,5 @@ def _count_on_node(free: Mapping[str, float], requests: Amounts) -> int:
     return max(0, floor(most + _HAIR))
 
 
-_pods_of = Derived(_describe_pods)
-_fit = Derived(_count_fitting)
+_pods_of = Memo(_describe_pods)
+_fit = Memo(_count_fitting)

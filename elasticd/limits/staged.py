@@ -9,7 +9,7 @@ from math import ceil
 from typing import Annotated, Literal
 
 from elasticd.api import Change, Limit, LimitStrategy, Meta, Observation, Past, Ref, Struct, hookimpl
-from elasticd.kit import Derived
+from elasticd.kit import Memo
 from elasticd.limits.guards import GOOD, Guard, Outcome
 
 _RUN = 3
@@ -236,8 +236,8 @@ def _make_trail(_: Ref, changes: tuple[Change, ...]) -> _Trail:
     return _Trail((last > 0) - (last < 0), tuple(up.values()), tuple(down.values()))
 
 
-_run_start = Derived(_find_run_start)
-_trail = Derived(_make_trail)
+_run_start = Memo(_find_run_start)
+_trail = Memo(_make_trail)
 
 
 def _worst(

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from elasticd.api import Disk, Mask, Node, Nodes, Port, Repel, Whole
-from elasticd.kit import Derived, parse_quantity, whole
+from elasticd.kit import Memo, parse_quantity, whole
 
 
 @lru_cache
@@ -47,13 +47,13 @@ def _values(label: str, nodes: tuple[Node, ...]) -> Whole:
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
-_places = Derived(_values, most=64)
+_places = Memo(_values, most=64)
 
 
 def _less(amount: tuple[str, int], of: Whole) -> Whole:
     return of - amount[1]
 
 
-free_of = Derived(_less, most=16)
-room_beside = Derived(_less, most=64)
+free_of = Memo(_less, most=16)
+room_beside = Memo(_less, most=64)
 """What others may request beside an amount; cached, as many pods request the same amount."""

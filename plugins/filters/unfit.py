@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from elasticd.api import Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration
-from elasticd.kit import Derived, whole_number
+from elasticd.kit import Memo, whole_number
 
 from .lacks import Mended, all_of, any_of
 
@@ -64,7 +64,7 @@ def _group_by_taint(
     return tuple(groups)
 
 
-tainted = Derived(_group_by_taint, most=256)
+tainted = Memo(_group_by_taint, most=256)
 
 
 def _repelling(needs: Needs, node: Node, explained: State) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import inf
 
 from elasticd.api import LeftOut, Pod, Ref, Sample, Struct
-from elasticd.kit import Derived, milli
+from elasticd.kit import Memo, milli
 
 EXACT = 2.0**53
 """Below this a double represents every whole number."""
@@ -193,7 +193,7 @@ def _steady(_: Ref, pods: Sequence[Pod]) -> Steady:
     return Steady([pod.name for pod in pods], max(started, default=0.0), ready)
 
 
-_steadiness = Derived(_steady)
+_steadiness = Memo(_steady)
 
 
 def total_at_a_glance(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from elasticd.api import Change, Limit, Observation, Past, Ref
-from elasticd.kit import Derived, Rates, cool_down, stabilize
+from elasticd.kit import Memo, Rates, cool_down, stabilize
 
 from .options import DOWN_POLICIES, UP_POLICIES, Behavior
 
@@ -101,7 +101,7 @@ def _remaining_changes(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...
     return changes if len(remaining) == len(changes) else remaining
 
 
-still_kept: Derived[tuple[Ref, Rates, Rates], tuple[Change, ...], tuple[Change, ...]] = Derived(_remaining_changes)
+still_kept: Memo[tuple[Ref, Rates, Rates], tuple[Change, ...], tuple[Change, ...]] = Memo(_remaining_changes)
 
 
 @lru_cache(maxsize=1024)

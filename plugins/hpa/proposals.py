@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from elasticd.api import MOST, LeftOut, Observation, Pod, Quality, Ref, Series, Struct
-from elasticd.kit import Derived, format_milli
+from elasticd.kit import Memo, format_milli
 
 from .grouping import (
     Groups,
@@ -124,7 +124,7 @@ def _gauge(key: tuple[Ref, str, str, bool, int], pods: tuple[Pod, ...]) -> _Util
     return _Utilization(requests, sum(requests.values()), target, 100 if old else max(100, target), f"{target}%")
 
 
-utilization = Derived(_gauge)
+utilization = Memo(_gauge)
 """The requests and target of a workload's pods, cached by (workload, resource, container, whether as in 1.20,
 target)."""
 

@@ -6,7 +6,7 @@ Knows budgets; knows nothing of why a pod should be evicted.
 from collections.abc import Iterable, Sequence, Set
 
 from elasticd.api import DisruptionBudget, Pod
-from elasticd.kit import Derived
+from elasticd.kit import Memo
 
 from .there import Cause
 
@@ -56,6 +56,4 @@ def _index(_: str, budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[tupl
     return by_namespace
 
 
-_by_namespace: Derived[str, tuple[DisruptionBudget, ...], dict[str, list[tuple[DisruptionBudget, Cause]]]] = Derived(
-    _index
-)
+_by_namespace: Memo[str, tuple[DisruptionBudget, ...], dict[str, list[tuple[DisruptionBudget, Cause]]]] = Memo(_index)

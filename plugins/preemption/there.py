@@ -6,7 +6,7 @@ Knows what can be cached for a node until one of its pods comes or goes; knows n
 from collections.abc import Iterable, Mapping, Sequence
 
 from elasticd.api import Pod, Struct
-from elasticd.kit import Derived, rooted
+from elasticd.kit import Memo, rooted
 
 CLASSES: Mapping[str, int] = {"Always": 2, "OnFailure": 1, "Never": 0}
 """How important a pod is by its restartPolicy (thesis, 4.3)."""
@@ -70,4 +70,4 @@ def _sort_pods(name: str, pods: Sequence[Pod]) -> There:
     return There(_group(by_cause.get("", ())), _group(by_cause.get("DoNotDisrupt", ())), never, leaving)
 
 
-there_is: Derived[str, Sequence[Pod], There] = Derived(_sort_pods)
+there_is: Memo[str, Sequence[Pod], There] = Memo(_sort_pods)

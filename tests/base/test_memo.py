@@ -1,9 +1,9 @@
-"""What is derived is computed once for each source, and never for another one's."""
+"""A memo computes once for each source, and never gives what was computed of another one."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 
 
 def test_it_is_computed_once_until_the_source_is_another_object() -> None:
@@ -13,19 +13,19 @@ def test_it_is_computed_once_until_the_source_is_another_object() -> None:
         calls.append((key, source))
         return sum(source)
 
-    derived, one, other = Derived(total), (1, 2), (3, 4)
-    assert [derived("a", one), derived("a", one), derived("a", other), derived("a", one)] == [3, 3, 7, 3]
+    memo, one, other = Memo(total), (1, 2), (3, 4)
+    assert [memo("a", one), memo("a", one), memo("a", other), memo("a", one)] == [3, 3, 7, 3]
     assert calls == [("a", one), ("a", other), ("a", one)]
-    assert derived("b", one) == 3
+    assert memo("b", one) == 3
     assert len(calls) == 4
 
 
 def test_what_it_raises_is_raised_each_time() -> None:
-    derived: Derived[str, tuple[int, ...], int] = Derived(lambda _, source: 1 // len(source))
+    memo: Memo[str, tuple[int, ...], int] = Memo(lambda _, source: 1 // len(source))
     found = []
     for _ in range(2):
         try:
-            derived("a", ())
+            memo("a", ())
         except ZeroDivisionError:
             found.append("raised")
     assert found == ["raised", "raised"]
@@ -34,7 +34,7 @@ def test_what_it_raises_is_raised_each_time() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), max_size=60), st.integers(1, 5))
 def test_it_is_never_wrong_and_never_large(asked: list[tuple[int, int]], most: int) -> None:
     sources = [(number,) for number in range(3)]
-    derived: Derived[int, tuple[int, ...], tuple[int, int]] = Derived(lambda key, source: (key, source[0]), most)
+    memo: Memo[int, tuple[int, ...], tuple[int, int]] = Memo(lambda key, source: (key, source[0]), most)
     for key, number in asked:
-        assert derived(key, sources[number]) == (key, number)
-        assert len(derived._cached) <= most
+        assert memo(key, sources[number]) == (key, number)
+        assert len(memo._cached) <= most

@@ -6,7 +6,7 @@ written before the count, and removed when no pod is to spare any more, also tho
 
 from collections.abc import Mapping, Sequence
 
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 from elasticd.model.actions import Mark
 from elasticd.model.workload import COST, HEEDING, Pod, Rank, Ref, Workload
 
@@ -89,7 +89,7 @@ def _find_marked(_: Ref, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if VICTIM in pod.annotations and not pod.deleted)
 
 
-_chosen_before = Derived(_find_marked)
+_chosen_before = Memo(_find_marked)
 
 
 def _unmark(ref: Ref, pod: Pod) -> Mark:

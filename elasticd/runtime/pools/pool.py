@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from elasticd.base.memo import Derived
+from elasticd.base.memo import Memo
 from elasticd.base.news import LastReported
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.actions import Evict
@@ -40,7 +40,7 @@ class Pool:
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), NodeTableBuilder()
         self.wants = WantedSeries(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
-        self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
+        self.nodes = Memo[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
         self._failures: dict[tuple[Asker, str], int] = {}
