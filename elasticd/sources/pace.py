@@ -18,7 +18,7 @@ _TRACKED = 16
 _CLOSE = 0.6
 _ALIKE = 0.3
 
-_STEP = 0.25
+_STEP = 0.1
 """Seconds, at most, between a read without an update and the next; a twentieth of the pace if that is less."""
 
 _LATER = 0.25
