@@ -305,7 +305,7 @@ def _moves(arguments: argparse.Namespace) -> int:
 
 
 def _rebalance(arguments: argparse.Namespace) -> int:
-    print(control_file.ring(_state_folder(arguments)))
+    print(control_file.ask(_state_folder(arguments)))
     return 0
 
 

@@ -8,12 +8,11 @@ import contextlib
 import gc
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError
@@ -58,40 +57,36 @@ GRACE = 10.0
 """Seconds that actions under way have to end when the daemon is stopped."""
 
 
-class Loops(NamedTuple):
-    """The loops: one over workloads, one over pods without a node, one over pods on the wrong node."""
+@dataclass
+class Daemon:
+    """A running daemon: its loops, its files and its pages."""
 
     loop: Loop
     placer: Placer
     mover: Mover
-
-
-class Daemon:
-    """A running daemon: its loop, its files and its pages."""
-
-    def __init__(self, loops: Loops, cluster: Cluster, journal: Journal, metrics: DaemonMetrics, clock: Clock) -> None:
-        (self.loop, self.placer, self.mover), self.cluster = loops, cluster
-        self.journal, self.metrics, self.clock = journal, metrics, clock
-        self.outlet: MqttPublisher | None = None
-        self.pollers: Sequence[SourcePoller] = ()
-        self.dry_run = False
-        self.policies: tuple[Policy | PoolPolicy, ...] = ()
-        self.looks = Looks()
+    cluster: Cluster
+    journal: Journal
+    metrics: DaemonMetrics
+    clock: Clock
+    looks: Looks = field(default_factory=Looks)
+    pollers: Sequence[SourcePoller] = ()
+    outlet: MqttPublisher | None = None
+    dry_run: bool = False
+    policies: tuple[Policy | PoolPolicy, ...] = ()
 
     def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
         self.policies = tuple(policies)
-        self.loop.apply([policy for policy in policies if isinstance(policy, Policy)])
-        pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-        self.placer.apply(pools)
+        self.placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
         disturbs = any(pool.hooks.implements(hook) for pool in self.placer.pools for hook in DISTURB)
-        self.loop.also = (
-            ROLLING if disturbs else frozenset()
-        )  # their rollouts must be known, because no pod of a rollout is made to leave
+        # Rollouts must be known where pods may be made to leave, because no pod of a rollout is.
+        also = ROLLING if disturbs else frozenset()
+        self.loop.apply([policy for policy in policies if isinstance(policy, Policy)], also)
 
     async def drain(self, patience: float) -> None:
         """Wait for the actions under way in all loops, at most `patience` seconds."""
-        await asyncio.gather(self.loop.drain(patience), self.placer.drain(patience), self.mover.drain(patience))
+        loops = (self.loop, self.placer, self.mover)
+        await asyncio.gather(*(loop.actions.drain(patience) for loop in loops))
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -107,17 +102,13 @@ class Daemon:
         return f"{unfit}; {gap}" if unfit else gap
 
     def _why_unfit(self) -> str:
-        confirmed = 0.0 if self.loop.snapshot is None else self.loop.snapshot.confirmed
+        confirmed, now = self.loop.snapshot.confirmed if self.loop.snapshot else 0.0, self.clock.now()
+        faults = [f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items()]
         if not confirmed:
-            faults = [f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items()]
             return "; ".join(["not yet: waits for the first list of the cluster's pods", *faults])
-        now = self.clock.now()
         if now - confirmed > STALLED * 3:
             return last_heard(now, confirmed)
-        if not self.cluster.leading:
-            for kind, problem in self.cluster.problems().items():
-                return f"{kind[1]}: {problem}"
-        return ""
+        return faults[0] if faults and not self.cluster.leading else ""
 
     def pages(self) -> Pages:
         """The functions behind the web pages."""
@@ -147,7 +138,9 @@ class Daemon:
             leading=self.cluster.leading,
             dry_run=self.dry_run,
             decisions=tuple(self.journal.decisions()),
-            policies=tuple(map(in_force, self.policies)),
+            policies=tuple(
+                PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in self.policies
+            ),
             leader=str(getattr(cluster, "leader", "")),
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
@@ -162,18 +155,12 @@ class Daemon:
         return {"in_flight": await self.mover.underway()}
 
 
-def in_force(policy: Policy | PoolPolicy) -> PolicyInForce:
-    """What the status report says of a policy."""
-    return PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy))
-
-
 def _format_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def calm_collector() -> None:
-    """Collect cyclic garbage a hundred times less often than Python does: there are many records, and none has
-    cycles."""
+    """Collect cyclic garbage a hundred times less often than Python does: of the many records none has cycles."""
     gc.set_threshold(70_000, 10, 100)
 
 
@@ -210,12 +197,11 @@ async def assembled(
         placer = Placer(cluster, loop.look, journal, clock, listeners, looks.placing(PlanWorker()))
         placer.set_sources(pollers)
         disruption.known["series of nodes"] = lambda: measured(placer.pools)
-        mover = Mover(cluster, placer, journal, clock, listeners, MovesWorker())
-        mover.surging.stayed.append(disruption.stayed)
-        daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
+        mover = Mover(cluster, placer, journal, clock, [*listeners, disruption], MovesWorker())
+        daemon = Daemon(
+            loop, placer, mover, cluster, journal, metrics, clock, looks, pollers, publisher, settings.dry_run
+        )
         stack.push_async_callback(daemon.drain, GRACE)
-        daemon.outlet, daemon.looks, daemon.pollers = publisher, looks, pollers
-        daemon.dry_run = settings.dry_run
         yield daemon
 
 
@@ -231,17 +217,15 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
     for problem in (*registry.problems, *settings.renamed):
         log.warning("%s", problem)
-    notifier, stop, reload = Notifier(), asyncio.Event(), asyncio.Event()
-    for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+    stop, process = asyncio.Event(), _Process(path, settings, registry, started, loaded)
+    for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, process.reload)):
         asyncio.get_running_loop().add_signal_handler(number, event.set)
-    work = asyncio.create_task(
-        _run_tasks(settings, policies, registry, listeners, _Wires(path, started, notifier, reload, loaded))
-    )
+    work = asyncio.create_task(process.work(policies, listeners))
     stopped = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        notifier.stopping()
+        process.notifier.stopping()
         stopped.cancel()
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -249,48 +233,108 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
 
 
 @dataclass
-class _Wires:
-    """What connects the work to the process around it; `loaded` is the state of the policies' files when last read."""
+class _Process:
+    """The tasks of the process. `loaded` is the state of the policies' files when they were last read."""
 
     path: Path
+    settings: Settings
+    registry: Registry
     started: Callable[[str], None]
-    notifier: Notifier
-    reload: asyncio.Event
     loaded: object
+    notifier: Notifier = field(default_factory=Notifier)
+    reload: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def work(self, policies: list[Policy | PoolPolicy], listeners: Sequence[Listener]) -> None:
+        """Run all tasks of the daemon, until cancelled."""
+        metrics, settings = DaemonMetrics(), self.settings
+        async with assembled(settings, self.registry, metrics, listeners) as daemon:
+            daemon.apply(policies)
+            metrics.reloaded(len(policies), ok=True)
+            async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
+                status = f"{_count_text(policies)} in force, pages at {address}"
+                self.started(status)
+                self.notifier.ready(status)
+                await _run_together(
+                    daemon.loop.run(),
+                    daemon.placer.run(),
+                    daemon.mover.run(),
+                    daemon.mover.surging.run(),
+                    control_file.serve(settings.state, daemon.mover.trigger),
+                    self._watch_files(),
+                    self._reload(daemon),
+                    self._feed_watchdog(daemon),
+                )
+
+    async def _watch_files(self) -> None:
+        """Ask for a reload when the policy files differ from those read last, and have not changed since the last
+        look."""
+        previous = self.loaded
+        while True:
+            await asyncio.sleep(LOOK)
+            present = await asyncio.to_thread(_files_state, self.settings.policies)
+            if present != self.loaded and present == previous:
+                self.reload.set()
+            previous = present
+
+    async def _reload(self, daemon: Daemon) -> None:
+        """Reload the policies, all or none: with one bad file the old ones stay in force, and the mistakes are
+        logged."""
+        folder, errors = self.settings.policies, list[ConfigError]()
+        while True:
+            await self.reload.wait()
+            self.reload.clear()
+            self.notifier.reloading()
+            had_errors = bool(errors)
+            # Before reading, so that a change in between is noticed.
+            self.loaded = await asyncio.to_thread(_files_state, folder)
+            policies, errors = await asyncio.to_thread(read_policies, folder, self.registry, self.settings)
+            if errors:
+                for mistake in errors:
+                    log.error("%s", mistake)
+                log.error("the policies in force are kept as they were")
+                status = f"kept the old policies: {errors[0]}"
+            else:
+                daemon.apply(policies)
+                for poller in daemon.pollers:
+                    poller.reopen()
+                status = f"{_count_text(policies)} in force"
+                if had_errors:
+                    log.info("all policies are right again")
+                log.log(logging.INFO if policies else logging.WARNING, "%s", status)
+            for line in await asyncio.to_thread(self._unapplied_changes):
+                log.warning("%s", line)
+            daemon.metrics.reloaded(len(policies), ok=not errors)
+            self.notifier.ready(status)
+
+    def _unapplied_changes(self) -> list[str]:
+        """Messages where elasticd.toml has changed since the start: a reload reads only the policies."""
+        try:
+            present = load_settings(self.path, self.registry)
+        except ConfigError as error:
+            return [str(error)]
+        return [] if present == self.settings else [f"{self.path} has changed: restart to apply it"]
+
+    async def _feed_watchdog(self, daemon: Daemon) -> None:
+        """Feed systemd's watchdog, if there is one, for as long as the loop ticks."""
+        while self.notifier.watchdog:
+            if not daemon.health():
+                self.notifier.alive()
+            await asyncio.sleep(self.notifier.watchdog / 3)
 
 
-async def _run_tasks(
-    settings: Settings,
-    policies: list[Policy | PoolPolicy],
-    registry: Registry,
-    listeners: Sequence[Listener],
-    wires: _Wires,
-) -> None:
-    """Run all tasks of the daemon, until cancelled."""
-    metrics, notifier = DaemonMetrics(), wires.notifier
-    async with assembled(settings, registry, metrics, listeners) as daemon:
-        daemon.apply(policies)
-        metrics.reloaded(len(policies), ok=True)
-        async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
-            status = f"{_count_text(policies)} in force, pages at {address}"
-            wires.started(status)
-            notifier.ready(status)
-            tasks = [
-                asyncio.create_task(daemon.loop.run()),
-                asyncio.create_task(daemon.placer.run()),
-                asyncio.create_task(daemon.mover.run()),
-                asyncio.create_task(daemon.mover.surging.run()),
-                asyncio.create_task(control_file.serve(settings.state, daemon.mover.trigger)),
-                asyncio.create_task(_watch_files(settings.policies, wires)),
-                asyncio.create_task(_reload(settings, daemon, registry, wires)),
-                asyncio.create_task(_feed_watchdog(daemon, notifier)),
-            ]
-            try:
-                await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+async def _run_together(*works: Coroutine[object, object, None]) -> None:
+    """Run all, and cancel the others when one fails.
+
+    Not in an asyncio.TaskGroup, which passes over a task that something else has cancelled: a daemon would go on
+    without one of its loops.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _count_text(policies: Sequence[Policy | PoolPolicy]) -> str:
@@ -304,63 +348,3 @@ def _files_state(folder: Path) -> object:
         return [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
     except (ConfigError, OSError) as error:
         return str(error)
-
-
-async def _watch_files(folder: Path, wires: _Wires) -> None:
-    """Ask for a reload when the policy files differ from those read last, and have not changed since the last look."""
-    previous = wires.loaded
-    while True:
-        await asyncio.sleep(LOOK)
-        present = await asyncio.to_thread(_files_state, folder)
-        if present != wires.loaded and present == previous:
-            wires.reload.set()
-        previous = present
-
-
-def _unapplied_changes(path: Path, settings: Settings, registry: Registry) -> list[str]:
-    """Messages where elasticd.toml has changed since the start: a reload reads only the policies."""
-    try:
-        present = load_settings(path, registry)
-    except ConfigError as error:
-        return [str(error)]
-    return [] if present == settings else [f"{path} has changed: restart to apply it"]
-
-
-async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires: _Wires) -> None:
-    """Reload the policies, all or none: with one bad file the old ones stay in force, and the mistakes are logged."""
-    errors: list[ConfigError] = []
-    while True:
-        await wires.reload.wait()
-        wires.reload.clear()
-        wires.notifier.reloading()
-        had_errors = bool(errors)
-        wires.loaded = await asyncio.to_thread(
-            _files_state, settings.policies
-        )  # before reading, so that a change in between is noticed
-        policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings)
-        if errors:
-            for mistake in errors:
-                log.error("%s", mistake)
-            log.error("the policies in force are kept as they were")
-            status = f"kept the old policies: {errors[0]}"
-        else:
-            daemon.apply(policies)
-            for poller in daemon.pollers:
-                poller.reopen()
-            status = f"{_count_text(policies)} in force"
-            if had_errors:
-                log.info("all policies are right again")
-            log.log(logging.INFO if policies else logging.WARNING, "%s", status)
-        for line in await asyncio.to_thread(_unapplied_changes, wires.path, settings, registry):
-            log.warning("%s", line)
-        daemon.metrics.reloaded(len(policies), ok=not errors)
-        wires.notifier.ready(status)
-
-
-async def _feed_watchdog(daemon: Daemon, notifier: Notifier) -> None:
-    """Feed systemd's watchdog for as long as the loop ticks."""
-    while notifier.watchdog:
-        if not daemon.health():
-            notifier.alive()
-        await asyncio.sleep(notifier.watchdog / 3)
-    await asyncio.Event().wait()

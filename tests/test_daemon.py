@@ -298,10 +298,10 @@ def test_readiness_tells_what_is_waited_for(
     confirmed: float | None, problems: dict[tuple[str, str], str], told: str
 ) -> None:
     snapshot = None if confirmed is None else SimpleNamespace(confirmed=confirmed)
-    loops: Any = (SimpleNamespace(snapshot=snapshot), None, None)
+    loop: Any = SimpleNamespace(snapshot=snapshot)
     cluster: Any = SimpleNamespace(leading=True, problems=lambda: problems)
-    metrics: Any = None
-    assert process.Daemon(loops, cluster, Journal(), metrics, VirtualClock(NOW)).readiness() == told
+    unused: Any = None
+    assert process.Daemon(loop, unused, unused, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
 
 
 def test_systemd_is_told_when_it_is_ready_reloads_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

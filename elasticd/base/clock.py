@@ -6,6 +6,7 @@ advance with the monotonic clock, so that a step of the system's clock moves no 
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -56,12 +57,20 @@ class VirtualClock:
         await asyncio.sleep(0)
 
 
-async def pause(clock: Clock, until: float, news: asyncio.Event) -> None:
-    """Wait for that time, or for news."""
+async def pause(clock: Clock, until: float, changed: asyncio.Event, gathered: Callable[[], float]) -> None:
+    """Wait for that time, or for a change; after a change until `gathered()`, so that what comes meanwhile shares a
+    tick."""
+    if not changed.is_set():
+        await _due_or_changed(clock, until, changed)
+    if changed.is_set():
+        await clock.sleep_until(gathered())
+
+
+async def _due_or_changed(clock: Clock, until: float, changed: asyncio.Event) -> None:
     if isinstance(clock, VirtualClock):  # where nothing happens while time passes
         await clock.sleep_until(until)
         return
-    waits = [asyncio.ensure_future(clock.sleep_until(until)), asyncio.ensure_future(news.wait())]
+    waits = [asyncio.ensure_future(clock.sleep_until(until)), asyncio.ensure_future(changed.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -55,6 +55,12 @@ class MovesPlanned(Struct, frozen=True):
     seconds: float
 
 
+class MoveTakenBack(Struct, frozen=True):
+    """The pod with this UID stays: its replacement was made in vain."""
+
+    uid: str
+
+
 Notice = (
     Decision
     | Outcome
@@ -67,6 +73,7 @@ Notice = (
     | PodsPlanned
     | PodsWaiting
     | MovesPlanned
+    | MoveTakenBack
 )
 """What listeners hear: what has been written to the journal, and what a loop has done otherwise."""
 

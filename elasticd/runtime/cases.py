@@ -4,19 +4,35 @@ Knows the governed workloads, the cluster as it is and what was last evaluated; 
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
+from math import inf
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.decision.decide import Case, held
-from elasticd.decision.observe import observe, on_nodes
+from elasticd.decision.observe import fingerprint, observe, on_nodes
 from elasticd.journal import Journal, Key
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
-from elasticd.model.workload import Readings, Ref
+from elasticd.model.workload import Observation, Readings, Ref
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.governed import PolicyIndex
-from elasticd.runtime.unchanged import LastEvaluation
+from elasticd.sources.poller import SLACK
+
+
+class LastEvaluation(Struct, frozen=True):
+    """An observation that was evaluated, and until when the clock alone changes nothing about it."""
+
+    last: Observation
+    until: float = inf
+
+    def stands(self, new: Observation, policy: Policy) -> bool:
+        """Whether no sample has moved since, and neither the policy's interval has passed (at its shortest, by jitter
+        and a shared tick), nor the time at which a strategy may change its mind by the clock alone."""
+        soonest = policy.interval * (1 - policy.jitter) - 2 * SLACK
+        due = new.at >= min(self.last.at + soonest, self.until)
+        return not due and fingerprint(self.last) == fingerprint(new)
 
 
 class Scene(NamedTuple):

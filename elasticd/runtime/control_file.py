@@ -41,7 +41,7 @@ def _write_reply(path: Path, text: str) -> None:
         log.warning("%s: must be writable, is not: %s: who asked is not answered", path, error.strerror)
 
 
-def ring(folder: Path, patience: float = PATIENCE) -> str:
+def ask(folder: Path, patience: float = PATIENCE) -> str:
     """Write a request and return the daemon's answer. Raises UnavailableError when no daemon answers, and when one of
     the two files cannot be written."""
     request, answer = folder / REQUEST, folder / ANSWER

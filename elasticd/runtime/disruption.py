@@ -16,6 +16,7 @@ from elasticd.base.text import counted
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, noted, surged
 from elasticd.model.actions import Action, Answer, Evict, Mark, Remove, Scale
+from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Readings, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
@@ -147,9 +148,10 @@ class Disruption:
                 self._recent.remove(entry)  # it was not done; what failed may have been
         return answer
 
-    def stayed(self, uid: str) -> None:
-        """Count a pod (by UID) no longer: its replacement was made in vain, so it stays."""
-        self._recent = deque(entry for entry in self._recent if entry.uid != uid)
+    def on(self, record: Notice) -> None:
+        """Count a pod that stays after all no longer."""
+        if isinstance(record, MoveTakenBack):
+            self._recent = deque(entry for entry in self._recent if entry.uid != record.uid)
 
     def _count_disruption(self, action: Action, now: float) -> _Disturbed | None:
         """Count an action before it is done, because several are under way at a time."""

@@ -1,32 +1,31 @@
-"""Carries out a decision about a workload, and returns the outcomes.
+"""Carries out decisions, and returns the outcomes.
 
-Knows a cluster, and that a failure becomes an outcome and harms no other action; knows nothing of who is next.
+Knows a cluster, and in which order one decision's actions go; knows nothing of who is next.
 """
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Mapping
+from typing import Literal
 
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.base.text import raised
 from elasticd.decision.decide import condition_after
 from elasticd.kit.history import NO_RESIZE
-from elasticd.model.actions import Announce, Answer, Create, Mark
+from elasticd.model.actions import Answer, Bind, Create, Evict, Mark, Nominate
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import JobSet
 from elasticd.model.records import Decision, Outcome
 from elasticd.ports.cluster import Cluster
+from elasticd.runtime.actions import STOPPED, Attempt, attempt
 
-STOPPED = "Stopped"
-"""The reason of an outcome that was cancelled."""
+PodAction = Bind | Evict | Nominate
 
-
-async def announce(cluster: Cluster, announcement: Announce) -> None:
-    """Write an event about the workload. A failure is ignored: the journal has it too, and nothing waits for it."""
-    with contextlib.suppress(Exception):
-        await cluster.act(announcement)
+_NAMES: Mapping[type[PodAction], Literal["bind", "evict", "nominate"]] = {
+    Bind: "bind",
+    Evict: "evict",
+    Nominate: "nominate",
+}
 
 
 async def carry_out_all(
@@ -41,13 +40,15 @@ async def carry_out_all(
         yield outcome
     for removal in decision.removals:
         if last_reason != STOPPED:
-            outcome = await _attempt(clock, decision, partial(cluster.act, removal), (removal.before, removal.after))
+            answer = cluster.act(removal) if decision.mode == "act" else _observed()
+            outcome = _outcome(decision, await attempt(clock, answer), (removal.before, removal.after))
             last_reason = outcome.reason
             yield replace(outcome, condition=None)
     for resize in decision.sizing.resizes if decision.mode == "act" else ():
         if last_reason in (STOPPED, NO_RESIZE):
             return
-        outcome = await _attempt(clock, decision, partial(cluster.act, resize), (decision.current, decision.current))
+        count = (decision.current, decision.current)
+        outcome = _outcome(decision, await attempt(clock, cluster.act(resize)), count)
         last_reason = outcome.reason
         resized = "" if outcome.result == "refused" else resize.uid
         message = f"{resize.pod}: {outcome.message}" if outcome.message else ""
@@ -58,37 +59,13 @@ async def carry_out(cluster: Cluster, clock: Clock, decision: Decision, job: Job
     """Carry out the decision's marks and action; `job` has the template for new Jobs."""
     action = decision.action
     count = (action.before, action.after) if action else (decision.current, decision.current)
-    outcome = await _attempt(clock, decision, partial(_mark_and_act, cluster, decision, job), count)
+    answer = _mark_and_act(cluster, decision, job) if decision.mode == "act" else _observed()
+    outcome = _outcome(decision, await attempt(clock, answer), count)
     return outcome if action else replace(outcome, condition=None)
 
 
-async def _attempt(
-    clock: Clock, decision: Decision, work: Callable[[], Awaitable[Answer]], count: tuple[int, int]
-) -> Outcome:
-    """Do the work unless the policy only observes. A cancelled attempt has an outcome too, with reason STOPPED."""
-    started, answer = clock.now(), Answer("observed", message="mode = observe")
-    if decision.mode == "act":
-        try:
-            answer = await work()
-        except asyncio.CancelledError:
-            answer = Answer("failed", message="elasticd stopped before the answer came", reason=STOPPED)
-        except Exception as error:
-            answer = Answer("failed", message=raised(error), reason=type(error).__name__)
-    now = clock.now()
-    return Outcome(
-        decision=decision.id,
-        at=now,
-        policy=decision.policy,
-        workload=decision.workload,
-        result=answer.result,
-        before=count[0],
-        after=count[1] if answer.after is None else answer.after,
-        code=answer.code,
-        message=answer.message,
-        reason=answer.reason,
-        condition=condition_after(answer),
-        seconds=now - started,
-    )
+async def _observed() -> Answer:
+    return Answer("observed", message="mode = observe")
 
 
 async def _mark_and_act(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answer:
@@ -110,3 +87,40 @@ async def _mark_and_act(cluster: Cluster, decision: Decision, job: JobSet | None
 def _only_removes(mark: Mark) -> bool:
     """Whether a mark only removes annotations of a workload: no change of its count needs to wait for that."""
     return not mark.pod and all(value is None for value in mark.annotations.values())
+
+
+def _outcome(decision: Decision, attempt: Attempt, count: tuple[int, int]) -> Outcome:
+    answer = attempt.answer
+    return Outcome(
+        decision=decision.id,
+        at=attempt.at,
+        policy=decision.policy,
+        workload=decision.workload,
+        result=answer.result,
+        before=count[0],
+        after=count[1] if answer.after is None else answer.after,
+        code=answer.code,
+        message=answer.message,
+        reason=answer.reason,
+        condition=condition_after(answer),
+        seconds=attempt.seconds,
+    )
+
+
+def pod_outcome(decision: PodDecision | MoveDecision, action: PodAction, attempt: Attempt) -> PodOutcome:
+    """What came of one action of a decision about a pod."""
+    answer = attempt.answer
+    return PodOutcome(
+        decision=decision.id,
+        at=attempt.at,
+        policy=decision.policy,
+        pod=decision.pod,
+        about=action.workload,
+        action=_NAMES[type(action)],
+        node=action.node,
+        result=answer.result,
+        code=answer.code,
+        message=answer.message,
+        reason=answer.reason,
+        seconds=attempt.seconds,
+    )

@@ -14,9 +14,7 @@ from elasticd.model.workload import Pod, Ref
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Subject
 from elasticd.registry import Hooks
-
-STRIKES = 5
-"""Failures in a row after which a plugin is switched off until reload."""
+from elasticd.runtime.failures import FailureCounter
 
 
 class PolicyIndex:
@@ -33,7 +31,7 @@ class PolicyIndex:
         self._by_name: dict[str, Ref] = {}
         self._by_ref: dict[Ref, tuple[Key, ...]] = {}
         self._claims = _Claims()
-        self._failures: dict[tuple[str, Ref, str], int] = {}
+        self._failures: dict[str, FailureCounter] = {}
         self._blocked: dict[str, str] = {}
 
     def refresh(self, snapshot: Snapshot) -> bool:
@@ -96,26 +94,15 @@ class PolicyIndex:
         return "" if rival is None else f"its selector matches pods that {rival} selects too"
 
     def off(self, policy: str) -> frozenset[str]:
-        """The policy's plugins that have failed too often."""
-        if not self._failures:
-            return frozenset()
-        return frozenset(
-            plugin for (name, _, plugin), count in self._failures.items() if name == policy and count >= STRIKES
-        )
+        """The policy's plugins that have failed too often: they are not asked until reload."""
+        counter = self._failures.get(policy)
+        return frozenset() if counter is None else counter.off
 
     def count_failure(self, decision: Decision) -> None:
-        """Count each plugin's failures in a row, for each workload apart: a policy may govern a thousand."""
-        if not decision.failures and not self._failures:
-            return
+        """Count each plugin's failures, for each workload apart: a policy may govern a thousand."""
         failed = {failure.plugin for failure in decision.failures}
-        off = self.off(decision.policy)
-        subject = (decision.policy, decision.workload)
-        for name, ref, plugin in list(self._failures):
-            if (name, ref) == subject and plugin not in failed and plugin not in off:
-                del self._failures[name, ref, plugin]
-        for plugin in failed:
-            key = (*subject, plugin)
-            self._failures[key] = self._failures.get(key, 0) + 1
+        if failed or decision.policy in self._failures:
+            self._failures.setdefault(decision.policy, FailureCounter()).count(decision.workload, failed)
 
     def stuck(self, policy: str) -> str:
         """Where a plugin of this policy blocked, or an empty string."""

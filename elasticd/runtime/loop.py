@@ -5,6 +5,7 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from math import inf
 
 from msgspec.structs import replace
@@ -12,24 +13,24 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
 from elasticd.base.text import raised
-from elasticd.decision.decide import Case, announcements
+from elasticd.decision.decide import Case, announcements, decide
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import HORIZON
 from elasticd.model.listener import Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
-from elasticd.model.records import Decision, Outcome
+from elasticd.model.records import Decision
 from elasticd.model.workload import Failure, Ref, Series, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
-from elasticd.runtime.cases import Scene, case_of, held_as_it_is
-from elasticd.runtime.execute import announce, carry_out_all
+from elasticd.runtime.actions import Actions, record
+from elasticd.runtime.cases import LastEvaluation, Scene, case_of, held_as_it_is
+from elasticd.runtime.execute import carry_out_all
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.schedule import Schedule, spread
 from elasticd.runtime.screening import Bander, Screening, bands_at_once
-from elasticd.runtime.unchanged import LastEvaluation
-from elasticd.runtime.workers import Judge, at_once
+from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import PATIENCE, SLACK, SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
 
@@ -64,11 +65,11 @@ class Loop:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[Listener] = (),
-        judge: Judge = at_once,
+        judge: Worker[Case, Decision] | None = None,
         idle: float = IDLE,
     ) -> None:
         self._cluster, self._journal, self._clock = cluster, journal, clock
-        self._listeners, self._judge, self._idle = listeners, judge, idle
+        self._listeners, self._judge, self._idle = listeners, judge or at_once(decide), idle
         self.router: SourceRouter[Key] = SourceRouter((), self._on_late_answer)
         self._screening = Screening(journal)
         self._news: dict[tuple[Subject, str], None] = {}
@@ -78,14 +79,12 @@ class Loop:
         self._schedule: Schedule[Key] = Schedule()
         self._brisk: set[Key] = set()
         self._evaluations: dict[Key, LastEvaluation] = {}
-        self._acting: dict[Key, asyncio.Task[None]] = {}
-        self._announcing: set[asyncio.Task[None]] = set()
+        self.actions: Actions[Key] = Actions()
         self._turn = 0
         self._led = True
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
-        self.also: frozenset[Kind] = frozenset()
-        """Kinds that are observed for the placer and the mover, beside those that policies govern."""
+        self._kinds: frozenset[Kind] = frozenset()
 
     def set_sources(
         self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander = bands_at_once
@@ -110,8 +109,9 @@ class Loop:
         """The workloads that policies govern."""
         return frozenset(ref for _, ref in self._policy_index.members)
 
-    def apply(self, policies: Sequence[Policy]) -> None:
-        """Govern by these policies from the next tick on; what they no longer name is left as it is."""
+    def apply(self, policies: Sequence[Policy], also: frozenset[Kind] = frozenset()) -> None:
+        """Govern by these policies from the next tick on; what they no longer name is left as it is. `also` are kinds
+        that are observed for the placer and the mover, beside those that policies govern."""
         # Workloads of a policy that is new or changed are looked at soon; the others keep their times.
         before = {policy.name: policy for policy in self._policy_index.policies}
         unchanged = {policy.name for policy in policies if before.get(policy.name) == policy}
@@ -119,6 +119,7 @@ class Loop:
             if key[0] not in unchanged:
                 self._schedule.drop(key)
         self._policy_index = PolicyIndex(policies)
+        self._kinds = self._policy_index.kinds | also
         self._screening.govern({})
         self.router.forget()
         self._evaluations.clear()
@@ -134,10 +135,8 @@ class Loop:
         if not (self._news or self._screening.fresh):  # what set it has been handled
             self._changed.clear()
         until = self.due()
-        if not self._changed.is_set():
-            await pause(self._clock, until, self._changed)
+        await pause(self._clock, until, self._changed, lambda: min(until, self.last_tick + NUDGE))
         if self._changed.is_set():
-            await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
 
@@ -155,7 +154,7 @@ class Loop:
         self._changed.clear()
         for subject, key in news:
             for workload_key in self._policy_index.about(subject, key):
-                if workload_key in self._acting:
+                if workload_key in self.actions:
                     self._missed.add(workload_key)
                 evaluation = self._evaluations.get(workload_key)
                 self._schedule.advance(workload_key, now if evaluation is None else max(now, evaluation.last.at + REST))
@@ -173,8 +172,8 @@ class Loop:
             self._changed.set()
 
     async def look(self, now: float) -> Snapshot:
-        """Observe the cluster, with the kinds that policies govern and those in `also`."""
-        return await self._cluster.observe(now, self._policy_index.kinds | self.also)
+        """Observe the cluster, with the kinds that policies govern and those that pods' policies need."""
+        return await self._cluster.observe(now, self._kinds)
 
     async def tick(self, now: float) -> None:
         """Decide about every workload that is due at this time, and begin the actions."""
@@ -221,7 +220,7 @@ class Loop:
             if key not in members:
                 self._schedule.drop(key)
         for key in members:
-            if key not in self._schedule and key not in self._acting:
+            if key not in self._schedule and key not in self.actions:
                 self._schedule.set(key, now + spread(key) * min(1.0, members[key].interval))
         self._evaluations = {key: evaluation for key, evaluation in self._evaluations.items() if key in members}
         self._brisk &= members.keys()
@@ -285,10 +284,10 @@ class Loop:
             key for key in scene.policy_index.members if scene.at < (self._schedule.when(key) or inf) < scene.at + SOON
         }
         moved = await self._screening.screened(scene, {*due, *soon, *self._brisk})
-        self._missed.update(self._acting.keys() & moved)
+        self._missed.update(self.actions.keys() & moved)
         for key in moved:
             self._schedule.drop(key)
-        return [key for key in moved if key not in self._acting]
+        return [key for key in moved if key not in self.actions]
 
     def _pollers_of(self, policy_index: PolicyIndex, policy: Policy) -> tuple[SourcePoller, ...]:
         """The sources that the policy's strategies read; none where they cannot say, which `case_of` reports."""
@@ -357,14 +356,12 @@ class Loop:
         self._policy_index.count_failure(decision)
         tell(self._listeners, decision)
         for announcement in announcements(decision, previous) if decision.mode == "act" else ():
-            task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
-            self._announcing.add(task)
-            task.add_done_callback(self._announcing.discard)
+            self.actions.announce(self._cluster, announcement, decision.id)
         writes = decision.marks or decision.sizing.resizes
         if decision.action or decision.removals or (writes and decision.mode == "act"):
             # The policy as it is now: another may be in force when the task begins.
             job = self._policy_index.members[key].job
-            self._acting[key] = asyncio.create_task(self._act(key, decision, job), name=decision.id)
+            self.actions.begin(key, decision.id, partial(self._act, key, decision, job))
         else:
             self._schedule_next(key, now, decision.interval)
 
@@ -372,21 +369,14 @@ class Loop:
         """Carry out a decision. The workload is not looked at again before that has ended."""
         try:
             async for outcome in carry_out_all(self._cluster, self._clock, decision, job):
-                self._record(outcome)
+                record(outcome, self._journal, self._listeners)
         finally:
-            del self._acting[key]
             now = self._clock.now()
             self._schedule_next(key, now, decision.interval)
-            if (
-                key in self._missed or self._next_change(key) <= now
-            ):  # news came meanwhile, or a time at which a strategy may change its mind
+            # News came meanwhile, or a time at which a strategy may change its mind.
+            if key in self._missed or self._next_change(key) <= now:
                 self._missed.discard(key)
                 self._schedule.advance(key, now + REST)
-
-    def _record(self, outcome: Outcome) -> None:
-        self._journal.append(outcome)
-        self._journal.flush()
-        tell(self._listeners, outcome)
 
     def _schedule_next(self, key: Key, now: float, interval: float | None) -> None:
         """Schedule the next look after the interval, or up to the policy's jitter sooner."""
@@ -410,12 +400,3 @@ class Loop:
     def _next_change(self, key: Key) -> float:
         """The time at which the clock alone may change the last decision about the workload."""
         return self._evaluations[key].until if key in self._evaluations else inf
-
-    async def drain(self, patience: float | None = None) -> None:
-        """Wait for actions under way, at most `patience` seconds; those without an answer then count as failed."""
-        tasks = [*self._acting.values(), *self._announcing]
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

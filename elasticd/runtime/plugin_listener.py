@@ -14,7 +14,7 @@ from elasticd.base.text import raised
 from elasticd.model.listener import Notice
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import Registry
-from elasticd.runtime.governed import STRIKES
+from elasticd.runtime.failures import FailureCounter
 
 log = logging.getLogger("elasticd")
 
@@ -24,13 +24,13 @@ BACKLOG = 10_000
 
 class PluginListener:
     """Hands records to plugins' `decided` and `acted`, in a thread of its own, so that a plugin that blocks delays
-    nothing else. A plugin that raises is logged, and after STRIKES failures in a row not called again."""
+    nothing else. A plugin that raises is logged, and after too many failures in a row not called again."""
 
     def __init__(self, registry: Registry, backlog: int = BACKLOG) -> None:
         hooks = registry.modules.hook
         self._implementations = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
         self._records: queue.Queue[tuple[str, Decision | Outcome] | None] = queue.Queue(backlog)
-        self._failures: dict[str, int] = {}
+        self._failures = FailureCounter()
         self._overflowing = LastReported(first=False)
         self._thread = threading.Thread(target=self._work, name="listeners", daemon=True)
         if any(self._implementations.values()):
@@ -57,18 +57,18 @@ class PluginListener:
             hook, record = entry
             for implementation in self._implementations[hook]:
                 name = f"{implementation.plugin_name}: {hook}"
-                if self._failures.get(name, 0) < STRIKES:
+                if name not in self._failures.off:
                     self._call(name, implementation, record)
 
     def _call(self, name: str, implementation: Any, record: Decision | Outcome) -> None:
         try:
             implementation.function(*[record for _ in implementation.argnames])
         except BaseException as error:  # sys.exit too is only this plugin's failure
-            strikes = self._failures[name] = self._failures.get(name, 0) + 1
-            consequence = ", and is switched off until restart" if strikes == STRIKES else ""
+            switched_off = self._failures.count(name, [name])
+            consequence = ", and is switched off until restart" if switched_off else ""
             log.warning("plugin %s raised %s%s", name, raised(error), consequence)
         else:
-            self._failures.pop(name, None)
+            self._failures.count(name, ())
 
     def close(self) -> None:
         """Let the thread finish its records, and wait half a second for it."""

@@ -6,6 +6,7 @@ policy is named and held, and a fresh thread continues with the other cases.
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import queue
 import sys
@@ -18,12 +19,10 @@ from msgspec.structs import replace
 
 from elasticd.base.text import raised
 from elasticd.decision.decide import Case, decide, held
-from elasticd.decision.pool import asking as pool_asking
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan, stuck
-from elasticd.decision.workload import asking
 from elasticd.decision.workload.bands import Bands, bands_of
 from elasticd.model.moves import MovesPlan
 from elasticd.model.placement import PodDecision
@@ -32,8 +31,6 @@ from elasticd.model.workload import NEVER, Failure
 from elasticd.registry import Hooks
 
 logger = logging.getLogger(__name__)
-
-Plan = tuple[PodDecision, ...]
 
 
 class _Named(Protocol):
@@ -49,64 +46,53 @@ class _Governed(Protocol):
 C = TypeVar("C", bound=_Governed)
 R = TypeVar("R")
 
-Judge = Callable[[Sequence[Case]], Awaitable[list["Decision | str"]]]
-"""Decides, in the order of the cases; a string instead of a decision says where the case got stuck."""
+Worker = Callable[[Sequence[C]], Awaitable[list[R | str]]]
+"""Works on cases, and returns the results in their order; a string instead of a result says where the case got
+stuck."""
 
 
-async def at_once(cases: Sequence[Case]) -> list[Decision | str]:
-    """Decide here and now: for virtual time, where nothing else waits."""
-    return [decide(case) for case in cases]
+def at_once(work: Callable[[C], R]) -> Worker[C, R]:
+    """Work here and now: for virtual time, where nothing else waits."""
 
+    async def work_on(cases: Sequence[C]) -> list[R | str]:
+        return [work(case) for case in cases]
 
-def _decide_safely(case: Case) -> Decision:
-    try:
-        return decide(case)
-    except BaseException as error:  # a mistake in elasticd itself: it must not end the thread that other cases wait for
-        message = raised(error)
-        workload = case.observation.workload
-        decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload.replicas)
-        return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
-
-
-def _plan_safely(case: PoolCase) -> Plan:
-    try:
-        return plan(case)
-    except BaseException as error:
-        return stuck(case, "PluginFailed", raised(error))
-
-
-def _plan_moves_safely(case: PoolCase) -> MovesPlan:
-    try:
-        return plan_moves(case)
-    except BaseException as error:
-        logger.exception("policy %s: moves cannot be planned: %s", case.policy.name, raised(error))
-        return MovesPlan(failures=(Failure("elasticd", "", raised(error)),))
+    return work_on
 
 
 class _Batch(Generic[C, R]):
-    """Cases for a thread, and the decisions that it has made so far."""
+    """Cases for a thread, and the results that it has so far."""
 
-    def __init__(self, work: Callable[[C], R], cases: Sequence[C], loop: asyncio.AbstractEventLoop) -> None:
-        self._work, self._cases, self._loop = work, cases, loop
-        self.decisions: list[R] = []
+    def __init__(self, work: Callable[[C], R], cases: Sequence[C]) -> None:
+        self._work, self._cases, self._loop = work, cases, asyncio.get_running_loop()
+        self.results: list[R] = []
         self.done = asyncio.Event()
         self.abandoned = False
 
     def run(self) -> None:
         for case in self._cases:
-            decision = self._work(case)
+            result = self._work(case)
             if self.abandoned:
                 return
-            self.decisions.append(decision)
+            self.results.append(result)
         with contextlib.suppress(RuntimeError):  # the daemon has stopped meanwhile
             self._loop.call_soon_threadsafe(self.done.set)
 
 
 class ThreadWorker(Generic[C, R]):
-    """One worker thread at a time; `patience` is the seconds that one case may take. `work` must not raise."""
+    """One worker thread at a time; `patience` is the seconds that one case may take.
 
-    def __init__(self, work: Callable[[C], R], patience: float) -> None:
-        self._work, self._patience = work, patience
+    `failed` turns the error of a case into its result: the error is a mistake in elasticd itself, and must not end the
+    thread that other cases wait for."""
+
+    def __init__(self, work: Callable[[C], R], failed: Callable[[C, str], R], patience: float) -> None:
+        def work_safely(case: C) -> R:
+            try:
+                return work(case)
+            except BaseException as error:
+                return failed(case, raised(error))
+
+        self._work, self._patience = work_safely, patience
         self._inbox, self._thread = self._start_thread()
 
     @staticmethod
@@ -122,15 +108,15 @@ class ThreadWorker(Generic[C, R]):
         return inbox, thread
 
     async def __call__(self, cases: Sequence[C]) -> list[R | str]:
-        """Decide all cases; one that does not come back, and the others of its policy, give where it is stuck."""
+        """Work on all cases; one that does not come back, and the others of its policy, give where it is stuck."""
         results: dict[int, R | str] = {}
         waiting = list(range(len(cases)))
         while waiting:
-            batch = _Batch(self._work, [cases[index] for index in waiting], asyncio.get_running_loop())
+            batch = _Batch(self._work, [cases[index] for index in waiting])
             self._inbox.put(batch)
             position = await self._wait_for_progress(batch)
             stuck_at = self._abandon(batch) if position < len(waiting) else ""
-            finished = list(batch.decisions)
+            finished = list(batch.results)
             results.update(zip(waiting, finished, strict=False))
             waiting = waiting[len(finished) :]
             if stuck_at and len(finished) == position:  # else it came back at the last moment
@@ -140,16 +126,16 @@ class ThreadWorker(Generic[C, R]):
         return [results[index] for index in range(len(cases))]
 
     async def _wait_for_progress(self, batch: _Batch[C, R]) -> int:
-        """Wait while it makes progress; returns how many cases it has decided. It is stuck after two waits in a row
+        """Wait while it makes progress; returns how many results it has. It is stuck after two waits in a row
         without progress, since one wait is over at once after the whole process had been stopped."""
         quiet = last_count = 0
         while quiet < 2:
             try:
                 async with asyncio.timeout(self._patience / 2):
                     await batch.done.wait()
-                    return len(batch.decisions)
+                    return len(batch.results)
             except TimeoutError:
-                count = len(batch.decisions)
+                count = len(batch.results)
                 quiet, last_count = quiet + 1 if count == last_count else 0, count
         return last_count
 
@@ -166,53 +152,58 @@ class DecisionWorker(ThreadWorker[Case, Decision]):
     """Decides about workloads."""
 
     def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(_decide_safely, patience)
+        super().__init__(decide, _hold, patience)
 
 
-def _find_bands_safely(case: Case) -> Bands:
-    try:
-        return bands_of(case)
-    except BaseException as error:
-        logger.warning("policy %s: its bands cannot be told: %s", case.policy.name, raised(error))
-        return dict.fromkeys(case.observation.series, NEVER)
+def _hold(case: Case, message: str) -> Decision:
+    workload = case.observation.workload
+    decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload.replicas)
+    return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
 
 
 class BandWorker(ThreadWorker[Case, Bands]):
     """Asks strategies for the bands of samples within which their recommendation stands."""
 
     def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(_find_bands_safely, patience)
+        super().__init__(bands_of, _no_bands, patience)
 
 
-class PlanWorker(ThreadWorker[PoolCase, Plan]):
+def _no_bands(case: Case, message: str) -> Bands:
+    logger.warning("policy %s: its bands cannot be told: %s", case.policy.name, message)
+    return dict.fromkeys(case.observation.series, NEVER)
+
+
+class PlanWorker(ThreadWorker[PoolCase, tuple[PodDecision, ...]]):
     """Plans for pools. A search may take long."""
 
     def __init__(self, patience: float = 30.0) -> None:
-        super().__init__(_plan_safely, patience)
+        super().__init__(plan, lambda case, message: stuck(case, "PluginFailed", message), patience)
 
 
 class MovesWorker(ThreadWorker[PoolCase, MovesPlan]):
     """Plans moves for pools."""
 
     def __init__(self, patience: float = 30.0) -> None:
-        super().__init__(_plan_moves_safely, patience)
+        super().__init__(plan_moves, _no_moves, patience)
 
 
-def _order_safely(case: LineCase) -> Queue:
-    try:
-        return gives_way(case)
-    except BaseException as error:
-        return Queue(failures=(Failure("elasticd", "explain_victims", raised(error)),))
+def _no_moves(case: PoolCase, message: str) -> MovesPlan:
+    logger.exception("policy %s: moves cannot be planned: %s", case.policy.name, message)  # noqa: LOG004
+    return MovesPlan(failures=(Failure("elasticd", "", message),))
 
 
 class EvictionOrderWorker(ThreadWorker[LineCase, Queue]):
     """Finds the eviction order of a node. A person waits for it."""
 
     def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(_order_safely, patience)
+        super().__init__(gives_way, _no_order, patience)
 
 
-_ANSWER_READERS = frozenset({asking.__file__, pool_asking.__file__})
+def _no_order(_: LineCase, message: str) -> Queue:
+    return Queue(failures=(Failure("elasticd", "explain_victims", message),))
+
+
+_ANSWER_READERS = frozenset(map(inspect.getfile, (Case, PoolCase)))
 """Files that read a plugin's lazy answer: a thread stuck there is stuck in the answer, not in the file."""
 
 

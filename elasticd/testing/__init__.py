@@ -145,7 +145,7 @@ async def simulate(
             await _together(loop, beside, world, clock, end)
         while clock.now() < end:
             await loop.step()
-            await loop.drain()
+            await loop.actions.drain()
     return journal
 
 
@@ -159,11 +159,11 @@ async def _together(
         await world.observe(now, frozenset())
         if loop.due() <= now:
             await loop.step()
-            await loop.drain()
+            await loop.actions.drain()
         for index, one in enumerate(beside):
             if due[index] <= now:
                 await one.turn()
-                await one.drain()
+                await one.actions.drain()
                 due[index] = one.due()
         # What was done may have stirred the others; who waits for a time of its own does not wait anew.
         due = [min(known, one.due()) for known, one in zip(due, beside, strict=True)]

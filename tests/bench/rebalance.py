@@ -273,7 +273,7 @@ async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) 
         snapshot = await placer.look(begun)
         await until(lambda: snapshot.budgets() is not None)
         for cycle in range(CYCLES):
-            await placer.case(pool, snapshot, (), begun + cycle * LATER)
+            await placer.case(pool, snapshot, begun + cycle * LATER, lambda: None)
         meter, now = Meter(), begun + CYCLES * LATER
         server.pipe.send("change")
         last = "n{:04d}-{}".format(*divmod(CHANGED[-1], PODS_A_NODE))
@@ -283,7 +283,7 @@ async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) 
         ((said,),) = (await placer.router.read(shelves_of, now)).values()
         assert said.received == now, "it was read anew"
         meter.mark("use fetched and decoded")
-        one = await placer.case(pool, snapshot, (), now)
+        one = await placer.case(pool, snapshot, now, lambda: None)
         assert one is not None
         meter.mark("use looked at, columns")
         past = looked(one.columns, now)

@@ -232,7 +232,7 @@ async def test_placing_in_a_dry_run_makes_room_once_and_then_rests() -> None:
     placer.apply([pool()])
     while clock.now() < START + 60:
         await placer.step()
-        await placer.drain()
+        await placer.actions.drain()
     assert [(name, node) for _, name, node in heard.did("evict")] == [("web-000001", "n-1"), ("web-000002", "n-1")]
     assert [(name, node) for _, name, node in heard.did("bind")] == [("high-000001", "n-1")]
     assert await dry.on(60) == {"n-1": ["high-000001"], "n-2": ["web-000003", "web-000004"]}

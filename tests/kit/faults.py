@@ -280,5 +280,5 @@ async def play(
         await loop.tick(0.0)
         while clock.now() < seconds:
             await loop.step()
-            await loop.drain()
+            await loop.actions.drain()
     return Run(found, journal, list(built.announcements))

@@ -73,7 +73,7 @@ class Scene:
     async def until(self, t: float) -> None:
         while min(self.mover.due(), START + t + 1) <= START + t:
             await self.mover.step()
-            await self.mover.drain()
+            await self.mover.actions.drain()
         await self.clock.sleep_until(START + t)
 
     async def on(self, t: float) -> dict[str, list[str]]:

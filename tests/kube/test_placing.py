@@ -114,7 +114,7 @@ class Scene:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await placer.drain(5.0)
+            await placer.actions.drain(5.0)
 
     def writes(self, subresource: str, code: int = 201) -> list[str]:
         """The pods of which the server wrote a subresource for the daemon, by its own log."""

@@ -207,8 +207,8 @@ async def draining(kube: Kube, namespace: str, seen: Callable[[Snapshot], Snapsh
                 task.cancel()
             for done in await asyncio.gather(*tasks, return_exceptions=True):
                 assert isinstance(done, asyncio.CancelledError), done
-            await placer.drain(5.0)
-            await mover.drain(5.0)
+            await placer.actions.drain(5.0)
+            await mover.actions.drain(5.0)
 
 
 def evictions(kube: Kube, namespace: str) -> Counter[int]:

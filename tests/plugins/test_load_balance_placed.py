@@ -47,7 +47,7 @@ async def placed(strategies: Sequence[Strategy], count: int) -> Counter[str]:
     placer = Placer(board, board.observe, Journal(), clock)
     async with AsyncExitStack() as stack:
         pollers = await stack.enter_async_context(opened([ResourceMetrics(nodes=True)], site(board, clock)))
-        stack.push_async_callback(placer.drain, 0)
+        stack.push_async_callback(placer.actions.drain, 0)
         placer.set_sources(pollers, wait=None)
         placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act")])
         for index in range(count):

@@ -83,7 +83,7 @@ async def run(cluster: Any, clock: VirtualClock, *voices: Strategy, until: float
         await loop.tick(clock.now())
         while clock.now() < until:
             await loop.step()
-            await loop.drain()
+            await loop.actions.drain()
     snapshot = await cluster.observe(clock.now(), frozenset({("apps/v1", "Deployment")}))
     workload = snapshot.workload(target.ref)
     assert workload is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base.errors import EXIT_UNAVAILABLE, UnavailableError
-from elasticd.runtime.control_file import ANSWER, REQUEST, ring, serve
+from elasticd.runtime.control_file import ANSWER, REQUEST, ask, serve
 
 
 def left(folder: Path) -> list[str]:
@@ -22,7 +22,7 @@ async def test_a_running_daemon_answers_and_nothing_is_left_behind(tmp_path: Pat
         return "2 pools are looked at now"
 
     task = asyncio.create_task(serve(tmp_path, answer))
-    said = await asyncio.to_thread(ring, tmp_path)
+    said = await asyncio.to_thread(ask, tmp_path)
     assert (said, asked, left(tmp_path)) == ("2 pools are looked at now", [1], [])
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -31,7 +31,7 @@ async def test_a_running_daemon_answers_and_nothing_is_left_behind(tmp_path: Pat
 def test_without_a_daemon_that_is_said_with_exit_code_69_and_the_request_is_taken_back(tmp_path: Path) -> None:
     (tmp_path / ANSWER).write_text("an old one")
     with pytest.raises(UnavailableError) as told:
-        ring(tmp_path, patience=0.1)
+        ask(tmp_path, patience=0.1)
     assert told.value.exit_code == EXIT_UNAVAILABLE == 69
     assert str(told.value) == f"{tmp_path}: must be the state folder of a running elasticd, but none answers"
     assert not (tmp_path / REQUEST).exists()
@@ -40,13 +40,13 @@ def test_without_a_daemon_that_is_said_with_exit_code_69_and_the_request_is_take
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match="must be writable, is not: Not a directory"):
-        ring(tmp_path / "file", patience=0.1)
+        ask(tmp_path / "file", patience=0.1)
 
 
 def test_a_full_disk_is_told_as_such_and_the_request_is_taken_back(tmp_path: Path) -> None:
     (tmp_path / REQUEST).symlink_to("/dev/full")
     with pytest.raises(UnavailableError) as told:
-        ring(tmp_path, patience=0.1)
+        ask(tmp_path, patience=0.1)
     assert str(told.value) == f"{tmp_path / REQUEST}: must be writable, is not: No space left on device"
     assert (told.value.exit_code, left(tmp_path)) == (EXIT_UNAVAILABLE, [])
 
@@ -64,12 +64,12 @@ async def test_a_daemon_that_cannot_write_its_answer_logs_why_goes_on_and_is_not
 
     task = asyncio.create_task(serve(tmp_path, answer))
     with pytest.raises(UnavailableError) as told:
-        await asyncio.to_thread(ring, tmp_path, 1.0)
+        await asyncio.to_thread(ask, tmp_path, 1.0)
     why = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"
     assert (str(told.value), told.value.exit_code) == (f"{tmp_path / ANSWER}: {why}", EXIT_UNAVAILABLE)
     why = "must be writable, is not: Not a directory: who asked is not answered"
     assert [one.getMessage() for one in caplog.records] == [f"{tmp_path / ANSWER}: {why}"]
-    assert await asyncio.to_thread(ring, tmp_path) == "1 pool is looked at now"
+    assert await asyncio.to_thread(ask, tmp_path) == "1 pool is looked at now"
     assert left(tmp_path) == []
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

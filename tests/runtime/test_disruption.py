@@ -11,6 +11,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.model.listener import MoveTakenBack
 from elasticd.model.workload import Node, Ref, Workload
 from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from tests.kit.clusters import Scripted, Shown
@@ -260,9 +261,9 @@ async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
     await door.disruption.act(surge())
     assert (await door.disruption.act(surge("back"))).result == "done"
     assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed", "it is not known yet that it stays"
-    door.disruption.stayed("other")
+    door.disruption.on(MoveTakenBack("other"))
     assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed", "another one does"
-    door.disruption.stayed("p0")
+    door.disruption.on(MoveTakenBack("p0"))
     assert (await door.disruption.act(surge(name="p1"))).result == "done"
 
 

@@ -248,7 +248,7 @@ class Play(Told):
                 await self.clock.sleep_until(time)
                 return self
             await self.loop.step()
-            await self.loop.drain()
+            await self.loop.actions.drain()
 
     def times(self, policy: str = "p") -> list[float]:
         return [round(one.at, 6) for one in self.made if one.policy == policy]
@@ -622,7 +622,7 @@ async def test_a_workload_is_not_judged_again_before_its_action_has_ended() -> N
         await play.loop.step()
     assert len(play.made) == 1
     ended.set()
-    await play.loop.drain()
+    await play.loop.actions.drain()
     await play.to(play.clock.now() + 3)
     assert len(play.made) > 1
     assert play.outcomes[0].seconds >= 19
@@ -707,10 +707,10 @@ async def test_an_announcement_that_takes_long_delays_no_look() -> None:
         await play.loop.step()
     assert [action.reason for action in play.cluster.acts if isinstance(action, Announce)] == ["NoSample"]
     assert gaps(play.times()) == [10, 10, 10]
-    assert len(play.loop._announcing) == 1
+    assert len(play.loop.actions) == 1
     told.set()
-    await play.loop.drain()
-    assert play.loop._announcing == set()
+    await play.loop.actions.drain()
+    assert len(play.loop.actions) == 0
 
 
 async def test_trouble_is_announced_once_for_each_reason() -> None:
@@ -784,7 +784,7 @@ async def test_an_action_that_does_not_end_is_given_up_when_the_daemon_stops() -
     play.cluster.on_act = hang
     await play.loop.step()
     await play.loop.step()
-    await play.loop.drain(0.01)
+    await play.loop.actions.drain(0.01)
     assert [(one.result, one.reason, one.message) for one in play.outcomes] == [
         ("failed", "Stopped", "elasticd stopped before the answer came")
     ]
@@ -851,7 +851,7 @@ async def test_a_sensor_that_tells_all_the_time_makes_a_workload_be_judged_twice
     while play.clock.now() < 15:
         play.loop.wake("workload", str(WEB))
         await play.loop.step()
-        await play.loop.drain()
+        await play.loop.actions.drain()
     assert 15 <= len(play.made) - begun <= 21
     assert min(gaps(play.times()[begun:])) >= REST - QUANTUM - 1e-6
 
@@ -885,7 +885,7 @@ async def test_a_workload_that_is_being_acted_on_is_not_judged_for_news() -> Non
     await play.loop.step()
     assert len(play.made) == count
     gate.set()
-    await play.loop.drain()
+    await play.loop.actions.drain()
 
 
 async def test_a_slow_source_delays_only_who_needs_it() -> None:
@@ -1004,7 +1004,7 @@ async def test_news_that_come_while_a_workload_is_acted_on_are_heeded_after_that
     play.loop.wake("workload", str(WEB))
     await play.loop.step()
     gate.set()
-    await play.loop.drain()
+    await play.loop.actions.drain()
     begun = play.clock.now()
     await play.to(begun + 2)
     assert play.last().wish == 5
@@ -1066,11 +1066,11 @@ async def test_nodes_are_shown_to_whom_has_asked_for_them(limit: Strategy, shown
 
 async def test_policies_that_are_adopted_before_an_action_has_begun_lose_no_workload() -> None:
     play = Play(policy(), web=8.0)
-    while not play.loop._acting:
+    while not play.loop.actions:
         await play.clock.sleep_until(play.clock.now() + 0.5)
         await play.loop.tick(play.clock.now())
     play.loop.apply([policy()])
-    await play.loop.drain()
+    await play.loop.actions.drain()
     assert len(play.outcomes) == 1
     looks = len(play.made)
     await play.to(play.clock.now() + 120)

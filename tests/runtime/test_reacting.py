@@ -103,7 +103,7 @@ async def test_what_is_new_while_a_workload_is_acted_on_is_heeded_after_that() -
         await play.loop.step()
     assert len(play.made) == 1
     gate.set()
-    await play.loop.drain()
+    await play.loop.actions.drain()
     ended = play.clock.now()
     await play.to(ended + REST + 1)
     assert play.last().wish == 5

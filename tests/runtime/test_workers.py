@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
-from elasticd.decision.decide import Case
+from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.model.records import Decision
 from elasticd.registry import Hooks
@@ -102,7 +102,7 @@ def short(found: Sequence[Decision | str]) -> list[str]:
 
 async def test_it_decides_as_one_would_at_once() -> None:
     cases = [case(f"p{number}", Fixed()) for number in range(20)]
-    assert await DecisionWorker()(cases) == await at_once(cases)
+    assert await DecisionWorker()(cases) == await at_once(decide)(cases)
 
 
 async def test_nothing_to_decide_is_decided() -> None:

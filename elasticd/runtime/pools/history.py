@@ -67,8 +67,6 @@ class PoolHistory:
         self.policy, self.due = policy, begun
         self.looks: deque[Look] = deque()
         self.reported = LastReported()
-        self.waits = False
-        """Whether a source is waited for."""
         self._moved: deque[Moved] = deque()
         self._labelled: dict[str, float] = {}
         self._nodes: dict[str, Node] = {}

@@ -5,7 +5,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -19,27 +19,22 @@ from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
-from elasticd.model.listener import Listener, MovesPlanned, tell
+from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
-from elasticd.runtime.pools.execute import carry_out
+from elasticd.runtime.actions import Actions, attempt, record
+from elasticd.runtime.execute import pod_outcome
 from elasticd.runtime.pools.history import Latest, PoolHistory
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool, asked_to_move
 from elasticd.runtime.pools.surges import Surging
 from elasticd.runtime.pools.usage_view import By
+from elasticd.runtime.workers import Worker, at_once
 
 SETTLE = 1.0
 """Seconds between an event on a node and the look at its pool: events seldom come alone."""
-
-MovesPlanner = Callable[[Sequence[PoolCase]], Awaitable[list[MovesPlan | str]]]
-
-
-async def moves_at_once(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
-    """Plan here and now."""
-    return [plan_moves(case) for case in cases]
 
 
 def moves(pool: Pool) -> bool:
@@ -57,31 +52,29 @@ class Mover:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[Listener] = (),
-        planner: MovesPlanner = moves_at_once,
+        planner: Worker[PoolCase, MovesPlan] | None = None,
     ) -> None:
-        self.surging = Surging(cluster, placer.look, journal, clock, listeners)
+        self.actions: Actions[str] = Actions()
+        self.surging = Surging(cluster, placer.look, journal, clock, [self, *listeners], self.actions)
         self._cluster, self._placer = cluster, placer
-        self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
+        self._journal, self._clock, self._listeners = journal, clock, listeners
+        self._planner = planner or at_once(plan_moves)
         self._histories: dict[str, PoolHistory] = {}
         self._earlier_movers = journal.movers()
         """Policies that moved pods before this daemon started, until the first look shows which still do."""
-        self._acting: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
         cluster.on_change(self._changed.set)
-        placer.answered.append(self._on_late_answer)
-        self.surging.stayed.append(self._on_stayed)
 
-    def _on_stayed(self, uid: str) -> None:
-        """Take back a move that was begun in vain."""
-        for history in self._histories.values():
-            history.stayed(uid)
+    def on(self, record: Notice) -> None:
+        """Forget a move that was taken back."""
+        if isinstance(record, MoveTakenBack):
+            for history in self._histories.values():
+                history.stayed(record.uid)
 
-    def _on_late_answer(self) -> None:
-        """Look at once at every pool that waited for a source, now that one has answered."""
-        for history in self._histories.values():
-            if history.waits:
-                history.due = -inf
-                self._changed.set()
+    def _look_now(self, *histories: PoolHistory) -> None:
+        for history in histories:
+            history.due = -inf
+        self._changed.set()
 
     def trigger(self) -> str:
         """Look at every pool now; returns the answer for the person who asked for it."""
@@ -90,9 +83,7 @@ class Mover:
         pools = len(self._moving_pools())
         if not pools:
             return "no policy in force has a strategy that moves pods"
-        for history in self._histories.values():
-            history.due = -inf
-        self._changed.set()
+        self._look_now(*self._histories.values())
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:
@@ -102,11 +93,7 @@ class Mover:
 
     async def step(self) -> None:
         """Wait for something to do, and tick."""
-        until = self.due()
-        if not self._changed.is_set():
-            await pause(self._clock, until, self._changed)
-        if self._changed.is_set():
-            await self._clock.sleep_until(self.due())
+        await pause(self._clock, self.due(), self._changed, self.due)
         await self.turn()
 
     def due(self) -> float:
@@ -152,9 +139,7 @@ class Mover:
         self._journal.flush()
 
     async def _plan(self, pool: Pool, history: PoolHistory, snapshot: Snapshot, now: float) -> None:
-        history.waits = True
-        case = await self._placer.case(pool, snapshot, (), now)
-        history.waits = case is None
+        case = await self._placer.case(pool, snapshot, now, partial(self._look_now, history))
         if case is None or pool.blocked:
             return
         looks_back = max((strategy.looks_back() for strategy in pool.policy.strategies), default=0)
@@ -207,12 +192,11 @@ class Mover:
             is_news = history.reported.changed(news, decision.uid)
             if is_news:
                 self._publish(decision)
-            if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
+            if decision.action is not None and decision.mode == "act" and decision.uid not in self.actions:
                 pods = snapshot.on_nodes().get(decision.node, ())
                 pod = next((pod for pod in pods if pod.uid == decision.uid), None)
-                usage = _use_of(use, decision)
-                task = asyncio.create_task(self._act(history, decision, pod, usage, written=is_news), name=decision.id)
-                self._acting[decision.uid] = task
+                act = partial(self._act, history, decision, pod, _use_of(use, decision), written=is_news)
+                self.actions.begin(decision.uid, decision.id, act)
         history.reported.keep({decision.uid for decision in decisions})
 
     def _publish(self, decision: MoveDecision) -> None:
@@ -227,11 +211,8 @@ class Mover:
         action = decision.action
         if action is None:
             return
-        try:
-            begin = partial(self._carry_out, history.policy.moves, action, decision)
-            outcome = await carry_out(self._clock, decision, action, begin)
-        finally:
-            del self._acting[decision.uid]
+        answer = await attempt(self._clock, self._carry_out(history.policy.moves, action, decision))
+        outcome = pod_outcome(decision, action, answer)
         if outcome.result == "done" and outcome.message == BEGUN:
             self._placer.views.replaced(action, outcome.at)
         elif outcome.result == "done":
@@ -242,9 +223,7 @@ class Mover:
             return
         if outcome.result == "done" and not written:
             self._publish(decision)
-        self._journal.append(outcome)
-        self._journal.flush()
-        tell(self._listeners, outcome)
+        record(outcome, self._journal, self._listeners)
 
     async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
         """Evict the pod, or surge where the policy says so; not in a dry run, where no replacement would come."""
@@ -282,15 +261,6 @@ class Mover:
         names = {(move.pod.namespace, move.pod.name) for move in underway}
         leaving = [move for history in self._histories.values() for move in history.leaving(snapshot.on_nodes())]
         return [*underway, *(move for move in leaving if (move.pod.namespace, move.pod.name) not in names)]
-
-    async def drain(self, patience: float | None = None) -> None:
-        """Wait for what is under way, at most `patience` seconds."""
-        tasks = list(self._acting.values())
-        waits = [asyncio.wait(tasks, timeout=patience)] if tasks else []
-        await asyncio.gather(self.surging.drain(patience), *waits)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _use_of(use: By, decision: MoveDecision) -> Mapping[str, float]:

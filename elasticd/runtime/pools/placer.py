@@ -5,7 +5,7 @@ beside the Loop over workloads; the two share cluster, journal and clock.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice
@@ -25,12 +25,13 @@ from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
-from elasticd.runtime.execute import STOPPED, announce
+from elasticd.runtime.actions import STOPPED, Actions, attempt
+from elasticd.runtime.execute import PodAction, pod_outcome
 from elasticd.runtime.pools.deduplicated import LastDecisions
-from elasticd.runtime.pools.execute import PodAction, carry_out
 from elasticd.runtime.pools.permitted import Refused, permitted
 from elasticd.runtime.pools.pool import Pool, asked
 from elasticd.runtime.pools.usage_view import KnownUsage, UsageView, WantedSeries
+from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
 
@@ -58,13 +59,7 @@ NUDGE = 0.02
 NOT_WANTED = "NotWanted"
 _ENDED = (NOT_WANTED, STOPPED)
 
-Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
-"""Plans in the order of the cases; a string instead of a plan says where it got stuck."""
-
-
-async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
-    """Plan here and now: for virtual time, where nothing else waits."""
-    return [plan(case) for case in cases]
+Planner = Worker[PoolCase, tuple[PodDecision, ...]]
 
 
 class _Retry(Struct):
@@ -75,13 +70,11 @@ class _Retry(Struct):
     failed: bool = False
 
 
-class _Attempt(Struct):
-    """The actions that are under way for a pod, and how many attempts were in vain before."""
+class _Acting(Struct):
+    """A pod, and the decision that is being carried out."""
 
     pod: Pod
     decision: PodDecision
-    before: int
-    task: asyncio.Task[None]
 
 
 class Placer:
@@ -94,19 +87,20 @@ class Placer:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[Listener] = (),
-        planner: Planner = at_once,
+        planner: Planner | None = None,
     ) -> None:
         self._cluster, self.look, self._journal, self._clock = cluster, look, journal, clock
-        self._listeners, self._planner = listeners, planner
+        self._listeners, self._planner = listeners, planner or at_once(plan)
         self.pools: tuple[Pool, ...] = ()
         self._retries: dict[str, _Retry] = {}
-        self._acting: dict[str, _Attempt] = {}
-        self._announcing: set[asyncio.Task[None]] = set()
+        self._acting: dict[str, _Acting] = {}
+        self.actions: Actions[str] = Actions()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._changed = asyncio.Event()
         self._last_decisions = LastDecisions()
         self.views = UsageView()
-        self.answered: list[Callable[[], None]] = []  # called when a source has answered late
+        self._on_answer: dict[str, Callable[[], None]] = {}
+        """Who else waits for a source, by the policy's name."""
         self.router: SourceRouter[str] = SourceRouter((), self._on_late_answer)
         cluster.on_change(self._changed.set)
 
@@ -114,9 +108,9 @@ class Placer:
         """Read these from the next tick on, as the Loop does."""
         self.router = SourceRouter(pollers, self._on_late_answer, wait)
 
-    def _on_late_answer(self, _: object) -> None:
+    def _on_late_answer(self, _: Iterable[str]) -> None:
         self._changed.set()
-        for notify in self.answered:
+        for notify in self._on_answer.values():
             notify()
 
     def apply(self, policies: Sequence[PoolPolicy]) -> None:
@@ -137,10 +131,7 @@ class Placer:
     async def step(self) -> None:
         """Wait for something to do, and tick."""
         until = self.due()
-        if not self._changed.is_set():
-            await pause(self._clock, until, self._changed)
-        if self._changed.is_set():
-            await self._clock.sleep_until(min(until, self._clock.now() + NUDGE))
+        await pause(self._clock, until, self._changed, lambda: min(until, self._clock.now() + NUDGE))
         await self.turn()
 
     def due(self) -> float:
@@ -196,7 +187,7 @@ class Placer:
     def _report_waiting(self, pool: Pool, own: Sequence[Pod]) -> None:
         """Tell listeners how many pods of a pool wait, when the counts have changed."""
         name, pods = pool.policy.name, {pod.uid: pod for pod in own}
-        pods.update({uid: attempt.pod for uid, attempt in self._acting.items() if attempt.decision.policy == name})
+        pods.update({uid: acting.pod for uid, acting in self._acting.items() if acting.decision.policy == name})
         counts = self._last_decisions.waiting(pods)
         if pool.waiting.changed(counts):
             tell(self._listeners, PodsWaiting(name, counts))
@@ -217,10 +208,16 @@ class Placer:
         resting = (pod for pod in order[:last] if pod.uid not in due and not self._retries[pod.uid].failed)
         return list(islice(resting, AHEAD))
 
-    async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
-        """Build the case of a plan for a pool; None while a source is waited for."""
+    async def case(self, pool: Pool, snapshot: Snapshot, now: float, on_answer: Callable[[], None]) -> PoolCase | None:
+        """Build the case of a plan of moves; None while a source is waited for: `on_answer` is called when one has
+        answered."""
+        name = pool.policy.name
+        self._on_answer[name] = on_answer
         usage = await self._read(pool, snapshot, now)
-        return None if usage is None else self._case(pool, snapshot, pods, usage, now, {})
+        if usage is None:
+            return None
+        self._on_answer.pop(name, None)
+        return self._case(pool, snapshot, (), usage, now, {})
 
     async def _read(self, pool: Pool, snapshot: Snapshot, now: float) -> KnownUsage | None:
         pollers = self.router.serving(pool.policy, pool.hooks.fetched or frozenset())
@@ -304,13 +301,11 @@ class Placer:
             if index is not None and pod.uid not in planned_uids and pod.uid not in self._acting:
                 columns.take(index, pod)
         leaving = self.views.leaving()
-        for attempt in self._acting.values():
-            index = columns.index(attempt.decision.node)
-            if index is not None and all(pod.uid != attempt.pod.uid for pod in columns.pods(index)):
-                columns.take(index, attempt.pod)
-            leaving.update(
-                {action.uid: action.node for action in attempt.decision.actions if isinstance(action, Evict)}
-            )
+        for acting in self._acting.values():
+            index = columns.index(acting.decision.node)
+            if index is not None and all(pod.uid != acting.pod.uid for pod in columns.pods(index)):
+                columns.take(index, acting.pod)
+            leaving.update({action.uid: action.node for action in acting.decision.actions if isinstance(action, Evict)})
         for uid, node in leaving.items():
             index = columns.index(node)
             if index is not None:
@@ -326,8 +321,8 @@ class Placer:
         retry = self._retries.pop(pod.uid, None)
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
-            task = asyncio.create_task(self._act(decision, pod), name=decision.id)
-            self._acting[pod.uid] = _Attempt(pod, decision, before, task)
+            self._acting[pod.uid] = _Acting(pod, decision)
+            self.actions.begin(pod.uid, decision.id, partial(self._act, decision, pod, before))
         elif retry and retry.until > now:
             self._retries[pod.uid] = retry  # it was asked before its time
         else:
@@ -339,12 +334,10 @@ class Placer:
             return
         reason = "FailedScheduling" if decision.reason == "Unschedulable" else decision.reason
         announcement = Announce(pod.ref, pod.uid, reason, decision.message, warning=decision.verdict != "preempt")
-        task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
-        self._announcing.add(task)
-        task.add_done_callback(self._announcing.discard)
+        self.actions.announce(self._cluster, announcement, decision.id)
 
-    async def _act(self, decision: PodDecision, pod: Pod) -> None:
-        """Carry out the actions in order, until one cannot be done."""
+    async def _act(self, decision: PodDecision, pod: Pod, before: int) -> None:
+        """Carry out the actions in order, until one cannot be done. `before`: so many attempts were in vain."""
         why, failed = STOPPED, True
         try:
             evictions = [action for action in decision.actions if isinstance(action, Evict)]
@@ -358,7 +351,7 @@ class Placer:
             else:
                 failed = False
         finally:
-            before = self._acting.pop(pod.uid).before
+            del self._acting[pod.uid]
             if failed:
                 self._last_decisions.undone(pod.uid, why)  # the next attempt has outcomes of its own
             if failed or decision.verdict != "bind":
@@ -372,8 +365,8 @@ class Placer:
         """Carry out one action, and write down its outcome. It is refused where not all `evictions` that are to make
         room would be let through, because then none would be of use."""
         async with self._slots:
-            work = partial(self._request, action, pod, evictions)
-            outcome = await carry_out(self._clock, decision, action, work)
+            answer = await attempt(self._clock, self._request(action, pod, evictions))
+        outcome = pod_outcome(decision, action, answer)
         self._journal.append(outcome)
         tell(self._listeners, outcome)
         self.views.did(pod, action, outcome)
@@ -389,13 +382,3 @@ class Placer:
                 text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
                 return Answer("conflict", message=text, reason=NOT_WANTED)
         return await self._cluster.act(action)
-
-    async def drain(self, patience: float | None = None) -> None:
-        """Wait for actions that are under way, at most `patience` seconds, then cancel them."""
-        tasks = [*[attempt.task for attempt in self._acting.values()], *self._announcing]
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._journal.flush()

@@ -20,6 +20,7 @@ from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
 from elasticd.ports.cluster import Snapshot
 from elasticd.registry import Hooks
+from elasticd.runtime.failures import FailureCounter
 from elasticd.runtime.pools.usage_view import KnownUsage, WantedSeries
 
 log = logging.getLogger(__name__)
@@ -29,9 +30,6 @@ OURSELVES = "elasticd"
 
 Asker = Literal["placing", "moving"]
 """The kinds of plans."""
-
-STRIKES = 5
-"""Plans in a row in which an implementation failed, after which it is switched off until reload."""
 
 
 class Pool:
@@ -43,7 +41,7 @@ class Pool:
         self.nodes = Memo[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
-        self._failures: dict[tuple[Asker, str], int] = {}
+        self._failures = FailureCounter()
         self._failing: dict[Asker, frozenset[tuple[str, str]]] = {}
         self.waiting = LastReported(Counter[str]())
         self.measured = (0, 0)
@@ -63,8 +61,8 @@ class Pool:
         return table
 
     def off(self) -> frozenset[str]:
-        """Its implementations that have failed too often."""
-        return frozenset(name for (_, name), count in self._failures.items() if count >= STRIKES)
+        """Its plugins that have failed in too many plans in a row: they are not asked until reload."""
+        return self._failures.off
 
     def count_failure(self, asker: Asker, failures: Iterable[Failure], hooks_asked: Collection[str]) -> None:
         """Count failures in a row, for each kind of plan apart, because each asks other hooks. Log each change.
@@ -75,16 +73,8 @@ class Pool:
         for failure in failures:
             messages.setdefault((failure.plugin, failure.hook), failure.message)
         self._log_changes(asker, messages, hooks_asked)
-        off, failed = self.off(), {name for name, _ in messages}
-        self._failures = {
-            (other_asker, name): count
-            for (other_asker, name), count in self._failures.items()
-            if other_asker != asker or name in failed or name in off
-        }
-        for name in failed:
-            count = self._failures[asker, name] = self._failures.get((asker, name), 0) + 1
-            if count == STRIKES and name not in off and name != OURSELVES:
-                log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
+        for name in self._failures.count(asker, {name for name, _ in messages}) - {OURSELVES}:
+            log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
 
     def _log_changes(self, asker: Asker, messages: Mapping[tuple[str, str], str], hooks_asked: Collection[str]) -> None:
         before = self._failing.get(asker, frozenset())

@@ -4,24 +4,24 @@ finds in the cluster, whoever began it.
 Knows when it looks, and what is written down of each step; the rules of what comes next are in kit/surge.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.news import LastReported
-from elasticd.base.text import raised
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
-from elasticd.model.actions import Answer, Evict, Mark
-from elasticd.model.listener import Listener, tell
+from elasticd.model.actions import Action, Answer, Evict, Mark
+from elasticd.model.listener import Listener, MoveTakenBack, tell
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref, Workload
 from elasticd.ports.cluster import Cluster, Snapshot
+from elasticd.runtime.actions import Actions, Attempt, attempt, record
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
 """The kinds that replace pods of an old template by themselves: they may be in a rollout."""
@@ -48,11 +48,12 @@ class Surging:
         look: Callable[[float], Awaitable[Snapshot]],
         journal: Journal,
         clock: Clock,
-        listeners: Sequence[Listener] = (),
+        listeners: Sequence[Listener],
+        actions: Actions[str],
     ) -> None:
+        """`actions`, by UID, may be shared with one who evicts pods."""
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
-        self._listeners = listeners
-        self._acting: dict[str, asyncio.Task[None]] = {}
+        self._listeners, self.actions = listeners, actions
         self._last_steps: dict[str, tuple[str, float]] = {}
         self._steps: dict[str, tuple[Step, float]] = {}
         self._ending: dict[str, Underway] = {}
@@ -61,8 +62,6 @@ class Surging:
         """By a workload's UID, until when it has no surge, and how many in a row were in vain."""
         self._reported = LastReported()
         """By a workload's UID, why the last step of its surge was not done."""
-        self.stayed: list[Callable[[str], None]] = []
-        """Called with the UID of a pod that stays because its surge was in vain."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod by a surge; None: it belongs to no ReplicaSet, so no surge is possible."""
@@ -147,7 +146,7 @@ class Surging:
         self._reported.keep(uids)
         self._ending = self._still_ending(snapshot)
         for workload in workloads:
-            if workload.uid not in self._acting:
+            if workload.uid not in self.actions:
                 self._advance(workload, snapshot.pods(workload), now)
         return bool(workloads)
 
@@ -160,8 +159,8 @@ class Surging:
                 self._note_ending(workload, now)
         word, at = self._last_steps.get(workload.uid, ("", 0.0))
         if step.action is not None and not (word == step.word and now - at < REST):
-            task = asyncio.create_task(self._act(workload, pods, step), name=f"surge {workload.ref}")
-            self._acting[workload.uid] = task
+            act = partial(self._act, workload, pods, step, step.action)
+            self.actions.begin(workload.uid, f"surge {workload.ref}", act)
 
     def _note_ending(self, workload: Workload, now: float) -> None:
         """Remember that the old pod of a surge is ending."""
@@ -169,26 +168,17 @@ class Surging:
             ref, step = Ref(workload.ref.namespace, "Pod", note.pod, "v1"), f"{note.phase}: {note.pod} is ending"
             self._ending[note.uid] = Underway(ref, note.uid, "surge", step, now, node=note.node, ends=True)
 
-    async def _act(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
-        if step.action is None:
-            return
-        started = self._clock.now()
-        try:
-            answer = await self._cluster.act(step.action)
-        except asyncio.CancelledError:
-            answer = Answer("failed", 0, "elasticd stopped before the answer came", "Stopped")
-        except Exception as error:
-            answer = Answer("failed", 0, raised(error), type(error).__name__)
-        finally:
-            del self._acting[workload.uid]
-        self._last_steps[workload.uid] = step.word, self._clock.now()
+    async def _act(self, workload: Workload, pods: Sequence[Pod], step: Step, action: Action) -> None:
+        result = await attempt(self._clock, self._cluster.act(action))
+        answer = result.answer
+        self._last_steps[workload.uid] = step.word, result.at
         if step.last and answer.result == "done":
             self._finish(workload, pods, step)
         done, failure = answer.result == "done", (step.word, answer.result, answer.code, answer.reason)
         is_news = self._reported.changed(None if done else failure, workload.uid)
         note = noted(workload.annotations)
         if note is not None and (done or is_news):
-            self._record(_outcome(workload, note, step, answer, (started, self._clock.now())))
+            record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
     def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         """End a surge: after one in vain pause the workload's next, and tell who must know that the pod stays."""
@@ -198,22 +188,7 @@ class Surging:
             self._in_vain[workload.uid] = self._clock.now() + BACKOFF.delay(failures), failures
             note = noted(workload.annotations)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
-                for notify in self.stayed:
-                    notify(note.uid)
-
-    def _record(self, outcome: PodOutcome) -> None:
-        self._journal.append(outcome)
-        self._journal.flush()
-        tell(self._listeners, outcome)
-
-    async def drain(self, patience: float | None = None) -> None:
-        """Wait for what is under way, at most `patience` seconds."""
-        tasks = list(self._acting.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+                tell(self._listeners, MoveTakenBack(note.uid))
 
 
 def _surging_workloads(snapshot: Snapshot) -> list[Workload]:
@@ -231,11 +206,12 @@ def _workload_of(snapshot: Snapshot, pod: Pod) -> Workload | None:
     return None
 
 
-def _outcome(workload: Workload, note: Note, step: Step, answer: Answer, times: tuple[float, float]) -> PodOutcome:
+def _outcome(workload: Workload, note: Note, step: Step, attempt: Attempt) -> PodOutcome:
+    answer = attempt.answer
     pod = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
     return PodOutcome(
         decision=note.decision,
-        at=times[1],
+        at=attempt.at,
         policy=note.decision.partition(":")[0],
         pod=pod,
         about=pod,
@@ -245,5 +221,5 @@ def _outcome(workload: Workload, note: Note, step: Step, answer: Answer, times: 
         code=answer.code,
         message=step.message if answer.result == "done" else answer.message,
         reason=step.word if answer.result == "done" else answer.reason,
-        seconds=times[1] - times[0],
+        seconds=attempt.seconds,
     )

@@ -43,7 +43,7 @@ class Race(Heard):
     async def to(self, t: float) -> "Race":
         while self.play.clock.now() < START + t:
             await self.placer.step()
-            await self.placer.drain()
+            await self.placer.actions.drain()
         return self
 
     def told(self) -> list[tuple[str, str, str, str]]:

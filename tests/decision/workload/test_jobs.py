@@ -24,7 +24,8 @@ from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.registry import Hooks
-from elasticd.runtime.execute import STOPPED, carry_out
+from elasticd.runtime.actions import STOPPED
+from elasticd.runtime.execute import carry_out
 from elasticd.runtime.loop import Loop
 from elasticd.testing import NOW
 from tests.kit.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload
@@ -260,7 +261,7 @@ async def test_a_daemon_that_stops_begins_nothing_more_of_what_was_decided() -> 
     (decision,) = told.made
     assert decision.action
     assert decision.removals
-    await loop.drain(0.01)
+    await loop.actions.drain(0.01)
     assert [(one.result, one.reason, one.after) for one in told.outcomes] == [("failed", STOPPED, 3)]
 
 
@@ -273,7 +274,7 @@ async def test_jobs_that_are_deleted_are_an_outcome_of_their_own() -> None:
     await loop.tick(NOW)
     await clock.sleep_until(NOW + 2)
     await loop.tick(NOW + 2)
-    await loop.drain()
+    await loop.actions.drain()
     assert [(one.result, one.before, one.after) for one in told.outcomes] == [("done", 0, 3), ("done", 0, 0)]
     assert [one.condition is None for one in told.outcomes] == [False, True]
 

@@ -154,7 +154,7 @@ class Town:
         await self.loop.tick(self.clock.now())
         for _ in range(looks):
             await self.loop.step()
-            await self.loop.drain()
+            await self.loop.actions.drain()
         found = self.journal.latest("p", REF)
         assert found is not None
         return found

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,17 @@ from msgspec.structs import replace
 
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.daemon import Daemon, Loops
+from elasticd.daemon import Daemon
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
-from elasticd.model.listener import MovesPlanned, Notice
+from elasticd.model.listener import MovesPlanned, MoveTakenBack, Notice
 from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod, Readings, Ref
-from elasticd.ports.cluster import Kind
+from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
@@ -110,7 +112,7 @@ async def bench(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> Asyn
     try:
         yield made
     finally:
-        await made.mover.drain(0)
+        await made.mover.actions.drain(0)
 
 
 def running(name: str, on: str) -> Pod:
@@ -383,9 +385,8 @@ async def test_a_move_in_vain_is_not_remembered_as_one_and_is_told_as_what_it_wa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with surging(monkeypatch) as (it, _):
-        for tell in it.mover.surging.stayed:
-            tell("uid-p")
-            tell("uid-of-nobody")
+        it.mover.on(MoveTakenBack("uid-p"))
+        it.mover.on(MoveTakenBack("uid-of-nobody"))
         latest = it.mover.latest("pool")
         outcome = latest.outcomes["uid-p"]
         assert (outcome.result, outcome.reason) == ("refused", "TakenBack")
@@ -429,7 +430,7 @@ async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_pla
     (told,) = it.heard.decisions
     assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
     assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"
-    await placer.drain(0)
+    await placer.actions.drain(0)
 
 
 class Turned(Bench):
@@ -533,16 +534,22 @@ async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
     loop = Loop(board, journal, clock)
     placer = Placer(board, loop.look, journal, clock)
     mover = Mover(board, placer, journal, clock)
-    hangs = asyncio.Event()
-    stuck = [asyncio.create_task(hangs.wait()) for _ in range(4)]
-    loop._acting[("p", Ref("ns", "Deployment", "w"))] = stuck[0]  # type: ignore[assignment]
-    placer._announcing.add(stuck[1])  # type: ignore[arg-type]
-    mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
-    mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
+    ended = list[str]()
+
+    async def hang(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    loop.actions.begin(("p", Ref("ns", "Deployment", "w")), "scale", partial(hang, "scale"))
+    placer.actions.begin("uid", "bind", partial(hang, "bind"))
+    mover.actions.begin("uid", "evict", partial(hang, "evict"))
+    await asyncio.sleep(0)
     began = time.monotonic()
-    await Daemon(Loops(loop, placer, mover), board, journal, DaemonMetrics(), clock).drain(0.3)
+    await Daemon(loop, placer, mover, board, journal, DaemonMetrics(), clock).drain(0.3)
     assert time.monotonic() - began < 0.6
-    assert all(one.cancelled() for one in stuck)
+    assert ended == ["scale", "bind", "evict"]
 
 
 class Scores(Strategy, tag="scores", frozen=True):
@@ -553,6 +560,18 @@ class Scores(Strategy, tag="scores", frozen=True):
         return []
 
 
+class Asked(Board):
+    """Remembers which kinds it was asked for."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.kinds: list[AbstractSet[Kind]] = []
+
+    async def observe(self, now: float, kinds: frozenset[Kind] = frozenset()) -> Snapshot:
+        self.kinds.append(kinds)
+        return await super().observe(now, kinds)
+
+
 @pytest.mark.parametrize(
     ("strategy", "kinds"),
     [
@@ -560,14 +579,16 @@ class Scores(Strategy, tag="scores", frozen=True):
         pytest.param(Scores(), set(), id="none ever has"),
     ],
 )
-def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+async def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
     """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
     clock, journal = VirtualClock(NOW), Journal()
-    board = Board(clock, [], [])
+    board = Asked(clock, [], [])
     loop = Loop(board, journal, clock)
     placer = Placer(board, loop.look, journal, clock)
-    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, DaemonMetrics(), clock)
-    daemon.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
-    assert loop.also == kinds
-    daemon.apply([])
-    assert loop.also == frozenset()
+    mover = Mover(board, placer, journal, clock)
+    daemon = Daemon(loop, placer, mover, board, journal, DaemonMetrics(), clock)
+    pool = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")
+    for policies in ([pool], []):
+        daemon.apply(policies)
+        await loop.look(NOW)
+    assert board.kinds == [kinds, set()]

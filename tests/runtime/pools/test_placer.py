@@ -100,7 +100,7 @@ async def bench(nodes: Sequence[Node], pods: Sequence[Pod], mode: str = "act") -
     try:
         yield made
     finally:
-        await made.placer.drain(0)
+        await made.placer.actions.drain(0)
 
 
 async def test_pending_pods_are_bound_and_each_sees_those_before_it() -> None:
@@ -287,7 +287,7 @@ async def test_a_plugin_that_does_not_come_back_is_named_and_not_called_again() 
     board.add(replace(pod("q"), created=NOW + 1))
     await placer.tick(NOW + 5)
     assert heard.decisions[-1].reason == "PluginBlocked"
-    await placer.drain(0)
+    await placer.actions.drain(0)
 
 
 async def test_who_leads_no_more_waits_for_no_pod() -> None:

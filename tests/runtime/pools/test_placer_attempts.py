@@ -81,7 +81,7 @@ async def test_what_was_planned_under_policies_that_are_gone_is_not_done() -> No
     placer.apply([replace(policy, mode="observe")])
     gate.set()
     await tick
-    await placer.drain(1)
+    await placer.actions.drain(1)
     assert board.done == []
 
 
@@ -103,7 +103,7 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     strategies = (Filters(), Preemption())
     placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
     await placer.tick(NOW)
-    await placer.drain(1)
+    await placer.actions.drain(1)
     assert board.done == []
     assert heard.outcomes == []
     (decision,) = heard.decisions
@@ -127,7 +127,7 @@ async def test_a_plan_that_would_be_refused_costs_nobody_else_a_place() -> None:
     strategies = (Filters(), Preemption())
     placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
     await placer.tick(NOW)
-    await placer.drain(1)
+    await placer.actions.drain(1)
     told = {one.pod.name: (one.verdict, one.reason, one.node) for one in heard.decisions}
     assert told == {"high": ("wait", "Disturbed", ""), "job": ("preempt", "Preempts", "a")}
     assert [name for _, name in board.tried(Evict)] == ["x0"]

@@ -92,7 +92,7 @@ async def bench(nodes: Sequence[Node], pods: Sequence[Pod], *strategies: Strateg
     try:
         yield made
     finally:
-        await made.placer.drain(0)
+        await made.placer.actions.drain(0)
 
 
 def old(name: str, cpu: float = 1.0, on: str = "a", **more: Any) -> Pod:
@@ -162,7 +162,7 @@ async def test_a_daemon_that_stops_while_it_evicts_writes_nothing_more() -> None
 
         it.board.act = never  # type: ignore[method-assign]
         await it.tick()
-        await it.placer.drain(0)
+        await it.placer.actions.drain(0)
         assert it.done() == ["note a on urgent"]
         assert [(one.action, one.reason) for one in it.outcomes] == [("nominate", ""), ("evict", "Stopped")]
 

@@ -76,7 +76,7 @@ async def test_a_pod_for_which_the_broker_lets_nobody_go_waits_for_that_reason()
     placer = Placer(Disruption(board, DisruptionSettings(per_node=3), clock), board.observe, Journal(), clock, [heard])
     placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(), Lesser()), mode="act")])
     await placer.tick(NOW)
-    await placer.drain(1)
+    await placer.actions.drain(1)
     await placer.tick(NOW)
     assert heard.waits[-1] == {"Disturbed": 1}
     assert board.done == []

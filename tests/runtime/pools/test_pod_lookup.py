@@ -10,6 +10,7 @@ from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import HttpSettings
+from elasticd.decision.pool.plan import plan
 from elasticd.journal import Journal
 from elasticd.model.actions import Bind, Evict
 from elasticd.model.placement import PodDecision
@@ -17,8 +18,9 @@ from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import Placer, at_once
+from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pod_lookup import KEPT, Looks, PodLookup, found_pod, pool_about
+from elasticd.runtime.workers import at_once
 from elasticd.telemetry.web import serve
 from elasticd.ui import remote
 from tests.kit.board import Board
@@ -43,7 +45,9 @@ class Scene:
         pods = [pod("runs", on="a"), pod("waits", cpu=9), pod("other", scheduler="Elasticd")]
         self.board = Board(self.clock, [node("a", cpu=1)], pods)
         journal = Journal()
-        self.placer = Placer(self.board, self.board.observe, journal, self.clock, planner=self.looks.placing(at_once))
+        self.placer = Placer(
+            self.board, self.board.observe, journal, self.clock, planner=self.looks.placing(at_once(plan))
+        )
         strategies = (Fits(), Stay())
         self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
         self.mover = Mover(self.board, self.placer, journal, self.clock)
@@ -62,7 +66,7 @@ class Scene:
 async def scene() -> AsyncIterator[Scene]:
     made = Scene()
     yield made
-    await made.placer.drain(0)
+    await made.placer.actions.drain(0)
 
 
 @pytest.mark.parametrize(

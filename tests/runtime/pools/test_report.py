@@ -90,7 +90,7 @@ class Bench:
     async def look(self) -> None:
         """One look of the mover, and all that it does."""
         await self.mover.turn()
-        await self.mover.drain()
+        await self.mover.actions.drain()
 
     async def pool(self) -> PoolReport:
         (found,) = await self.reports.nodes()
@@ -114,7 +114,7 @@ async def bench(nodes: Sequence[Node], pods: Sequence[Pod], *strategies: Strateg
     try:
         yield made
     finally:
-        await made.mover.drain(0)
+        await made.mover.actions.drain(0)
 
 
 def running(name: str, on: str, **more: Any) -> Pod:

@@ -64,8 +64,8 @@ class Site:
             await self.clock.sleep_until(self.clock.now() + 0.2)
             self._note(await self.look(self.clock.now()))
             self.flights += await self.mover.underway()
-        await self.mover.drain(0)
-        await self.placer.drain(0)
+        await self.mover.actions.drain(0)
+        await self.placer.actions.drain(0)
         return await self.look(self.clock.now())
 
     def _note(self, snapshot: SimulatedSnapshot) -> None:

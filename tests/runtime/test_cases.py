@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.model.policy import Bounds, Policy
-from elasticd.runtime.unchanged import LastEvaluation
+from elasticd.runtime.cases import LastEvaluation
 from elasticd.testing import observation
 
 POLICY = Policy(name="p", replicas=Bounds(9), strategies=(), interval=30.0, jitter=0.1)
