@@ -7,10 +7,11 @@ import logging
 import os
 import traceback
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import IO, Literal
 
 import msgspec
+
+from elasticd.base.shapes import moment
 
 Format = Literal["text", "json"]
 
@@ -61,14 +62,13 @@ class Formatter(logging.Formatter):
         return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
     def _text(self, record: logging.LogRecord) -> str:
-        lines = [record.getMessage(), *filter(None, [_traceback_text(record)])]
-        if self._journal:
-            return "\n".join(lines)
-        return "\n".join([f"{_timestamp(record)} {record.levelname} {lines[0]}", *lines[1:]])
+        head = "" if self._journal else f"{moment(record.created)} {record.levelname} "
+        exception = _traceback_text(record)
+        return f"{head}{record.getMessage()}" + (f"\n{exception}" if exception else "")
 
     def _json(self, record: logging.LogRecord) -> str:
         fields = {
-            "time": _timestamp(record),
+            "time": moment(record.created) or "",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -89,9 +89,3 @@ def _traceback_text(record: logging.LogRecord) -> str:
     if record.stack_info:
         parts.append(record.stack_info)
     return "".join(parts).rstrip("\n")
-
-
-def _timestamp(record: logging.LogRecord) -> str:
-    """The record's time: RFC 3339, in UTC, to the millisecond."""
-    created = datetime.fromtimestamp(record.created, UTC)
-    return f"{created.isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"

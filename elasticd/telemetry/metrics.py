@@ -4,7 +4,8 @@ Knows prometheus-client; knows nothing of how a decision is made. The series of 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import Counter as Counted
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import accumulate
 from typing import Any
@@ -20,13 +21,13 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
-from elasticd.model.listener import Governed, Notice, Ticked
-from elasticd.model.moves import Underway
+from elasticd.model.listener import Governed, MovesPlanned, Notice, PodsPlanned, PodsWaiting, PoolsApplied, Ticked
+from elasticd.model.moves import MoveDecision, Underway
+from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.ports.source import Counts
 from elasticd.sources.poller import SourceReport
-from elasticd.telemetry.pool_metrics import PodMetrics
 
 _WORKLOAD = ("policy", "namespace", "kind", "name")
 _AGES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0)
@@ -40,6 +41,7 @@ Owner = tuple[Any, ...]
 """The owner of series: a policy's name and a Ref, which is cheap to look up, or a few labels."""
 
 _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_PLAN_TIMES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class _Counts:
@@ -182,6 +184,78 @@ class _Sources:
         yield from (up, age, pace, messages)
 
 
+class _PodMetrics:
+    """Counts what is decided and done about pods. Series are of policies, not of pods, which come and go."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._waiting: dict[str, Mapping[str, int]] = {}
+        self.moves: Sequence[Underway] = ()
+        """The moves in flight."""
+        registry.register(self)
+
+        def count(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"elasticd_{name}_total", text, ("policy", *labels), registry=registry)
+
+        def time(name: str, text: str) -> Histogram:
+            labels = ("policy",)
+            return Histogram(f"elasticd_{name}_duration_seconds", text, labels, registry=registry, buckets=_PLAN_TIMES)
+
+        text = "Decisions about pods that differ from the one before."
+        self._decisions = count("pod_decisions", text, "verdict", "reason")
+        text = "Decisions about pods that a strategy wants moved, which differ from the one before."
+        self._moves = count("move_decisions", text, "verdict", "reason")
+        text = (
+            "Bindings, evictions, nominations and steps of moves by what came of them; a move that is not done, once."
+        )
+        self._actions = count("pod_actions", text, "action", "result", "reason")
+        self._plans = time("pod_plan", "Time to plan for the pods of a pool.")
+        self._looks = time("move_plan", "Time to plan at each look at a pool which pods leave their nodes.")
+
+    def on(self, record: Notice) -> None:
+        """Count a record. Drop the series of policies that are no longer in force."""
+        match record:
+            case PodDecision():
+                self._decisions.labels(record.policy, record.verdict, record.reason).inc()
+            case PodOutcome():
+                self._actions.labels(record.policy, record.action, record.result, record.reason).inc()
+            case MoveDecision():
+                self._moves.labels(record.policy, record.verdict, record.refusal or record.reason).inc()
+            case PodsPlanned(policy, seconds):
+                self._plans.labels(policy).observe(seconds)
+            case MovesPlanned(policy, seconds):
+                self._looks.labels(policy).observe(seconds)
+            case PodsWaiting(policy, counts):
+                self._waiting[policy] = counts
+            case PoolsApplied(names):
+                self._keep(names)
+            case _:
+                pass
+
+    def _keep(self, names: AbstractSet[str]) -> None:
+        self._waiting = {name: counts for name, counts in self._waiting.items() if name in names}
+        for metric in (self._decisions, self._moves, self._actions, self._plans, self._looks):
+            for labels in list(metric._metrics):  # noqa: SLF001  # it has no other list of them
+                if labels[0] not in names:
+                    metric.remove(*labels)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Gauges of waiting pods and moves in flight; called in another thread than the loop's."""
+        gauge = GaugeMetricFamily("elasticd_waiting_pods", "Pods without a node.", labels=("policy", "reason"))
+        for policy, counts in list(self._waiting.items()):
+            for reason, count in counts.items():
+                gauge.add_metric((policy, reason), count)
+        yield gauge
+        stuck = [move for move in self.moves if move.fault]
+        for name, text, moves in (
+            ("elasticd_moves_in_flight", "Pods that are being moved.", self.moves),
+            ("elasticd_moves_in_trouble", "Those of them that cannot go on.", stuck),
+        ):
+            gauge = GaugeMetricFamily(name, text, labels=("how",))
+            for how, count in Counted(move.how for move in moves).items():
+                gauge.add_metric((how,), count)
+            yield gauge
+
+
 class DaemonMetrics:
     """Listens to the loops, and counts. All series are in a registry of their own."""
 
@@ -220,7 +294,7 @@ class DaemonMetrics:
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
         self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
         self._policies = make(Gauge, "policies", "Policies in force.")
-        self.pods = PodMetrics(registry)
+        self._pods = _PodMetrics(registry)
 
     def on(self, record: Notice) -> None:
         """Count a record. Drop the series of workloads and policies that are no longer governed."""
@@ -235,7 +309,7 @@ class DaemonMetrics:
             case Governed(keys):
                 self._keep(keys)
             case _:
-                self.pods.on(record)
+                self._pods.on(record)
 
     def _note_decision(self, decision: Decision) -> None:
         """Count a decision, and the series that it saw."""
@@ -285,7 +359,7 @@ class DaemonMetrics:
         moves: Sequence[Underway] = (),
     ) -> bytes:
         """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
-        self._sources.reports, self.pods.moves = sources, moves
+        self._sources.reports, self._pods.moves = sources, moves
         self._leader.set(leading)
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)

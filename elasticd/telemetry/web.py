@@ -4,8 +4,9 @@ Knows HTTP; knows of the daemon only the questions it is given.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 
 import msgspec
 from aiohttp import web
@@ -38,36 +39,16 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         body = await asyncio.to_thread(pages.metrics())
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    async def status(request: web.Request) -> web.Response:
-        return await _json(request, pages.status())
-
-    async def sources(request: web.Request) -> web.Response:
-        return await _json(request, pages.sources())
-
-    async def query(request: web.Request) -> web.Response:
-        return await _json(
-            request, await pages.query(request.query.get("series", ""), request.query.get("workload", ""))
-        )
-
-    async def nodes(request: web.Request) -> web.Response:
-        return await _json(request, await pages.nodes(request.query.get("node", "")))
-
-    async def moves(request: web.Request) -> web.Response:
-        return await _json(request, await pages.moves())
-
-    async def pod(request: web.Request) -> web.Response:
-        return await _json(request, await pages.pod(request.query.get("pod", "")))
-
     app = web.Application(client_max_size=1024)
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", _check(pages.health))
     app.router.add_get("/readyz", _check(pages.readiness))
-    app.router.add_get("/status", status)
-    app.router.add_get("/sources", sources)
-    app.router.add_get("/query", query)
-    app.router.add_get("/nodes", nodes)
-    app.router.add_get("/moves", moves)
-    app.router.add_get("/pod", pod)
+    app.router.add_get("/status", _page(lambda _: pages.status()))
+    app.router.add_get("/sources", _page(lambda _: pages.sources()))
+    app.router.add_get("/query", _page(lambda asked: pages.query(asked.get("series", ""), asked.get("workload", ""))))
+    app.router.add_get("/nodes", _page(lambda asked: pages.nodes(asked.get("node", ""))))
+    app.router.add_get("/moves", _page(lambda _: pages.moves()))
+    app.router.add_get("/pod", _page(lambda asked: pages.pod(asked.get("pod", ""))))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -82,11 +63,17 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def _json(request: web.Request, content: object) -> web.Response:
+def _page(answer: Callable[[Mapping[str, str]], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
     """A page of JSON. It is encoded in a thread, because a thousand decisions would hold up the loop."""
-    wants_records = request.headers.get("Accept") == shapes.RECORDS
-    body = msgspec.json.encode(content) if wants_records else await asyncio.to_thread(shapes.encode, content)
-    return web.Response(body=body, content_type="application/json")
+
+    async def page(request: web.Request) -> web.Response:
+        content = answer(request.query)
+        content = await content if isawaitable(content) else content
+        wants_records = request.headers.get("Accept") == shapes.RECORDS
+        body = msgspec.json.encode(content) if wants_records else await asyncio.to_thread(shapes.encode, content)
+        return web.Response(body=body, content_type="application/json")
+
+    return page
 
 
 def _check(problem: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
