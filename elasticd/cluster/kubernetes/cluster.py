@@ -40,14 +40,12 @@ from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, Workloa
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.wire.selector import SelectorError
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.write.bind import Binder
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.events import Events
-from elasticd.cluster.kubernetes.write.evict import Evictor
-from elasticd.cluster.kubernetes.write.idempotent import Once
 from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.cluster.kubernetes.write.marks import Marker
 from elasticd.cluster.kubernetes.write.pod_actions import PodActions
+from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.cluster.kubernetes.write.resize import Resizer
 from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
@@ -171,19 +169,14 @@ class KubernetesCluster:
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._marker = Marker(session, means.discovery, parts.budget)
         self._resizer = Resizer(session, means.discovery, parts.budget)
-        once, discovery = Once(session, parts.budget), means.discovery
-        evictor = Evictor(session, discovery, once, clock)
+        writer = PodWriter(session, means.discovery, parts.budget, clock)
         records, patience = Records(session, parts.home), 3 * parts.patience
         restorer_parts = RestorerParts(
-            session, parts.budget, clock, records, evictor, lambda: self.leading, parts.identity, patience
+            session, parts.budget, clock, records, writer, lambda: self.leading, parts.identity, patience
         )
         self._restorer = Restorer(restorer_parts)
         self._pod_actions = PodActions(
-            (self.pods, self.nodes),
-            Binder(session, once, clock),
-            (evictor, self._restorer),
-            lambda: self.leading,
-            self._events.begin,
+            (self.pods, self.nodes), writer, self._restorer.evict, self._allowed, self._events.begin
         )
         self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
         self._metrics = MetricsClient(session, means.discovery, means.times, means.namespaces)
@@ -218,6 +211,9 @@ class KubernetesCluster:
     def leading(self) -> bool:
         """Whether this daemon may act now."""
         return self._parts.elector is None or self._parts.elector.leading
+
+    def _allowed(self) -> Answer | None:
+        return None if self.leading else NOT_LEADING
 
     @property
     def honours_deletion_costs(self) -> bool:
@@ -325,8 +321,8 @@ class KubernetesCluster:
 
     async def _count(self, action: Scale | Create) -> Answer:
         if isinstance(action, Scale):
-            return await self._scaler.scale(action, lambda: self.leading)
-        return await self._jobs.create(action, lambda: self.leading)
+            return await self._scaler.scale(action, self._allowed)
+        return await self._jobs.create(action, self._allowed)
 
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
         """None: what it refuses is known only then."""
@@ -342,14 +338,14 @@ class KubernetesCluster:
                 self._events.after_scale(action, answer)
                 return answer
             case Mark():
-                answer = await self._marker.mark(action, lambda: self.leading)
+                answer = await self._marker.mark(action, self._allowed)
                 if answer.result == "done" and not action.pod:
                     self._note(action)
                 return answer
             case Remove():
-                return await self._jobs.remove(action, lambda: self.leading)
+                return await self._jobs.remove(action, self._allowed)
             case Resize():
-                return await self._resizer.resize(action, lambda: self.leading)
+                return await self._resizer.resize(action, self._allowed)
             case Announce():
                 return await self._events.announce(action)
             case Bind() | Evict() | Nominate():

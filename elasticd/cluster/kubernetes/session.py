@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+T = TypeVar("T")
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
 Calls = Callable[[str, str, int, float], None]
@@ -77,7 +79,8 @@ class Request(Struct, frozen=True, kw_only=True):
     resource: str
     params: dict[str, str] = {}
     body: bytes | None = None
-    content_type: str = JSON
+    content_type: str = ""
+    """Empty: a merge patch, or else JSON."""
     accept: str = JSON
     timeout: float | None = None
     largest: int | None = None
@@ -184,7 +187,8 @@ class Session:
         if authorization := await self._credentials.header():
             headers["Authorization"] = authorization
         if request.body is not None:
-            headers["Content-Type"] = request.content_type
+            usual = MERGE_PATCH if request.verb == "patch" else JSON
+            headers["Content-Type"] = request.content_type or usual
         return await self._http.request(
             _METHODS.get(request.verb, "GET"),
             self.host + request.path,
@@ -256,6 +260,14 @@ def _silence(error: Exception) -> ApiError:
 def encode(value: Any) -> bytes:
     """A request's body."""
     return msgspec.json.encode(value)
+
+
+def decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: str) -> T:
+    """The object in an answer. Raises ApiError when it is none."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ApiError(500, "Unreadable", f"the server's answer is no {kind}: {error}") from error
 
 
 def proxy_of(address: str) -> str | None:

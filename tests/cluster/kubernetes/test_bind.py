@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.write.bind import Binder
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.idempotent import Once
+from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Answer, Bind, Nominate
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
@@ -30,15 +30,15 @@ def found(node: str = "", uid: str = "u", **meta: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def binder(session: Session, clock: HurriedClock) -> Binder:
-    return Binder(session, Once(session, Budget(clock, 1000, 10)), clock)
+def binder(session: Session, clock: HurriedClock) -> PodWriter:
+    return PodWriter(session, Discovery(session), Budget(clock, 1000, 10), clock)
 
 
 def granted() -> None:
     """It may be written."""
 
 
-async def bound(binder: Binder, api: FakeApi, *answers: Reply, now: Reply | None = None) -> tuple[Answer, int, int]:
+async def bound(binder: PodWriter, api: FakeApi, *answers: Reply, now: Reply | None = None) -> tuple[Answer, int, int]:
     """What comes of these answers to bindings, and how often was written and read."""
     api.on("POST", BINDING, *answers)
     if now is not None:
@@ -47,7 +47,7 @@ async def bound(binder: Binder, api: FakeApi, *answers: Reply, now: Reply | None
     return answer, len(api.asked("POST", BINDING)), len(api.asked("GET", POD))
 
 
-async def test_a_binding_names_the_node_and_the_uid_of_the_pod(api: FakeApi, binder: Binder) -> None:
+async def test_a_binding_names_the_node_and_the_uid_of_the_pod(api: FakeApi, binder: PodWriter) -> None:
     assert await bound(binder, api, DONE) == (Answer("done", 201), 1, 0)
     (seen,) = api.asked("POST", BINDING)
     assert seen.body == {
@@ -69,7 +69,7 @@ async def test_a_binding_names_the_node_and_the_uid_of_the_pod(api: FakeApi, bin
     ],
 )
 async def test_what_the_server_refuses_is_told_at_once(
-    api: FakeApi, binder: Binder, reply: Reply, result: str, reason: str
+    api: FakeApi, binder: PodWriter, reply: Reply, result: str, reason: str
 ) -> None:
     answer, writes, reads = await bound(binder, api, reply)
     assert (answer.result, answer.reason, writes, reads) == (result, reason, 1, 0)
@@ -87,18 +87,18 @@ async def test_what_the_server_refuses_is_told_at_once(
     ],
 )
 async def test_a_lost_reply_is_read_back_and_nothing_is_written_twice(
-    api: FakeApi, binder: Binder, lost: Reply, now: Reply, result: str, reason: str
+    api: FakeApi, binder: PodWriter, lost: Reply, now: Reply, result: str, reason: str
 ) -> None:
     answer, writes, reads = await bound(binder, api, lost, now=now)
     assert (answer.result, answer.reason, writes, reads) == (result, reason, 1, 1)
 
 
-async def test_of_a_binding_that_was_not_carried_out_another_is_sent(api: FakeApi, binder: Binder) -> None:
+async def test_of_a_binding_that_was_not_carried_out_another_is_sent(api: FakeApi, binder: PodWriter) -> None:
     assert await bound(binder, api, LOST, DONE, now=found()) == (Answer("done", 201), 2, 1)
 
 
 async def test_a_binding_that_was_carried_out_late_stands_in_the_way_of_the_second_and_is_done(
-    api: FakeApi, binder: Binder
+    api: FakeApi, binder: PodWriter
 ) -> None:
     api.on("POST", BINDING, LOST, ASSIGNED)
     api.on("GET", POD, found(), found("n1"))
@@ -106,39 +106,38 @@ async def test_a_binding_that_was_carried_out_late_stands_in_the_way_of_the_seco
     assert len(api.asked("POST", BINDING)) == 2
 
 
-async def test_a_binding_that_cannot_be_read_back_is_not_tried_again(api: FakeApi, binder: Binder) -> None:
+async def test_a_binding_that_cannot_be_read_back_is_not_tried_again(api: FakeApi, binder: PodWriter) -> None:
     answer, writes, reads = await bound(binder, api, LOST, now=status(503, "Down", "down"))
     assert (answer.result, writes, reads) == ("failed", 1, 3)
     assert "whether it was carried out cannot be read back" in answer.message
 
 
-async def test_a_server_that_asks_for_quiet_is_given_it_and_asked_again(api: FakeApi, binder: Binder) -> None:
+async def test_a_server_that_asks_for_quiet_is_given_it_and_asked_again(api: FakeApi, binder: PodWriter) -> None:
     busy = status(429, "TooManyRequests", "busy", retryAfterSeconds=2)
     assert await bound(binder, api, busy, DONE) == (Answer("done", 201), 2, 0)
 
 
-async def test_a_server_that_is_always_lost_is_not_asked_for_ever(api: FakeApi, binder: Binder) -> None:
+async def test_a_server_that_is_always_lost_is_not_asked_for_ever(api: FakeApi, binder: PodWriter) -> None:
     answer, writes, reads = await bound(binder, api, LOST, now=found())
     assert (answer.result, answer.reason, writes, reads) == ("failed", "ServerError", 4, 4)
 
 
-async def test_nothing_is_bound_once_it_may_not_be(api: FakeApi, binder: Binder) -> None:
+async def test_nothing_is_bound_once_it_may_not_be(api: FakeApi, binder: PodWriter) -> None:
     assert await binder.bind(ACTION, lambda: NOT_LEADING) == NOT_LEADING
     assert api.seen == []
 
 
 async def test_nothing_is_bound_beyond_the_budget(session: Session, clock: HurriedClock) -> None:
     budget = Budget(clock, 0.01, 2)
-    once = Once(session, budget)
-    once.patience = 1.0
+    budget.patience = 1.0
     for _ in range(2):
         await budget.take(1.0)
-    assert (await Binder(session, once, clock).bind(ACTION, granted)).reason == "BudgetSpent"
+    assert (await PodWriter(session, Discovery(session), budget, clock).bind(ACTION, granted)).reason == "BudgetSpent"
 
 
 @pytest.mark.parametrize(("node", "noted"), [("n1", "n1"), ("", None)], ids=["noted", "taken away"])
 async def test_a_nomination_is_noted_in_the_status_of_the_pod(
-    api: FakeApi, binder: Binder, node: str, noted: str | None
+    api: FakeApi, binder: PodWriter, node: str, noted: str | None
 ) -> None:
     api.on("PATCH", STATUS, LOST, {})
     assert await binder.nominate(replace(NOMINATION, node=node), granted) == Answer("done", 201)
@@ -157,7 +156,7 @@ async def test_a_nomination_is_noted_in_the_status_of_the_pod(
     ],
 )
 async def test_another_pod_of_the_name_is_not_nominated(
-    api: FakeApi, binder: Binder, reply: Reply, reason: str
+    api: FakeApi, binder: PodWriter, reply: Reply, reason: str
 ) -> None:
     api.on("PATCH", STATUS, reply)
     answer = await binder.nominate(NOMINATION, granted)

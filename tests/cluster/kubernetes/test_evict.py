@@ -8,8 +8,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.evict import TERMINATING, TRIES, Evictor
-from elasticd.cluster.kubernetes.write.idempotent import Once
+from elasticd.cluster.kubernetes.write.pods import TERMINATING, TRIES, PodWriter
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
@@ -40,10 +39,10 @@ def budget(clock: HurriedClock) -> Budget:
 
 
 @pytest.fixture
-def evictor(api: FakeApi, session: Session, clock: HurriedClock, budget: Budget) -> Evictor:
+def evictor(api: FakeApi, session: Session, clock: HurriedClock, budget: Budget) -> PodWriter:
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", POD, found())
-    return Evictor(session, Discovery(session), Once(session, budget), clock)
+    return PodWriter(session, Discovery(session), budget, clock)
 
 
 def granted() -> None:
@@ -52,7 +51,7 @@ def granted() -> None:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 async def test_an_eviction_is_written_in_the_served_version_with_the_uid_as_precondition(
-    api: FakeApi, evictor: Evictor, version: str
+    api: FakeApi, evictor: PodWriter, version: str
 ) -> None:
     api.on("GET", "/api/v1", served(version))
     api.on("POST", EVICTION, DONE)
@@ -108,7 +107,7 @@ SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction su
     ],
 )
 async def test_what_the_server_says_is_told_and_nothing_is_deleted_instead(
-    api: FakeApi, evictor: Evictor, budget: Budget, reply: Reply, answer: Answer
+    api: FakeApi, evictor: PodWriter, budget: Budget, reply: Reply, answer: Answer
 ) -> None:
     api.on("POST", EVICTION, reply)
     assert await evictor.evict(ACTION, granted) == answer
@@ -126,14 +125,14 @@ async def test_what_the_server_says_is_told_and_nothing_is_deleted_instead(
         pytest.param(status(404, "NotFound"), id="gone"),
     ],
 )
-async def test_a_lost_reply_is_read_back(api: FakeApi, evictor: Evictor, lost: Reply, now: Reply) -> None:
+async def test_a_lost_reply_is_read_back(api: FakeApi, evictor: PodWriter, lost: Reply, now: Reply) -> None:
     api.on("POST", EVICTION, lost)
     api.on("GET", POD, found(), now)
     assert (await evictor.evict(ACTION, granted)).result == "done"
     assert len(api.asked("POST", EVICTION)) == 1
 
 
-async def test_of_two_that_were_sent_the_first_may_have_been_carried_out_late(api: FakeApi, evictor: Evictor) -> None:
+async def test_of_two_that_were_sent_the_first_may_have_been_carried_out_late(api: FakeApi, evictor: PodWriter) -> None:
     """And have ended the pod before the second came."""
     api.on("POST", EVICTION, LOST, status(404, "NotFound", "none"))
     api.on("GET", POD, found(), found(), status(404, "NotFound"))
@@ -144,7 +143,7 @@ async def test_of_two_that_were_sent_the_first_may_have_been_carried_out_late(ap
 CHANGED = status(409, "Conflict", "the ResourceVersion in the precondition (7) does not match that in the record (8)")
 
 
-async def test_a_pod_that_changed_in_the_last_moment_is_looked_at_again(api: FakeApi, evictor: Evictor) -> None:
+async def test_a_pod_that_changed_in_the_last_moment_is_looked_at_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED, DONE)
     api.on("GET", POD, found(), found(resourceVersion="8"))
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)
@@ -152,14 +151,14 @@ async def test_a_pod_that_changed_in_the_last_moment_is_looked_at_again(api: Fak
     assert said == ["7", "8"]
 
 
-async def test_a_pod_that_another_has_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: Evictor) -> None:
+async def test_a_pod_that_another_has_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED)
     api.on("GET", POD, found(), found(deletionTimestamp="2026-01-01T00:00:00Z"))
     assert (await evictor.evict(ACTION, granted)) == TERMINATING
     assert len(api.asked("POST", EVICTION)) == 1
 
 
-async def test_a_pod_that_never_stops_changing_is_left_for_now(api: FakeApi, evictor: Evictor) -> None:
+async def test_a_pod_that_never_stops_changing_is_left_for_now(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED)
     assert (await evictor.evict(ACTION, granted)).result == "conflict"
     assert len(api.asked("POST", EVICTION)) == TRIES
@@ -175,20 +174,20 @@ async def test_a_pod_that_never_stops_changing_is_left_for_now(api: FakeApi, evi
     ],
 )
 async def test_what_is_not_there_to_be_evicted_is_left_alone(
-    api: FakeApi, evictor: Evictor, now: Reply, answer: tuple[str, str]
+    api: FakeApi, evictor: PodWriter, now: Reply, answer: tuple[str, str]
 ) -> None:
     api.on("GET", POD, now)
     said = await evictor.evict(ACTION, granted)
     assert ((said.result, said.reason), api.asked("POST", EVICTION)) == (answer, [])
 
 
-async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, evictor: Evictor) -> None:
+async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, LOST, DONE)
     api.on("GET", POD, found())
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)
 
 
-async def test_an_eviction_that_cannot_be_read_back_is_not_sent_again(api: FakeApi, evictor: Evictor) -> None:
+async def test_an_eviction_that_cannot_be_read_back_is_not_sent_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, LOST)
     api.on("GET", POD, found(), status(403, "Forbidden", "may not"))
     answer = await evictor.evict(ACTION, granted)
@@ -196,7 +195,7 @@ async def test_an_eviction_that_cannot_be_read_back_is_not_sent_again(api: FakeA
 
 
 async def test_a_second_that_conflicts_and_cannot_be_read_back_may_have_been_done_by_the_first(
-    api: FakeApi, evictor: Evictor
+    api: FakeApi, evictor: PodWriter
 ) -> None:
     api.on("POST", EVICTION, LOST, CHANGED)
     api.on("GET", POD, found(), found(), status(403, "Forbidden", "may not"))
@@ -204,7 +203,7 @@ async def test_a_second_that_conflicts_and_cannot_be_read_back_may_have_been_don
     assert (answer.result, answer.code) == ("failed", 0)
 
 
-async def test_a_busy_server_is_asked_again(api: FakeApi, evictor: Evictor) -> None:
+async def test_a_busy_server_is_asked_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, status(429, "TooManyRequests", "too many requests", retryAfterSeconds=1), DONE)
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)
 
@@ -212,13 +211,13 @@ async def test_a_busy_server_is_asked_again(api: FakeApi, evictor: Evictor) -> N
 @pytest.mark.parametrize(
     ("discovery", "code"), [({"resources": [PODS]}, 404), (status(503, "Down", "down"), 503)], ids=["none", "trouble"]
 )
-async def test_without_evictions_nothing_is_done(api: FakeApi, evictor: Evictor, discovery: Reply, code: int) -> None:
+async def test_without_evictions_nothing_is_done(api: FakeApi, evictor: PodWriter, discovery: Reply, code: int) -> None:
     api.on("GET", "/api/v1", discovery)
     answer = await evictor.evict(ACTION, granted)
     assert (answer.result, answer.code) == ("failed", code)
     assert {seen.method for seen in api.seen} == {"GET"}
 
 
-async def test_nothing_is_evicted_without_the_lead(api: FakeApi, evictor: Evictor) -> None:
+async def test_nothing_is_evicted_without_the_lead(api: FakeApi, evictor: PodWriter) -> None:
     assert await evictor.evict(ACTION, lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("POST", EVICTION) == []

@@ -12,7 +12,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.wire.jobs import DECISION, SET, TEMPLATE
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.model.actions import Answer, Create, Remove
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status
@@ -90,12 +90,12 @@ class Bench:
         self.server, self.store = Server(api), JobStore(clock.now)
         self.jobs = Jobs(session, Budget(clock, 1000, 200), clock, ServerTime(clock), self.store)
 
-    async def create(self, action: Create = ACTION, allowed: Callable[[], bool] = lambda: True) -> Answer:
+    async def create(self, action: Create = ACTION, allowed: Allowed = lambda: None) -> Answer:
         return await self.jobs.create(action, allowed)
 
     async def remove(self, *jobs: tuple[str, str], before: int = 0, after: int = 0) -> Answer:
         action = Remove(TRANSCODE, str(TRANSCODE), before, after, "HistoryLimit", jobs)
-        return await self.jobs.remove(action, lambda: True)
+        return await self.jobs.remove(action, lambda: None)
 
     def known(self) -> list[str]:
         """The Jobs that a decision would see now."""
@@ -252,16 +252,16 @@ async def test_what_does_not_pass_is_given_up_after_four_writes(bench: Bench) ->
 
 
 async def test_who_no_longer_leads_creates_no_more(bench: Bench) -> None:
-    leads = iter([True, False])
-    answer = await bench.create(replace(ACTION, after=3), lambda: next(leads))
+    answers = iter([None, NOT_LEADING])
+    answer = await bench.create(replace(ACTION, after=3), lambda: next(answers))
     assert (answer.result, answer.reason, answer.after) == ("done", "Partly", 1)
-    assert await bench.create(replace(ACTION, after=3), lambda: False) == NOT_LEADING
+    assert await bench.create(replace(ACTION, after=3), lambda: NOT_LEADING) == NOT_LEADING
 
 
 async def test_spent_budget_creates_nothing(api: FakeApi, session: Session, clock: HurriedClock) -> None:
     server = Server(api)
     writer = Jobs(session, Budget(clock, 0.001, 1), clock, ServerTime(clock), JobStore(clock.now))
-    answer = await writer.create(replace(ACTION, after=2), lambda: True)
+    answer = await writer.create(replace(ACTION, after=2), lambda: None)
     assert (answer.reason, answer.after, len(server.posted)) == ("Partly", 1, 1)
 
 
@@ -294,8 +294,8 @@ async def test_deletion_that_breaks_off_says_how_far_it_came(
 async def test_who_no_longer_leads_deletes_no_more(api: FakeApi, bench: Bench) -> None:
     action = Remove(TRANSCODE, str(TRANSCODE), 2, 0, "TemplateChanged", (("a", "u"), ("b", "v")))
     api.on("DELETE", f"{JOBS}/a", {})
-    leads = iter([True, False])
-    answer = await bench.jobs.remove(action, lambda: next(leads))
+    answers = iter([None, NOT_LEADING])
+    answer = await bench.jobs.remove(action, lambda: next(answers))
     assert (answer.result, answer.reason, answer.after) == ("refused", "NotLeader", 1)
     assert not api.asked("DELETE", f"{JOBS}/b")
 
@@ -306,6 +306,6 @@ async def test_history_waits_while_writes_are_short_and_old_templates_do_not(
     writer = Jobs(session, Budget(clock, 0.01, 2), clock, ServerTime(clock), JobStore(clock.now))
     api.on("DELETE", f"{JOBS}/a", {})
     history = Remove(TRANSCODE, "", 1, 1, "HistoryLimit", (("a", "u"), ("a", "u")))
-    assert (await writer.remove(history, lambda: True)).message.startswith("1 of 2 Jobs were deleted")
+    assert (await writer.remove(history, lambda: None)).message.startswith("1 of 2 Jobs were deleted")
     old = Remove(TRANSCODE, "", 1, 0, "TemplateChanged", (("a", "u"),))
-    assert (await writer.remove(old, lambda: True)).result == "done"
+    assert (await writer.remove(old, lambda: None)).result == "done"

@@ -35,7 +35,7 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     api: FakeApi, marker: Marker, mark: Mark, path: str, annotations: dict[str, str | None]
 ) -> None:
     api.on("PATCH", path, {})
-    assert await marker.mark(mark, lambda: True) == Answer("done", 200)
+    assert await marker.mark(mark, lambda: None) == Answer("done", 200)
     (seen,) = api.asked("PATCH", path)
     assert seen.body == {"metadata": {"uid": mark.uid, "annotations": annotations}}
     assert seen.headers["Content-Type"] == "application/merge-patch+json"
@@ -43,7 +43,7 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
 
 async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Marker) -> None:
     api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
-    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: True)
+    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)
     (seen,) = api.asked("PATCH", DEPLOYMENT)
     assert seen.body == {"metadata": {"uid": "v", "annotations": {"a": None}, "resourceVersion": "7"}}
     assert (answer.result, answer.code, answer.reason) == ("conflict", 409, "Conflict")
@@ -65,7 +65,7 @@ async def test_what_cannot_be_marked_is_told(
     api: FakeApi, marker: Marker, reply: Reply, result: str, reason: str
 ) -> None:
     api.on("PATCH", POD, reply)
-    answer = await marker.mark(ON_POD, lambda: True)
+    answer = await marker.mark(ON_POD, lambda: None)
     assert (answer.result, answer.reason) == (result, reason)
 
 
@@ -81,23 +81,23 @@ async def test_one_of_a_version_whose_object_was_replaced_is_told_as_gone(
     api: FakeApi, marker: Marker, reply: Reply
 ) -> None:
     api.on("PATCH", DEPLOYMENT, reply)
-    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: True)
+    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)
     assert (answer.result, answer.code, answer.reason) == ("conflict", 404, "NotFound")
 
 
 async def test_unknown_kind_is_told(marker: Marker) -> None:
-    answer = await marker.mark(Mark(Ref("shop", "DaemonSet", "web"), "v", {"a": "1"}), lambda: True)
+    answer = await marker.mark(Mark(Ref("shop", "DaemonSet", "web"), "v", {"a": "1"}), lambda: None)
     assert answer.reason == "UnknownKind"
 
 
 async def test_nothing_is_marked_without_the_lead(api: FakeApi, marker: Marker) -> None:
-    assert await marker.mark(ON_POD, lambda: False) == NOT_LEADING
+    assert await marker.mark(ON_POD, lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("PATCH", POD) == []
 
 
 async def test_marks_are_paid_from_the_budget(api: FakeApi, session: Session, clock: HurriedClock) -> None:
     api.on("PATCH", POD, {})
     poor = Marker(session, Discovery(session), Budget(clock, 0.001, 1))
-    assert (await poor.mark(ON_POD, lambda: True)).result == "done"
-    assert (await poor.mark(ON_POD, lambda: True)).reason == "BudgetSpent"
+    assert (await poor.mark(ON_POD, lambda: None)).result == "done"
+    assert (await poor.mark(ON_POD, lambda: None)).reason == "BudgetSpent"
     assert len(api.asked("PATCH", POD)) == 1

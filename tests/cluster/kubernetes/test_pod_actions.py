@@ -5,10 +5,9 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.write.bind import Binder
-from elasticd.cluster.kubernetes.write.evict import TERMINATING
-from elasticd.cluster.kubernetes.write.idempotent import Allowed
+from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pod_actions import NOT_READY, PodActions
+from elasticd.cluster.kubernetes.write.pods import TERMINATING, PodWriter, Unfit
 from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.pod_spec import Taint, Toleration
 from elasticd.model.workload import Node, Pod
@@ -20,7 +19,7 @@ EVICT = Evict(RUNS.ref, RUNS.uid, "n", "gives way for shop/p")
 DONE = Answer("done", 201)
 
 
-class Writer(Binder):
+class Writer(PodWriter):
     """Writes nothing, and answers as told."""
 
     def __init__(self, answer: Answer = DONE) -> None:
@@ -38,7 +37,7 @@ class Writer(Binder):
     async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
         return await self._say(action, allowed)
 
-    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+    async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
         return await self._say(action, allowed)
 
 
@@ -51,9 +50,12 @@ class Scene:
             self.pods.put(one, listed=True)
         for each in nodes:
             self.nodes.put(each, listed=True)
-        self.binder, self.evictor, self.restorer = Writer(answer), Writer(answer), Writer(answer)
-        stores, evicts = (self.pods, self.nodes), (self.evictor, self.restorer)
-        self.actions = PodActions(stores, self.binder, evicts, lambda: self.leads, self.told.append)
+        self.writer, self.restorer = Writer(answer), Writer(answer)
+        stores = (self.pods, self.nodes)
+        self.actions = PodActions(stores, self.writer, self.restorer.evict, self._allowed, self.told.append)
+
+    def _allowed(self) -> Answer | None:
+        return None if self.leads else NOT_LEADING
 
 
 async def test_a_pod_that_was_bound_is_known_to_be_there_at_once() -> None:
@@ -111,7 +113,7 @@ async def test_a_node_or_pod_that_changed_since_the_plan_is_a_conflict_and_costs
     scene = Scene(known, nodes=nodes)
     answer = await scene.actions.act(BIND)
     assert (answer.result, answer.message) == (("conflict", message) if message else ("done", ""))
-    assert len(scene.binder.asked) == (not message)
+    assert len(scene.writer.asked) == (not message)
 
 
 def test_a_toleration_of_nodes_that_failed_is_one_of_their_taint() -> None:
@@ -124,7 +126,7 @@ async def test_who_gave_way_is_known_to_leave_and_told_so_and_is_not_evicted_aga
     assert scene.pods.get("shop", "r") == replace(RUNS, deleted=True)
     assert scene.told == [Announce(RUNS.ref, RUNS.uid, "Preempted", "gives way for shop/p, from n")]
     assert await scene.actions.act(EVICT) == TERMINATING
-    assert scene.evictor.asked == [EVICT]
+    assert scene.writer.asked == [EVICT]
 
 
 async def test_who_is_moved_is_told_otherwise_and_who_was_gone_already_is_not_told() -> None:
@@ -139,7 +141,7 @@ async def test_who_is_moved_is_told_otherwise_and_who_was_gone_already_is_not_to
 async def test_a_pod_that_shall_come_back_is_evicted_by_who_makes_it_anew() -> None:
     scene, action = Scene(), replace(EVICT, restore=True)
     assert await scene.actions.act(action) == DONE
-    assert (scene.restorer.asked, scene.evictor.asked) == ([action], [])
+    assert (scene.restorer.asked, scene.writer.asked) == ([action], [])
 
 
 async def test_a_note_is_known_at_once() -> None:

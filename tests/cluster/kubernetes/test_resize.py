@@ -38,7 +38,7 @@ def resizer(api: FakeApi, session: Session, clock: HurriedClock) -> Resizer:
 
 
 async def test_requests_are_patched_with_uid_and_version_as_preconditions(api: FakeApi, resizer: Resizer) -> None:
-    assert await resizer.resize(CHANGE, lambda: True) == Answer("done", 200)
+    assert await resizer.resize(CHANGE, lambda: None) == Answer("done", 200)
     (seen,) = api.asked("PATCH", f"{POD}/resize")
     assert seen.body == {
         "metadata": {"uid": "u", "resourceVersion": "77"},
@@ -49,7 +49,7 @@ async def test_requests_are_patched_with_uid_and_version_as_preconditions(api: F
 
 async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resizer: Resizer) -> None:
     both = {"main": {"cpu": 0.1}, "mesh": {"cpu": 0.05}}, {"main": {"cpu": 0.2}, "mesh": {"cpu": 0.01}}
-    assert (await resizer.resize(Resize(WEB, "u", "web-0", *both), lambda: True)).result == "done"
+    assert (await resizer.resize(Resize(WEB, "u", "web-0", *both), lambda: None)).result == "done"
     (seen,) = api.asked("PATCH", f"{POD}/resize")
     assert {key: [one["name"] for one in value] for key, value in seen.body["spec"].items()} == {
         "containers": ["main"],
@@ -59,11 +59,11 @@ async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resi
 
 async def test_a_server_without_the_subresource_is_told_nothing_and_asked_again(api: FakeApi, resizer: Resizer) -> None:
     api.on("GET", "/api/v1", {"resources": [PODS]}, {"resources": [PODS, RESIZE]})
-    assert await resizer.resize(CHANGE, lambda: True) == RECOMMENDED_ONLY
+    assert await resizer.resize(CHANGE, lambda: None) == RECOMMENDED_ONLY
     assert (RECOMMENDED_ONLY.result, RECOMMENDED_ONLY.reason) == ("refused", "NoInPlaceResize")
     assert api.asked("PATCH", f"{POD}/resize") == []
-    assert (await resizer.resize(CHANGE, lambda: True)).result == "done"  # it was upgraded
-    assert (await resizer.resize(CHANGE, lambda: True)).result == "done"
+    assert (await resizer.resize(CHANGE, lambda: None)).result == "done"  # it was upgraded
+    assert (await resizer.resize(CHANGE, lambda: None)).result == "done"
     assert len(api.asked("GET", "/api/v1")) == 2
 
 
@@ -82,7 +82,7 @@ async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
     api: FakeApi, resizer: Resizer, found: Reply, reason: str, told: str
 ) -> None:
     api.on("GET", POD, found)
-    answer = await resizer.resize(CHANGE, lambda: True)
+    answer = await resizer.resize(CHANGE, lambda: None)
     assert (answer.result, answer.reason) == ("conflict", reason)
     assert answer.message.startswith(told)
     assert api.asked("PATCH", f"{POD}/resize") == []
@@ -109,19 +109,19 @@ async def test_what_is_not_done_is_told_and_not_tried_again(
     api: FakeApi, resizer: Resizer, reply: Reply, result: str, reason: str
 ) -> None:
     api.on("PATCH", f"{POD}/resize", reply)
-    answer = await resizer.resize(CHANGE, lambda: True)
+    answer = await resizer.resize(CHANGE, lambda: None)
     assert (answer.result, answer.reason) == (result, reason)
     assert len(api.asked("PATCH", f"{POD}/resize")) == 1
 
 
 async def test_an_answer_that_is_no_pod_changes_nothing(api: FakeApi, resizer: Resizer) -> None:
     api.on("GET", POD, b"[]")
-    assert (await resizer.resize(CHANGE, lambda: True)).reason == "ServerError"
+    assert (await resizer.resize(CHANGE, lambda: None)).reason == "ServerError"
     assert api.asked("PATCH", f"{POD}/resize") == []
 
 
 async def test_nothing_is_changed_without_the_lead(api: FakeApi, resizer: Resizer) -> None:
-    assert await resizer.resize(CHANGE, lambda: False) == NOT_LEADING
+    assert await resizer.resize(CHANGE, lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("PATCH", f"{POD}/resize") == []
 
 
@@ -129,8 +129,8 @@ async def test_changes_are_paid_from_the_budget(
     api: FakeApi, resizer: Resizer, session: Session, clock: HurriedClock
 ) -> None:
     poor = Resizer(session, Discovery(session), Budget(clock, 0.001, 1))
-    assert (await poor.resize(CHANGE, lambda: True)).result == "done"
-    assert (await poor.resize(CHANGE, lambda: True)).reason == "BudgetSpent"
+    assert (await poor.resize(CHANGE, lambda: None)).result == "done"
+    assert (await poor.resize(CHANGE, lambda: None)).reason == "BudgetSpent"
     assert len(api.asked("PATCH", f"{POD}/resize")) == 1
 
 

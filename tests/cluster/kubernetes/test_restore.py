@@ -18,8 +18,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.evict import Evictor
-from elasticd.cluster.kubernetes.write.idempotent import Once
+from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status, until
@@ -206,8 +205,8 @@ async def daemon(
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
-    evictor = Evictor(session, Discovery(session), Once(session, budget), clock)
-    shop = RestorerParts(session, budget, clock, Records(session, "home"), evictor, leads, identity, quiet=4.0)
+    writer = PodWriter(session, Discovery(session), budget, clock)
+    shop = RestorerParts(session, budget, clock, Records(session, "home"), writer, leads, identity, quiet=4.0)
     restorer = Restorer(shop)
     task = asyncio.create_task(restorer.run()) if resumes else None
     try:

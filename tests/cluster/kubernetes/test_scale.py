@@ -1,7 +1,6 @@
 """Scaling: once, and only what was judged, whatever the server answers."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.scale import AT_ONCE, Scaler
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.workload import Ref
@@ -34,7 +33,7 @@ class Bench:
     def _note(self, _: Scale, answer: WireScale) -> None:
         self.written.append(answer.replicas)
 
-    async def scale(self, action: Scale = ACTION, allowed: Callable[[], bool] = lambda: True) -> Answer:
+    async def scale(self, action: Scale = ACTION, allowed: Allowed = lambda: None) -> Answer:
         """Carry it out."""
         return await self.scaler.scale(action, allowed)
 
@@ -241,14 +240,14 @@ async def test_refusal_is_told_in_the_servers_words(
 
 async def test_leadership_lost_while_a_write_waits_for_its_turn_stops_it(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, scale(6))
-    assert await bench.scale(allowed=lambda: False) == NOT_LEADING
+    assert await bench.scale(allowed=lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("PATCH", PATH) == []
 
 
 async def test_leadership_is_asked_before_a_repeated_write_too(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, CONFLICT)
     api.on("GET", PATH, scale(3, version="8"))
-    answers = iter([True, False])
+    answers = iter([None, NOT_LEADING])
     assert (await bench.scale(allowed=lambda: next(answers))).result == "refused"
     assert len(api.asked("PATCH", PATH)) == 1
 
@@ -300,7 +299,7 @@ async def test_of_many_that_step_at_once_a_few_are_written_at_a_time(api: FakeAp
     clock = HurriedClock()
     async with connect(api, tmp_path, timeout=30.0) as session:
         scaler = Scaler(session, Discovery(session), Budget(clock, 1e4, 10_000), clock, lambda action, answer: None)
-        writing = [asyncio.create_task(scaler.scale(ACTION, lambda: True)) for _ in range(100)]
+        writing = [asyncio.create_task(scaler.scale(ACTION, lambda: None)) for _ in range(100)]
         await busy.full.wait()
         busy.gate.set()
         assert set(await asyncio.gather(*writing)) == {Answer("done", 200)}
@@ -313,7 +312,10 @@ async def test_leadership_lost_while_a_write_waits_for_others_stops_it(api: Fake
     clock = HurriedClock()
     async with connect(api, tmp_path, timeout=30.0) as session:
         scaler = Scaler(session, Discovery(session), Budget(clock, 1e4, 10_000), clock, lambda action, answer: None)
-        writing = [asyncio.create_task(scaler.scale(ACTION, lambda: leading)) for _ in range(AT_ONCE + 5)]
+        writing = [
+            asyncio.create_task(scaler.scale(ACTION, lambda: None if leading else NOT_LEADING))
+            for _ in range(AT_ONCE + 5)
+        ]
         await busy.full.wait()
         leading = False
         busy.gate.set()

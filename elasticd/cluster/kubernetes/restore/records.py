@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
 from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire
 from elasticd.model.workload import Ref
@@ -46,6 +47,9 @@ class _WireRecords(Wire, frozen=True):
     items: list[_WireRecord] | None = None
 
 
+_RECORDS = msgspec.json.Decoder(_WireRecords)
+
+
 class _Manifest(ObjectMeta, frozen=True):
     """Of the pod: only its name."""
 
@@ -73,9 +77,8 @@ class Records:
             "why": restoration.why,
             "since": restoration.since,
         }
-        path = CONFIG_MAPS.path(self.home)
         try:
-            await self._session.send(Request(verb="create", path=path, resource="configmaps", body=encode(body)))
+            await self._session.send(CONFIG_MAPS.request("create", self.home, body=encode(body)))
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -83,7 +86,7 @@ class Records:
     async def read(self, restoration: Restoration) -> Restoration | None:
         """The record as it is now; None: there is none any more. Raises ApiError."""
         try:
-            body = await self._session.send(Request(verb="get", path=self._path(restoration), resource="configmaps"))
+            body = await self._session.send(CONFIG_MAPS.request("get", self.home, restoration.name))
             record = _restoration(msgspec.json.decode(body, type=_WireRecord))
         except ApiError as error:
             if error.code == 404:
@@ -99,42 +102,26 @@ class Records:
 
     async def note(self, restoration: Restoration, made: str, since: str) -> None:
         """Write the UID and resourceVersion of the newest copy into the record. Raises ApiError."""
-        await self._session.send(
-            Request(
-                verb="patch",
-                path=self._path(restoration),
-                resource="configmaps",
-                body=encode({"data": {"made": made, "since": since}}),
-                content_type=MERGE_PATCH,
-            )
-        )
+        body = encode({"data": {"made": made, "since": since}})
+        await self._session.send(CONFIG_MAPS.request("patch", self.home, restoration.name, body=body))
 
     async def remove(self, restoration: Restoration) -> None:
         """Delete this record, but not one that was written for the same pod since. Raises ApiError."""
         body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": restoration.record}})
         try:
-            await self._session.send(
-                Request(verb="delete", path=self._path(restoration), resource="configmaps", body=body)
-            )
+            await self._session.send(CONFIG_MAPS.request("delete", self.home, restoration.name, body=body))
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
 
     async def all(self) -> tuple[list[Restoration], list[str]]:
         """All readable records, and the names of the unreadable ones, which are left alone. Raises ApiError."""
-        path, only = CONFIG_MAPS.path(self.home), {"labelSelector": LABEL}
-        body = await self._session.send(Request(verb="list", path=path, resource="configmaps", params=only))
-        try:
-            records = msgspec.json.decode(body, type=_WireRecords).items or []
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ApiError(500, "Unreadable", f"the server's answer is no list of ConfigMaps: {error}") from error
+        request = replace(CONFIG_MAPS.request("list", self.home), params={"labelSelector": LABEL})
+        records = decoded(await self._session.send(request), _RECORDS, "list of ConfigMaps").items or []
         parsed = [(record.metadata.name, _restoration(record)) for record in records]
         return [restoration for _, restoration in parsed if restoration is not None], [
             name for name, restoration in parsed if restoration is None
         ]
-
-    def _path(self, restoration: Restoration) -> str:
-        return CONFIG_MAPS.path(self.home, restoration.name)
 
 
 def _restoration(record: _WireRecord) -> Restoration | None:

@@ -18,9 +18,9 @@ from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, Restorer
 from elasticd.cluster.kubernetes.session import ApiError, encode
 from elasticd.cluster.kubernetes.wire.convert import MIRROR
 from elasticd.cluster.kubernetes.wire.manifest import remade, tried
-from elasticd.cluster.kubernetes.write.answers import conflict, refused_by, spent
-from elasticd.cluster.kubernetes.write.idempotent import Allowed
-from elasticd.cluster.kubernetes.write.pod_state import PodState, read_pod
+from elasticd.cluster.kubernetes.write.answers import conflict, refused_by
+from elasticd.cluster.kubernetes.write.budget import Allowed
+from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import Underway
 
@@ -34,12 +34,11 @@ class Restorer:
     """Evicts and recreates pods. What follows an eviction runs in the background; `run` resumes what others left."""
 
     def __init__(self, parts: RestorerParts) -> None:
-        self._parts, self._evictor, self._records = parts, parts.evictor, parts.records
+        self._parts, self._writer, self._records = parts, parts.writer, parts.records
         self._steps: dict[str, RestorationSteps] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
         self._fault = ""
-        self.patience = 30.0
 
     @property
     def fault(self) -> str:
@@ -67,7 +66,7 @@ class Restorer:
             restoration = await self._prepare(action, allowed)
             if isinstance(restoration, Answer):
                 return restoration
-            answer = await self._evictor.evict(action, allowed, partial(_unfit, action))
+            answer = await self._writer.evict(action, allowed, partial(_unfit, action))
             evicted = answer.result == "done" and not answer.reason
             if evicted or (answer.result == "failed" and (answer.code == 0 or answer.code >= 500)):
                 self._begin(restoration, evicted=evicted)
@@ -100,9 +99,7 @@ class Restorer:
         return claimed or Answer("refused", 409, "another elasticd makes it anew", "UnderWay")
 
     async def _written(self, write: Callable[[], Awaitable[T]], allowed: Allowed) -> T | Answer:
-        if not await self._parts.budget.take(self.patience):
-            return spent(f"the write budget is spent for the next {self.patience:g} s")
-        if stop := allowed():
+        if stop := await self._parts.budget.turn(allowed):
             return stop
         try:
             return await write()

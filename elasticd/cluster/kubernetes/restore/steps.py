@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
@@ -33,8 +34,7 @@ from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.wire.manifest import RESTORED, alike
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.evict import Evictor
-from elasticd.cluster.kubernetes.write.pod_state import PodState, read_pod
+from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
 from elasticd.model.actions import Evict
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Ref
@@ -59,7 +59,7 @@ class RestorerParts(Struct, frozen=True):
     budget: Budget
     clock: Clock
     records: Records
-    evictor: Evictor
+    writer: PodWriter
     leading: Callable[[], bool]
     identity: str = ""
     quiet: float = 30.0
@@ -212,7 +212,7 @@ class RestorationSteps:
     async def _clear_away(self, state: PodState) -> None:
         """Evict a copy that ended before it ran, because it holds the name that the next one needs."""
         evict = Evict(self.restoration.pod, state.uid, state.node, "it ended before it ran")
-        answer = await self._parts.evictor.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING)
+        answer = await self._parts.writer.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING)
         if answer.result == "failed":
             raise ApiError(answer.code, answer.reason, f"it ended before it ran, and stays: {answer.message}")
 
@@ -245,4 +245,4 @@ def _step_of(copy: PodState) -> str:
 
 def creation(pod: Ref, manifest: bytes, **params: str) -> Request:
     """The request that creates a pod in its namespace."""
-    return Request(verb="create", path=PODS.path(pod.namespace), resource="pods", body=manifest, params=params)
+    return replace(PODS.request("create", pod.namespace, body=manifest), params=params)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import nearest
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb
 from elasticd.cluster.kubernetes.wire.objects import ApiGroup, ApiGroups, ApiResource, ApiResources
 from elasticd.ports.cluster import Kind
 
@@ -33,6 +33,13 @@ class Resource(Struct, frozen=True):
         parts.append(self.plural)
         parts += [part for part in (name, subresource) if part]
         return "/".join(parts)
+
+    def request(
+        self, verb: Verb, namespace: str, name: str = "", subresource: str = "", body: bytes | None = None
+    ) -> Request:
+        """A request about them, counted under their plural and the subresource."""
+        counted = f"{self.plural}/{subresource}" if subresource else self.plural
+        return Request(verb=verb, path=self.path(namespace, name, subresource), resource=counted, body=body)
 
 
 def honours_deletion_costs(version: str) -> bool:

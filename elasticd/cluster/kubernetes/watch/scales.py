@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.places import Key
 from elasticd.cluster.kubernetes.watch.store import WorkloadStore
@@ -147,9 +147,7 @@ class ScaleSink:
                 self._queue.put_nowait(key)
 
     async def _read_one(self, key: Key, meta: Metadata) -> None:
-        path = self._resource.path(*key, "scale")
-        counted = f"{self._resource.plural}/scale"
-        scale = _SCALE.decode(await self._session.send(Request(verb="get", path=path, resource=counted)))
+        scale = _SCALE.decode(await self._session.send(self._resource.request("get", *key, "scale")))
         waiting = self._waiting.get(key)
         if waiting is None:
             return  # gone while it was read

@@ -18,6 +18,9 @@ _REASONS = {
     429: "TooManyRequests",
 }
 
+READ_BACK_AFTER = (0.0, 0.5, 2.0)
+"""Seconds before each look at what became of a write whose reply was lost."""
+
 NOT_LEADING = Answer("refused", message="not the leader", reason="NotLeader")
 
 
@@ -44,6 +47,14 @@ def refused_by(error: ApiError) -> Answer:
 def unknown_kind(error: Exception) -> Answer:
     """The server has no such kind, or it cannot be scaled."""
     return Answer("failed", 404, str(error), "UnknownKind")
+
+
+def other_uid(error: ApiError) -> bool:
+    """Whether the object of this name is not the one that was judged: a precondition failed, or a patch would have
+    changed its UID."""
+    if error.code == 409:
+        return "UID in precondition" in error.message or "UID in the precondition" in error.message
+    return error.code == 422 and "metadata.uid" in error.message
 
 
 def conflict(code: int, message: str) -> Answer:

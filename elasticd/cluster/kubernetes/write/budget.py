@@ -5,10 +5,15 @@ whatever is less urgent may only take what scales will not miss.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from elasticd.base.clock import Clock
+from elasticd.cluster.kubernetes.write.answers import spent
+from elasticd.model.actions import Answer
+
+Allowed = Callable[[], Answer | None]
+"""Asked just before each write; an answer forbids it, None allows it."""
 
 
 class Bucket:
@@ -55,7 +60,9 @@ class Bucket:
 
 
 class Budget:
-    """A bucket and a clock to wait by."""
+    """A bucket and a clock to wait by. `patience` is how many seconds a write may wait for its turn."""
+
+    patience = 30.0
 
     def __init__(self, clock: Clock, rate: float, burst: int) -> None:
         self._clock = clock
@@ -89,6 +96,12 @@ class Budget:
             self._bucket.give_back()
             raise
         return True
+
+    async def turn(self, allowed: Allowed | None = None) -> Answer | None:
+        """Wait for the turn of one urgent write, with patience; an answer: it must not be written."""
+        if not await self.take(self.patience):
+            return spent(f"the write budget is spent for the next {self.patience:g} s")
+        return allowed() if allowed else None
 
     async def _wait(self, when: float) -> None:
         # The server may ask for quiet while this write waits for its turn, so look again on waking.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS
 from elasticd.cluster.kubernetes.write.answers import refused_by, spent
 from elasticd.cluster.kubernetes.write.budget import Budget
@@ -97,16 +97,13 @@ class Events:
         name = f"{ref.name[:200]}.{int(now * 1e9):x}"
         self._remember(announce, _Sent(name, now, 1))
         body = encode(self._manifest(announce, name, _stamp(now)))
-        path = EVENTS.path(_namespace(announce))
-        await self._session.send(Request(verb="create", path=path, resource="events", body=body))
+        await self._session.send(EVENTS.request("create", _namespace(announce), body=body))
 
     async def _count(self, announce: Announce, sent: _Sent, now: float) -> None:
         sent.count, sent.last = sent.count + 1, now
         body = encode({"count": sent.count, "lastTimestamp": _stamp(now)})
-        path = EVENTS.path(_namespace(announce), sent.name)
-        request = Request(verb="patch", path=path, resource="events", body=body, content_type=MERGE_PATCH)
         try:
-            await self._session.send(request)
+            await self._session.send(EVENTS.request("patch", _namespace(announce), sent.name, body=body))
         except ApiError as error:
             if error.code != 404:
                 raise

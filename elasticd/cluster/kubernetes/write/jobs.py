@@ -5,39 +5,30 @@ whose reply was lost, or by a daemon that died after it. A deletion names the UI
 nothing of policies or leadership.
 """
 
-from collections.abc import Callable
-
 import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import ServerTime
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import JOBS
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.wire.jobs import PlacedJob, WireJob, stamped, to_job
-from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, failed, refused_by, spent
-from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.answers import READ_BACK_AFTER, conflict, failed, refused_by, spent
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.model.actions import Answer, Create, Remove
 
-Allowed = Callable[[], bool]
-
 _REPEATS = 3
-_READ_BACK_AFTER = (0.0, 0.5, 2.0)
 _JOB = msgspec.json.Decoder(WireJob)
 _MADE = Answer("done", 201)
 _THERE = Answer("done", 200)
 
 
 class Jobs:
-    """Writes Jobs, and puts what the server says of them into the store before anybody decides again.
-
-    `patience` is how many seconds a write may wait for its turn.
-    """
+    """Writes Jobs, and puts what the server says of them into the store before anybody decides again."""
 
     def __init__(self, session: Session, budget: Budget, clock: Clock, times: ServerTime, store: JobStore) -> None:
         self._session, self._budget, self._clock, self._times, self._store = session, budget, clock, times, store
-        self.patience = 30.0
 
     async def create(self, action: Create, allowed: Allowed) -> Answer:
         """Create the Jobs one after another, until one cannot be. `allowed` is asked before each write."""
@@ -50,14 +41,12 @@ class Jobs:
         return _summed(action, created, existing, answer)
 
     async def _create(self, action: Create, name: str, allowed: Allowed) -> Answer:
-        path, body = JOBS.path(action.workload.namespace), _body(action, name)
-        request = Request(verb="create", path=path, resource="jobs", body=body)
+        job = stamped(action.manifest, name, action.workload.name, action.template, action.decision)
+        request = JOBS.request("create", action.workload.namespace, body=encode(job))
         answer = _MADE
         for _ in range(1 + _REPEATS):
-            if not await self._budget.take(self.patience):
-                return spent(f"the write budget is spent for the next {self.patience:g} s")
-            if not allowed():
-                return NOT_LEADING
+            if stop := await self._budget.turn(allowed):
+                return stop
             try:
                 self._remember(await self._session.send(request))
                 return _MADE
@@ -68,17 +57,20 @@ class Jobs:
                     outcome = await self._read_back(action, name, error)
                     if outcome is not None:
                         return outcome
-                elif error.quiet > self.patience or error.code not in (409, 429):  # a quota conflicts with itself
+                elif error.quiet > self._budget.patience or error.code not in (
+                    409,
+                    429,
+                ):  # a quota conflicts with itself
                     return answer
         return answer
 
     async def _read_back(self, action: Create, name: str, lost: ApiError) -> Answer | None:
         """Whether the Job is there after all; None when it is not, so that it may be created again under its name."""
-        path = JOBS.path(action.workload.namespace, name)
-        for seconds in _READ_BACK_AFTER:
+        request = JOBS.request("get", action.workload.namespace, name)
+        for seconds in READ_BACK_AFTER:
             await self._clock.sleep_until(self._clock.now() + seconds)
             try:
-                placed = self._remember(await self._session.send(Request(verb="get", path=path, resource="jobs")))
+                placed = self._remember(await self._session.send(request))
             except ApiError as error:
                 if error.code == 404:
                     return None
@@ -92,10 +84,7 @@ class Jobs:
 
     def _remember(self, body: bytes) -> PlacedJob:
         """Put the server's picture of a Job into the store at once. Raises ApiError when it is no Job."""
-        try:
-            placed = to_job(_JOB.decode(body), self._times.offset())
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ApiError(500, "Unreadable", f"the server's answer is no Job: {error}") from error
+        placed = to_job(decoded(body, _JOB, "Job"), self._times.offset())
         if placed.set.name:
             self._store.put(placed, listed=False)
         return placed
@@ -104,10 +93,10 @@ class Jobs:
         """Delete the Jobs one after another, until one cannot be. Those that have ended may wait for a quiet time."""
         gone, urgent = 0, action.after < action.before
         for name, uid in action.jobs:
-            if not (await self._budget.take(self.patience) if urgent else self._budget.spare()):
+            if not (await self._budget.take(self._budget.patience) if urgent else self._budget.spare()):
                 return _short(action, gone, spent("the write budget is short"))
-            if not allowed():
-                return _short(action, gone, NOT_LEADING)
+            if stop := allowed():
+                return _short(action, gone, stop)
             try:
                 await self._delete(action, name, uid)
             except ApiError as error:
@@ -120,12 +109,7 @@ class Jobs:
 
     async def _delete(self, action: Remove, name: str, uid: str) -> None:
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
-        path = JOBS.path(action.workload.namespace, name)
-        await self._session.send(Request(verb="delete", path=path, resource="jobs", body=encode(options)))
-
-
-def _body(action: Create, name: str) -> bytes:
-    return encode(stamped(action.manifest, name, action.workload.name, action.template, action.decision))
+        await self._session.send(JOBS.request("delete", action.workload.namespace, name, body=encode(options)))
 
 
 def _summed(action: Create, created: int, existing: int, last: Answer) -> Answer:

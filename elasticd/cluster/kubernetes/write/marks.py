@@ -4,29 +4,23 @@ Knows the path of an object and that it must be the one that was judged; knows n
 how things shall be, so that one whose reply was lost is simply written again.
 """
 
-from collections.abc import Callable
-
-from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery, UnknownKindError
-from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, refused_by, spent, unknown_kind
-from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.idempotent import another
+from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by, unknown_kind
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.model.actions import Answer, Mark
 
 
 class Marker:
-    """Writes marks within the budget. `patience` is how many seconds one may wait for its turn."""
+    """Writes marks within the budget."""
 
     def __init__(self, session: Session, discovery: Discovery, budget: Budget) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
-        self.patience = 30.0
 
-    async def mark(self, mark: Mark, allowed: Callable[[], bool]) -> Answer:
-        """Write the annotations, if the object has the expected UID and `allowed` is true when their turn comes."""
-        if not await self._budget.take(self.patience):
-            return spent(f"the write budget is spent for the next {self.patience:g} s")
-        if not allowed():
-            return NOT_LEADING
+    async def mark(self, mark: Mark, allowed: Allowed) -> Answer:
+        """Write the annotations, if the object has the expected UID and they are `allowed` when their turn comes."""
+        if stop := await self._budget.turn(allowed):
+            return stop
         try:
             await self._patch(mark)
         except UnknownKindError as error:
@@ -42,20 +36,13 @@ class Marker:
         metadata = {"uid": mark.uid, "annotations": mark.annotations}
         if mark.version:
             metadata["resourceVersion"] = mark.version
-        await self._session.send(
-            Request(
-                verb="patch",
-                path=resource.path(ref.namespace, mark.pod or ref.name),
-                resource=resource.plural,
-                body=encode({"metadata": metadata}),
-                content_type=MERGE_PATCH,
-            )
-        )
+        body = encode({"metadata": metadata})
+        await self._session.send(resource.request("patch", ref.namespace, mark.pod or ref.name, body=body))
 
 
 def _explain(error: ApiError, mark: Mark) -> Answer:
-    if error.code == 409 and mark.version and not another(error):
+    if error.code == 409 and mark.version and not other_uid(error):
         return conflict(409, f"it changed: {error}")
-    if error.code in (404, 409) or another(error):  # 409: the uid is another, so that what was to be marked is gone
+    if error.code in (404, 409) or other_uid(error):  # 409: the uid is another, so that what was to be marked is gone
         return conflict(404, f"it is gone: {error}")
     return refused_by(error)

@@ -4,14 +4,12 @@ Knows what must still hold of a node when a pod's turn has come, and what follow
 """
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
-from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict
-from elasticd.cluster.kubernetes.write.bind import Binder
-from elasticd.cluster.kubernetes.write.evict import TERMINATING
-from elasticd.cluster.kubernetes.write.idempotent import Allowed
+from elasticd.cluster.kubernetes.write.answers import conflict
+from elasticd.cluster.kubernetes.write.budget import Allowed
+from elasticd.cluster.kubernetes.write.pods import TERMINATING, PodWriter
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.pod_spec import Taint
@@ -21,27 +19,20 @@ CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 
 
-class Evicts(Protocol):
-    """Evicts pods; an implementation may recreate them too."""
-
-    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
-        """Let a pod be evicted, once."""
-
-
 class PodActions:
-    """Binds, evicts and nominates; `leading` is asked before each write, `tell` is given what is said of it."""
+    """Binds, evicts and nominates; `allowed` is asked before each write, `tell` is given what is said of it."""
 
     def __init__(
         self,
         stores: tuple[PodStore, NodeStore],
-        binder: Binder,
-        evicts: tuple[Evicts, Evicts],
-        leading: Callable[[], bool],
+        writer: PodWriter,
+        restore: Callable[[Evict, Allowed], Awaitable[Answer]],
+        allowed: Allowed,
         tell: Callable[[Announce], None],
     ) -> None:
-        """`evicts`: who evicts a pod that has a controller, and one that has none and shall come back."""
-        (self._pods, self._nodes), self._binder = stores, binder
-        (self._evictor, self._restorer), self._leading, self._tell = evicts, leading, tell
+        """`restore` evicts a pod that has no controller and shall come back."""
+        (self._pods, self._nodes), self._writer, self._restore = stores, writer, restore
+        self._allowed, self._tell = allowed, tell
 
     async def act(self, action: Bind | Evict | Nominate) -> Answer:
         """Do it, once, if what it was judged on still holds."""
@@ -51,16 +42,13 @@ class PodActions:
             case Evict():
                 return await self._evict(action)
             case Nominate():
-                answer = await self._binder.nominate(action, self._allowed)
+                answer = await self._writer.nominate(action, self._allowed)
                 if answer.result == "done":
                     self._pods.assume(action.workload, action.uid, nominated=action.node)
                 return answer
 
-    def _allowed(self) -> Answer | None:
-        return None if self._leading() else NOT_LEADING
-
     async def _bind(self, action: Bind) -> Answer:
-        answer = await self._binder.bind(action, lambda: self._allowed() or self._unfit(action))
+        answer = await self._writer.bind(action, lambda: self._allowed() or self._unfit(action))
         if answer.result == "done":
             self._pods.assume(action.workload, action.uid, node=action.node, waits=None)
         return answer
@@ -101,8 +89,7 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
-        evicts = self._restorer if action.restore else self._evictor
-        answer = await evicts.evict(action, self._allowed)
+        answer = await (self._restore if action.restore else self._writer.evict)(action, self._allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume(action.workload, action.uid, deleted=True)
             reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"

@@ -4,19 +4,19 @@ Knows the path and that the pod must be as it was judged; knows nothing of why. 
 that one whose reply was lost shows in the pod, or is sent again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import ceil
 
 import msgspec
+from msgspec.structs import replace
 
 from elasticd.base.units import format_milli, milli
-from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import WirePod
-from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, refused_by, spent
-from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.idempotent import another
+from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.kit.history import NO_RESIZE
 from elasticd.model.actions import Answer, Resize
 from elasticd.model.workload import Pod
@@ -30,43 +30,33 @@ _POD = msgspec.json.Decoder(WirePod)
 
 
 class Resizer:
-    """Resizes pods within the budget. `patience` is how many seconds one may wait for its turn."""
+    """Resizes pods within the budget."""
 
     def __init__(self, session: Session, discovery: Discovery, budget: Budget) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
-        self.patience = 30.0
 
-    async def resize(self, resize: Resize, allowed: Callable[[], bool]) -> Answer:
-        """Resize the pod, if it is as the decision found it and `allowed` is true when its turn comes."""
+    async def resize(self, resize: Resize, allowed: Allowed) -> Answer:
+        """Resize the pod, if it is as the decision found it and it is `allowed` when its turn comes."""
         try:
             if not await self._discovery.has("v1", "pods/resize"):
                 return RECOMMENDED_ONLY
-            if not await self._budget.take(self.patience):
-                return spent(f"the write budget is spent for the next {self.patience:g} s")
-            return await self._change(resize) if allowed() else NOT_LEADING
+            return await self._budget.turn(allowed) or await self._change(resize)
         except ApiError as error:
             self._budget.pause(error.quiet)
-            if another(error):
+            if other_uid(error):
                 return conflict(404, f"it was deleted and created anew: {error}")
             if error.code in (404, 409):
                 return conflict(error.code, f"it is gone or has changed: {error}")
             return refused_by(error)
 
     async def _change(self, resize: Resize) -> Answer:
-        pod = await self._read(resize)
+        # As it is now, for its resourceVersion: that of the pod that was judged is not kept.
+        body = await self._session.send(PODS.request("get", resize.workload.namespace, resize.pod))
+        pod = decoded(body, _POD, "Pod")
         if stale := _find_change(resize, to_pod(pod)):
             return stale
         await self._patch(resize, pod)
         return Answer("done", 200)
-
-    async def _read(self, resize: Resize) -> WirePod:
-        """The pod as it is now, for its resourceVersion: that of the pod that was judged is not kept."""
-        path = PODS.path(resize.workload.namespace, resize.pod)
-        body = await self._session.send(Request(verb="get", path=path, resource="pods"))
-        try:
-            return _POD.decode(body)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ApiError(500, "Unreadable", f"the server's answer is no Pod: {error}") from error
 
     async def _patch(self, resize: Resize, pod: WirePod) -> None:
         sidecars = {container.name for container in pod.spec.init_containers or ()}
@@ -76,15 +66,8 @@ class Resizer:
             entry = {"name": name, "resources": {"requests": quantities(amounts)}}
             spec.setdefault("initContainers" if name in sidecars else "containers", []).append(entry)
         body = {"metadata": {"uid": resize.uid, "resourceVersion": pod.metadata.resource_version}, "spec": spec}
-        await self._session.send(
-            Request(
-                verb="patch",
-                path=PODS.path(resize.workload.namespace, resize.pod, "resize"),
-                resource="pods/resize",
-                body=encode(body),
-                content_type=STRATEGIC_PATCH,
-            )
-        )
+        request = PODS.request("patch", resize.workload.namespace, resize.pod, "resize", encode(body))
+        await self._session.send(replace(request, content_type=STRATEGIC_PATCH))
 
 
 def _find_change(resize: Resize, pod: Pod) -> Answer | None:

@@ -11,14 +11,13 @@ from collections.abc import Callable
 import msgspec
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.wire.objects import WireScale
-from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, failed, refused_by, spent, unknown_kind
-from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.answers import READ_BACK_AFTER, conflict, failed, refused_by, unknown_kind
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.model.actions import Answer, Scale
 
-Allowed = Callable[[], bool]
 Written = Callable[[Scale, WireScale], None]
 
 AT_ONCE = 32
@@ -26,21 +25,16 @@ AT_ONCE = 32
 the server longer than writing."""
 
 _REPEATS = 3
-_READ_BACK_AFTER = (0.0, 0.5, 2.0)
 _SCALE = msgspec.json.Decoder(WireScale)
 
 
 class Scaler:
-    """Writes scale subresources. `patience` is how many seconds a write may wait for its turn.
-
-    `written` is told what the server answered to a write, before anything else is awaited.
-    """
+    """Writes scale subresources. `written` is told what the server answered, before anything else is awaited."""
 
     def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, written: Written) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
         self._clock, self._written = clock, written
         self._places = asyncio.Semaphore(AT_ONCE)
-        self.patience = 30.0
 
     async def scale(self, action: Scale, allowed: Allowed) -> Answer:
         """Set the count, if the workload still is the one that was judged.
@@ -63,17 +57,17 @@ class Scaler:
         for _ in range(1 + _REPEATS):
             if isinstance(verdict, Answer):
                 return verdict
-            if not await self._budget.take(self.patience):
-                return spent(f"the write budget is spent for the next {self.patience:g} s")
+            if stop := await self._budget.turn():
+                return stop
             try:
                 with self._budget.urgent():
                     async with self._places:
-                        if not allowed():
-                            return NOT_LEADING
+                        if stop := allowed():
+                            return stop
                         scale = await self._patch(resource, action, verdict)
             except ApiError as error:
                 self._budget.pause(error.quiet)
-                if quiet is None and 0 < error.quiet <= self.patience:
+                if quiet is None and 0 < error.quiet <= self._budget.patience:
                     quiet = error
                 else:
                     verdict = await self._after(error, resource, action, quiet)
@@ -86,19 +80,11 @@ class Scaler:
 
     async def _patch(self, resource: Resource, action: Scale, version: str) -> WireScale:
         metadata = {"uid": action.uid, "resourceVersion": version}
-        return await self._send(
-            Request(
-                verb="patch",
-                path=resource.path(action.workload.namespace, action.workload.name, "scale"),
-                resource=f"{resource.plural}/scale",
-                body=encode({"metadata": metadata, "spec": {"replicas": action.after}}),
-                content_type=MERGE_PATCH,
-            )
-        )
+        body = encode({"metadata": metadata, "spec": {"replicas": action.after}})
+        return await self._send(resource.request("patch", *_name(action), "scale", body))
 
     async def _get(self, resource: Resource, action: Scale) -> WireScale:
-        path = resource.path(action.workload.namespace, action.workload.name, "scale")
-        return await self._send(Request(verb="get", path=path, resource=f"{resource.plural}/scale"))
+        return await self._send(resource.request("get", *_name(action), "scale"))
 
     async def _after(self, error: ApiError, resource: Resource, action: Scale, quiet: ApiError | None) -> Answer | str:
         """What a failed write means: an answer, or the version with which to try again.
@@ -129,7 +115,7 @@ class Scaler:
 
     async def _read_back(self, lost: ApiError, resource: Resource, action: Scale) -> Answer:
         """The write may or may not have been carried out: only reading tells, and it is never repeated blindly."""
-        for seconds in _READ_BACK_AFTER:
+        for seconds in READ_BACK_AFTER:
             await self._clock.sleep_until(self._clock.now() + seconds)
             try:
                 scale = await self._get(resource, action)
@@ -151,11 +137,11 @@ class Scaler:
         return conflict(lost.code, f"it has {scale.replicas} replicas, not {action.before} ({lost})")
 
     async def _send(self, request: Request) -> WireScale:
-        body = await self._session.send(request)
-        try:
-            return _SCALE.decode(body)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ApiError(500, "Unreadable", f"the server's answer is no Scale: {error}") from error
+        return decoded(await self._session.send(request), _SCALE, "Scale")
+
+
+def _name(action: Scale) -> tuple[str, str]:
+    return action.workload.namespace, action.workload.name
 
 
 def _another(scale: WireScale, action: Scale) -> str:

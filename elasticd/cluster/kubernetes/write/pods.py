@@ -1,0 +1,235 @@
+"""Writes about one pod: puts it on a node, notes the node that is being made free for it, evicts it. Each once.
+
+A pod is bound once: the API server refuses a second time, and one that is not the pod that was judged. It is evicted
+through the eviction API, which keeps disruption budgets, and as it was read just before, so that of two daemons only
+one does it. A write is repeated only if nothing was written, and read back if that is unknown. Knows how the server
+says no; knows nothing of why a pod goes where, or of who shall go.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.base.clock import Clock
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
+from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.wire.objects import WirePod
+from elasticd.cluster.kubernetes.write.answers import (
+    NOT_LEADING,
+    READ_BACK_AFTER,
+    conflict,
+    failed,
+    other_uid,
+    refused_by,
+)
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
+from elasticd.model.actions import Answer, Bind, Evict, Nominate
+from elasticd.model.workload import Ref
+
+TRIES = 4
+"""Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
+
+GONE = Answer("done", 404, "it was gone already", "NotFound")
+TERMINATING = Answer("done", 0, "it is being deleted already", "Terminating")
+_DONE = Answer("done", 201)
+_REPEATS = 3
+_SEVERAL = "more than one PodDisruptionBudget"
+_BUDGET = "DisruptionBudget"
+_POD = msgspec.json.Decoder(WirePod)
+
+
+class PodState(Struct, frozen=True):
+    """The fields of a pod that a write depends on, as the API server has them now, and its JSON (`body`)."""
+
+    uid: str
+    version: str
+    node: str
+    deleted: bool
+    phase: str
+    annotations: dict[str, str]
+    body: bytes
+
+
+Look = Callable[[ApiError], Awaitable[Answer | None]]
+"""What became of a write whose reply was lost; None: nothing, so that it may be tried again."""
+
+Unfit = Callable[[PodState | None], Answer | None]
+"""Why a pod is not to be evicted, by what is read of it just before."""
+
+
+async def read_pod(session: Session, ref: Ref) -> PodState | None:
+    """The pod of this name; None: there is none. Raises ApiError when the server does not say."""
+    try:
+        body = await session.send(PODS.request("get", ref.namespace, ref.name))
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
+    pod = decoded(body, _POD, "Pod")
+    meta = pod.metadata
+    deleted = meta.deletion_timestamp is not None
+    annotations = meta.annotations or {}
+    return PodState(meta.uid, meta.resource_version, pod.spec.node_name, deleted, pod.status.phase, annotations, body)
+
+
+class PodWriter:
+    """Binds, nominates and evicts, within the budget. `allowed` is asked before each write."""
+
+    def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock) -> None:
+        self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
+
+    async def bind(self, action: Bind, allowed: Allowed) -> Answer:
+        """Put the pod on the node, if it still is the one that was judged and is on none."""
+        return await self._send(_binding(action), allowed, partial(self._look_bound, action))
+
+    async def _look_bound(self, action: Bind, lost: ApiError) -> Answer | None:
+        try:
+            pod = await self._read_back(action.workload)
+        except ApiError:
+            return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
+        if pod is None or pod.uid != action.uid:
+            return conflict(404, f"it is gone ({lost})")
+        if pod.node == action.node:
+            return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
+        if pod.node:
+            return conflict(409, f"it is on {pod.node} already")
+        return conflict(409, "it is being deleted") if pod.deleted else None
+
+    async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
+        """Set or clear the pod's nominated node."""
+        return await self._send(_nomination(action), allowed, _send_again)
+
+    async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
+        """Evict the pod, if it still is the one that the decision was about, and `unfit` has no objection to its
+        present state."""
+        try:
+            version = await self._discovery.body_of("v1", "pods/eviction")
+        except ApiError as error:
+            return refused_by(error)
+        if version is None:
+            return failed(404, "the API server has no pods/eviction")
+        answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
+        for _ in range(TRIES):
+            try:
+                pod = await read_pod(self._session, action.workload)
+            except ApiError as error:
+                return refused_by(error)
+            if stop := _unfit(action, pod) or (unfit and unfit(pod)):
+                return stop
+            request = _eviction(action, pod.version if pod else "", version)
+            answer = await self._send(request, allowed, partial(self._look_evicted, action), _not_evicted)
+            if (answer.result, answer.code) != ("conflict", 409):
+                break
+        return answer
+
+    async def _look_evicted(self, action: Evict, lost: ApiError) -> Answer | None:
+        try:
+            pod = await self._read_back(action.workload)
+        except ApiError:
+            return failed(lost.code if lost.lost else 0, f"{lost}; whether it was carried out cannot be read back")
+        if pod is None or pod.uid != action.uid or pod.deleted:
+            return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
+        return None
+
+    async def _read_back(self, ref: Ref) -> PodState | None:
+        """Read the pod, a few times if need be: it is worth waiting when a write has had no answer. Raises ApiError."""
+        *pauses, last = READ_BACK_AFTER
+        for seconds in pauses:
+            await self._clock.sleep_until(self._clock.now() + seconds)
+            try:
+                return await read_pod(self._session, ref)
+            except ApiError:
+                continue
+        await self._clock.sleep_until(self._clock.now() + last)
+        return await read_pod(self._session, ref)
+
+    async def _send(
+        self, request: Request, allowed: Allowed, look: Look, refused: Callable[[ApiError], Answer] | None = None
+    ) -> Answer:
+        """Send the request and return what came of it. `refused` turns an error into an answer; only a failed one is
+        tried again. Once a reply was lost, a later refusal is reported as failed: the first write may still happen."""
+        answer, lost = NOT_LEADING, False
+        for _ in range(1 + _REPEATS):
+            if stop := await self._budget.turn(allowed):
+                return _doubted(stop, lost=lost)
+            try:
+                await self._session.send(request)
+                return _DONE
+            except ApiError as error:
+                answer = (refused or _refused)(error)
+                again = answer.result == "failed"
+                lost = lost or (again and error.lost)
+                self._budget.pause(error.quiet if again else 0.0)
+                # Of two that were sent, the first may have been carried out late, and stand in the way of the second.
+                if (again and error.lost) or (lost and error.code in (404, 409)):
+                    if outcome := await look(error):
+                        return outcome
+                elif not again or not 0 < error.quiet <= self._budget.patience:
+                    return _doubted(answer, lost=lost)
+        return _doubted(answer, lost=lost)
+
+
+def _doubted(answer: Answer, *, lost: bool) -> Answer:
+    """The answer, turned into a failure if an earlier reply was lost and this one does not settle what happened."""
+    unsure = answer.result == "failed" and (answer.code == 0 or answer.code >= 500)
+    if not lost or unsure or answer.result == "done":
+        return answer
+    return failed(0, f"a reply was lost, so that it may be done yet; then {answer.message}")
+
+
+async def _send_again(_: ApiError) -> Answer | None:
+    """The look after a declarative write, which may be sent twice: it never finds anything."""
+    return None
+
+
+def _refused(error: ApiError) -> Answer:
+    if error.code == 404 or other_uid(error):
+        return conflict(404, f"it is gone: {error.message}")
+    return conflict(409, error.message) if error.code == 409 else refused_by(error)
+
+
+def _not_evicted(error: ApiError) -> Answer:
+    """A budget that forbids it says so with the status of a busy server, and several budgets with that of a fault."""
+    if error.code == 429 and (_BUDGET in error.causes or "disruption budget" in error.message):
+        return Answer("refused", 429, error.message, "Budget")
+    if error.code == 500 and _SEVERAL in error.message:
+        return Answer("refused", 500, error.message, "Budgets")
+    return GONE if error.code == 404 else _refused(error)
+
+
+def _unfit(action: Evict, pod: PodState | None) -> Answer | None:
+    """Why there is nothing to evict."""
+    if pod is None:
+        return GONE
+    if pod.uid != action.uid:
+        return conflict(404, "it is gone: another pod has its name")
+    return TERMINATING if pod.deleted else None
+
+
+def _binding(action: Bind) -> Request:
+    ref = action.workload
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": action.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": action.node},
+    }
+    return PODS.request("create", ref.namespace, ref.name, "binding", body=encode(body))
+
+
+def _nomination(action: Nominate) -> Request:
+    body = {"metadata": {"uid": action.uid}, "status": {"nominatedNodeName": action.node or None}}
+    return PODS.request("patch", action.workload.namespace, action.workload.name, "status", body=encode(body))
+
+
+def _eviction(action: Evict, resource_version: str, version: str) -> Request:
+    ref = action.workload
+    body = {
+        "apiVersion": version,
+        "kind": "Eviction",
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+        "deleteOptions": {"preconditions": {"uid": action.uid, "resourceVersion": resource_version}},
+    }
+    return PODS.request("create", ref.namespace, ref.name, "eviction", body=encode(body))
