@@ -17,6 +17,7 @@ from pathlib import Path
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import last_heard
+from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.config.advice import examine
@@ -28,7 +29,6 @@ from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.ports.cluster import Cluster
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
-from elasticd.runtime.disruption import Disruption
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.runtime.pools.mover import Mover
@@ -182,7 +182,9 @@ async def assembled(
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
-        disruption = cluster = Disruption(cluster, settings.disruption, clock)
+        placer: Placer  # is made below, around the guard that asks it how much it knows
+        measured_series = {"series": journal.series, "series of nodes": lambda: measured(placer.pools)}
+        guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
         publisher = None if settings.outlet is None else await stack.enter_async_context(settings.outlet.open())
@@ -192,12 +194,10 @@ async def assembled(
             opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         )
         loop.set_sources(pollers, bander=BandWorker())
-        disruption.known["series"] = journal.series
         looks = Looks()
         placer = Placer(cluster, loop.look, journal, clock, listeners, looks.placing(PlanWorker()))
         placer.set_sources(pollers)
-        disruption.known["series of nodes"] = lambda: measured(placer.pools)
-        mover = Mover(cluster, placer, journal, clock, [*listeners, disruption], MovesWorker())
+        mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
         daemon = Daemon(
             loop, placer, mover, cluster, journal, metrics, clock, looks, pollers, publisher, settings.dry_run
         )

@@ -11,19 +11,18 @@ that was asked for, instead of counting pods, sees the old load on the new count
 Where pods are, and who waits for a node, is pretended for all who ask about nodes: see pretended.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster.pretended import PodCache, Pretence, PretendedPods
+from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
-from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
-from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 MESSAGE = "dry run: not sent"
 
@@ -46,25 +45,20 @@ class DryRunSnapshot:
 
     @property
     def confirmed(self) -> float:
-        """When the cluster last proved current the pods that it shows."""
         return self.real.confirmed
 
     @property
     def nodes_confirmed(self) -> float:
-        """When the cluster last proved current the nodes that it shows."""
         return self.real.nodes_confirmed
 
     def confirmed_for(self, ref: Ref) -> float:
-        """When the cluster last proved current what it shows of this workload."""
         return self.real.confirmed_for(ref)
 
     @property
     def version(self) -> int:
-        """Grows whenever a workload appears, vanishes or changes its labels."""
         return self.real.version
 
     def workloads(self) -> Collection[Workload]:
-        """All workloads of the kinds that were asked for."""
         if not self._wanted:
             return self.real.workloads()
         if self._workloads is None:
@@ -72,7 +66,6 @@ class DryRunSnapshot:
         return self._workloads
 
     def workload(self, ref: Ref) -> Workload | None:
-        """One workload, None when the cluster has no such."""
         workload = self.real.workload(ref)
         return workload and self._pretend(workload)
 
@@ -81,11 +74,9 @@ class DryRunSnapshot:
         return self.real.pods(workload)
 
     def selector_fault(self, workload: Workload) -> str:
-        """Why its selector cannot be read, or an empty string."""
         return self.real.selector_fault(workload)
 
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, ordered by name."""
         return self.real.nodes()
 
     def rooms(self) -> tuple[Room, ...]:
@@ -109,7 +100,6 @@ class DryRunSnapshot:
         return self._placed.strays()
 
     def autoscaler(self, ref: Ref) -> str:
-        """The HorizontalPodAutoscaler that scales this workload; empty: none."""
         return self.real.autoscaler(ref)
 
     def _pretend(self, workload: Workload) -> Workload:
@@ -121,37 +111,19 @@ class DryRunSnapshot:
         return replace(workload, replicas=pretended.replicas, annotations=annotations)
 
 
-class DryRun:
+class DryRun(ClusterWrapper):
     """Any cluster whose actions change only what its own snapshots show."""
 
     def __init__(self, inner: Cluster) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._wanted: dict[Ref, _PretendedCount] = {}
         self._snapshot: DryRunSnapshot | None = None
         self._pretended: PretendedPods | None = None
         self._cache: PodCache = {}
 
-    @property
-    def leading(self) -> bool:
-        """Whether the cluster under it says so."""
-        return self._inner.leading
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call this whenever the real cluster reports a change."""
-        self._inner.on_change(callback)
-
-    @property
-    def honours_deletion_costs(self) -> bool:
-        """Whether the real cluster does."""
-        return self._inner.honours_deletion_costs
-
     def restoring(self) -> Sequence[Underway]:
         """None: no pod is evicted."""
         return ()
-
-    def problems(self) -> Mapping[Kind, str]:
-        """The real cluster's."""
-        return self._inner.problems()
 
     def describe(self) -> object:
         """The real cluster's, and that nothing is sent to it."""
@@ -168,30 +140,6 @@ class DryRun:
         self._pretended = PretendedPods(real, before.true_to(real), self._cache)
         self._snapshot = DryRunSnapshot(real, self._wanted, self._pretended)
         return self._snapshot
-
-    async def usage(self, now: float) -> Readings:
-        """The metrics of the pods that exist."""
-        return await self._inner.usage(now)
-
-    async def node_usage(self, now: float) -> Readings:
-        """The metrics of the nodes that exist."""
-        return await self._inner.node_usage(now)
-
-    async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        """The real cluster's answers."""
-        return await self._inner.metrics(queries, now)
-
-    async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
-        """What the real node's kubelet says."""
-        return await self._inner.summary(node, now, part, within)
-
-    def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
-        """The real cluster's pulls."""
-        return self._inner.pulls(take)
-
-    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """What the real cluster would answer."""
-        return self._inner.refusal(evictions)
 
     async def act(self, action: Action) -> Answer:
         """Pretend that an action was done, if it still fits the last snapshot and what has been pretended since.

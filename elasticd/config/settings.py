@@ -13,13 +13,13 @@ from elasticd.base.decode import convert, shared_fields
 from elasticd.base.errors import ConfigError, Mistakes
 from elasticd.base.secrets import CREDENTIAL
 from elasticd.base.text import is_name, shown
+from elasticd.cluster.disruption import DisruptionSettings
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.files import read_toml, tables_of
 from elasticd.config.tables import no_such, typed
 from elasticd.ports.source import JOURNAL, Source
 from elasticd.registry import Registry
-from elasticd.runtime.disruption import DisruptionSettings
 from elasticd.sources.bounds import MOST_SAMPLES
 from elasticd.telemetry.mqtt_publisher import PublisherSettings
 

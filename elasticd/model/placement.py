@@ -12,6 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from elasticd.model.actions import Bind, Evict, Nominate, Result
+from elasticd.model.disruption import DisruptionState
 from elasticd.model.pod_spec import Repel
 from elasticd.model.workload import Failure, Node, Pod, Ref
 
@@ -215,9 +216,8 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """When a pending pod last found no place, by its UID."""
     budgets_known: bool = True
     """Where they are not, nobody is asked who gives way."""
-    refused: Mapping[str, tuple[str, str]] = {}
-    """Pending pods, by UID, for which those who would give way are not let go, and why, one word and a sentence: nobody
-    is asked for them."""
+    disruption: DisruptionState = DisruptionState()
+    """What elasticd's own budgets allow."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):

@@ -6,7 +6,8 @@ Knows that a cluster can be observed and acted on; knows nothing of who does.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from elasticd.model.actions import Action, Answer, Evict
+from elasticd.model.actions import Action, Answer
+from elasticd.model.disruption import DisruptionState
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
@@ -83,6 +84,14 @@ class Pretending(Protocol):
         """The pods that are shown on another node than their real one."""
 
 
+@runtime_checkable
+class Budgeted(Protocol):
+    """A cluster that keeps elasticd's own disruption budgets."""
+
+    def disruption(self, now: float) -> DisruptionState:
+        """What the budgets allow now."""
+
+
 class Cluster(MetricsApi, Protocol):
     """Somewhere workloads run: a Kubernetes API server, a simulation, or a dry run over either."""
 
@@ -109,9 +118,6 @@ class Cluster(MetricsApi, Protocol):
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
         """The cluster as it is now; `kinds` are those of the workloads that policies name."""
-
-    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """Why not all of these evictions would be let through now, one word and a sentence, as far as it is known."""
 
     async def act(self, action: Action) -> Answer:
         """Carry an action out, once, if the state on which it was decided still holds. Trouble is in the answer."""

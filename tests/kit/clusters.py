@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from math import inf
 
-from elasticd.model.actions import Action, Answer, Evict
+from elasticd.model.actions import Action, Answer
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
@@ -38,9 +38,6 @@ class Unasked:
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
         return nullcontext(Following())
-
-    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        return None
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Nothing happens here unseen."""

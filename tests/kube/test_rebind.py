@@ -10,13 +10,13 @@ from typing import Any, cast
 import pytest
 
 from elasticd.base.clock import WallClock
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal
 from elasticd.model.listener import Notice
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.ports.cluster import Kind, Snapshot
-from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.drain import Drain
@@ -190,7 +190,7 @@ async def draining(kube: Kube, namespace: str, seen: Callable[[Snapshot], Snapsh
     settings = Kubernetes(kubeconfig=str(kube.plane.kubeconfig("admin")), lease=lease)
     clock, journal, heard = WallClock(), Journal(), _Heard()
     async with settings.open(clock) as cluster:
-        broker = Disruption(cluster, DisruptionSettings(), clock)
+        broker = DisruptionGuard(cluster, DisruptionSettings(), clock)
 
         async def look(now: float) -> Snapshot:
             kinds: frozenset[Kind] = frozenset()

@@ -324,10 +324,6 @@ class KubernetesCluster:
             return await self._scaler.scale(action, self._allowed)
         return await self._jobs.create(action, self._allowed)
 
-    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """None: what it refuses is known only then."""
-        return None
-
     async def act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
         """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
         if not self.leading:

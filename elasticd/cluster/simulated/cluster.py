@@ -118,10 +118,6 @@ class SimulatedCluster:
         """None: simulated nodes have every image."""
         return nullcontext(_Nothing("a simulated cluster pulls no images"))
 
-    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """None: what it refuses is known only then."""
-        return None
-
     async def act(self, action: Action) -> Answer:
         """Carry an action out, if what it was judged on holds. Only a change of spec alters the version."""
         if isinstance(action, Announce):

@@ -8,12 +8,14 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import UNRANKED, Filtered, Scored, look, rank
 from elasticd.decision.pool.order import in_order
 from elasticd.decision.pool.preemption import Budgets, NoVictims, Preemption, make_room, suffices
 from elasticd.decision.pool.remedies import lacking
-from elasticd.model.actions import Bind, Nominate
+from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.disruption import Refused
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
 from elasticd.model.workload import Failure, Pod
 
@@ -55,6 +57,7 @@ class Draft:
         self._case, self.columns = case, case.columns
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
         self._without_victims: dict[Hashable, NoVictims] = {}
+        self._refused: dict[Hashable, Refused] = {}
         self._supposed: dict[Hashable, tuple[str, ...]] = {}
         self._remedies: dict[Hashable, str] = {}
         self._nodes_searched = self._nodes_supposed = 0
@@ -138,8 +141,6 @@ class Draft:
             return self._no_victims(pod, filtered, ranked)
         if not pod.needs.preempts:
             return self._no_victims(pod, filtered, ranked, NEVER)
-        if why := self._case.observation.refused.get(pod.uid):
-            return self._wait(pod, why[0], filtered, ranked, f"those who would give way are not let go: {why[1]}")
         return self._make_room(pod, filtered, ranked)
 
     def _empties_enough(self, pod: Pod, bound: Selection | None, node: int) -> bool:
@@ -148,22 +149,27 @@ class Draft:
         return leaving and suffices(self._case, pod, bound, Preemption(node, ()))
 
     def _make_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> PodDecision:
-        """Have others give way, if any can."""
+        """Have others give way, if any can and elasticd's own budgets let them."""
+        if why := self._refused.get(self._like(pod)):
+            return self._wait_for_budget(pod, filtered, ranked, why)
         if self._nodes_searched > QUESTIONS:
             return self._wait(pod, "Unschedulable", filtered, ranked, "who could give way is asked at a later look")
         if why := self._why_blind():
             return self._wait(pod, why[0], filtered, ranked, f"nobody gives way while {why[1]}")
         room = self._find_room(pod, filtered, ranked)
-        if isinstance(room, NoVictims):
-            if failures := room.failures:
-                return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
-            text = ": ".join(filter(None, ("no others can give way for it", room.why)))
-            return self._no_victims(pod, filtered, ranked, text, room.mends)
-        return (
-            self._preempt(pod, filtered, ranked, room)
-            if room.victims
-            else self._await_leaving(pod, filtered, ranked, room.node)
-        )
+        if isinstance(room, Preemption):
+            return self._preempt(pod, filtered, ranked, room)
+        if failures := room.failures:
+            return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
+        text = ": ".join(filter(None, ("no others can give way for it", room.why)))
+        return self._no_victims(pod, filtered, ranked, text, room.mends)
+
+    def _like(self, pod: Pod) -> Hashable:
+        """A key that is equal for pods for which the same others would give way."""
+        return _equivalence(pod), self._case.observation.gave_way.get(pod.uid, 0)
+
+    def _wait_for_budget(self, pod: Pod, filtered: Filtered, ranked: Scored, why: Refused) -> PodDecision:
+        return self._wait(pod, why[0], filtered, ranked, f"those who would give way are not let go: {why[1]}")
 
     def _no_victims(
         self, pod: Pod, filtered: Filtered, ranked: Scored, detail: str = "", yields: Mapping[str, int] | None = None
@@ -244,8 +250,9 @@ class Draft:
         return self._supposed[like]
 
     def _take(self, node: int, pod: Pod) -> None:
-        """Promise a node to a pod; what equivalent pods lacked before has changed with it."""
+        """Promise a node to a pod; what equivalent pods lacked, and who would give way, has changed with it."""
         self._remedies.clear()
+        self._refused.clear()
         self.columns.take(node, pod)
 
     def _await_leaving(self, pod: Pod, filtered: Filtered, ranked: Scored, node: int) -> PodDecision:
@@ -257,13 +264,19 @@ class Draft:
         return self.decision(pod, "wait", "Nominated", text, filtered, ranked, node=name, actions=actions)
 
     def _preempt(self, pod: Pod, filtered: Filtered, ranked: Scored, room: Preemption) -> PodDecision:
+        if not room.victims:
+            return self._await_leaving(pod, filtered, ranked, room.node)
+        name = self.columns.names[room.node]
+        actions = room.actions(pod, name)
+        evictions = [action for action in actions if isinstance(action, Evict)]
+        if why := refusal(self._case.observation.disruption, evictions):
+            self._refused[self._like(pod)] = why
+            return self._wait_for_budget(pod, filtered, ranked, why)
         for victim in room.victims:
             self.columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
             self.budgets.spend(victim)
         self._take(room.node, pod)
-        name = self.columns.names[room.node]
         scores = (ranked.shown(room.node, self.columns),)
-        actions = room.actions(pod, name)
         gone = ", ".join(f"{victim.namespace}/{victim.name}" for victim in room.victims)
         gives = "gives" if len(room.victims) == 1 else "give"
         message = f"{gone} {gives} way on {name}" + (f": {room.why}" if room.why else "")

@@ -153,8 +153,8 @@ class PoolHistory:
                 self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use or {})
         return outcome.result == "done" or previous is None or _result(previous) != _result(outcome)
 
-    def stayed(self, uid: str) -> None:
-        """A pod that was told to leave stays: its move is taken back."""
+    def take_back(self, uid: str) -> None:
+        """Take back the move of a pod that stays though it was told to leave."""
         departure, outcome = self._departures.pop(uid, None), self._outcomes.get(uid)
         if departure is not None:
             move = Moved(departure.at, whose(departure.pod), departure.decision.node)
@@ -171,7 +171,7 @@ class PoolHistory:
             if now < departure.at + PROMISED
         ]
 
-    def promise(self, columns: NodeTable, now: float) -> None:
+    def reserve(self, columns: NodeTable, now: float) -> None:
         """Reserve room on the targets of recent moves until the pods arrive, so that no other pod is sent there."""
         arrived_uids: set[str] = set()
         for uid, departure in self._departures.items():

@@ -13,12 +13,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, pause
+from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.finished_moves import dropped, over
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
+from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.model.policy import MovesTable, PoolPolicy
@@ -69,7 +71,7 @@ class Mover:
         """Forget a move that was taken back."""
         if isinstance(record, MoveTakenBack):
             for history in self._histories.values():
-                history.stayed(record.uid)
+                history.take_back(record.uid)
 
     def _look_now(self, *histories: PoolHistory) -> None:
         for history in histories:
@@ -148,7 +150,7 @@ class Mover:
             history.look(Look(now, case.columns.names, use), looks_back)
         history.forget(snapshot.on_nodes(), now)
         leaving = self._leaving_pods(history, snapshot, now)
-        history.promise(case.columns, now)
+        history.reserve(case.columns, now)
         for uid, node in leaving:
             if (index := case.columns.index(node)) is not None:
                 case.columns.leave(index, uid)
@@ -174,7 +176,7 @@ class Mover:
         underway = self.surging.in_flight(snapshot)
         for move in underway:
             if move.stays:
-                history.stayed(move.uid)
+                history.take_back(move.uid)
         return [*((move.uid, move.node) for move in underway if not move.stays), *history.begun(now)]
 
     def _write_finished(self, decisions: Iterable[MoveDecision]) -> None:
@@ -241,13 +243,13 @@ class Mover:
         earlier = {decision.uid: decision for decision in self._journal.moves(policy)}  # also of a daemon before
         return replace(look, going={**earlier, **look.going})
 
-    def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot) -> tuple[str, str] | None:
-        """Why a pod that a plan wants moved could not leave now, one word and a sentence, as far as `[disruption]` and
-        the surge know before it is tried; None: it could."""
+    def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot, disruption: DisruptionState) -> Refused | None:
+        """Why a pod that a plan wants moved could not leave now, as far as `[disruption]` and the surge know before it
+        is tried; None: it could."""
         evict = Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
         if policy.moves.surge and not isinstance(snapshot, Pretending):
-            return self.surging.refusal(evict, snapshot)
-        return self._cluster.refusal([evict])
+            return self.surging.refusal(evict, snapshot, disruption)
+        return refusal(disruption, [evict])
 
     async def underway(self) -> list[Underway]:
         """The moves in flight, as the cluster shows them now."""

@@ -15,20 +15,21 @@ from msgspec import Struct
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, pause
+from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
+from elasticd.model.disruption import DisruptionState
 from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Pod, Readings
-from elasticd.ports.cluster import Cluster, Pretending, Snapshot
+from elasticd.ports.cluster import Budgeted, Cluster, Pretending, Snapshot
 from elasticd.runtime.actions import STOPPED, Actions, attempt
 from elasticd.runtime.execute import PodAction, pod_outcome
 from elasticd.runtime.pools.deduplicated import LastDecisions
-from elasticd.runtime.pools.permitted import Refused, permitted
 from elasticd.runtime.pools.pool import Pool, asked
 from elasticd.runtime.pools.usage_view import KnownUsage, UsageView, WantedSeries
 from elasticd.runtime.workers import Worker, at_once
@@ -217,7 +218,7 @@ class Placer:
         if usage is None:
             return None
         self._on_answer.pop(name, None)
-        return self._case(pool, snapshot, (), usage, now, {})
+        return self._case(pool, snapshot, (), usage, now)
 
     async def _read(self, pool: Pool, snapshot: Snapshot, now: float) -> KnownUsage | None:
         pollers = self.router.serving(pool.policy, pool.hooks.fetched or frozenset())
@@ -230,7 +231,7 @@ class Placer:
         """Build a case for display: it always has cpu and memory, and takes the sources' last readings."""
         wants = WantedSeries(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
         readings = await self.router.look(self.router.having(pool.policy, wants.nodes | wants.pods), now)
-        return self._case(pool, snapshot, (), self._usage_of(pool, wants, readings, snapshot, now), now, {})
+        return self._case(pool, snapshot, (), self._usage_of(pool, wants, readings, snapshot, now), now)
 
     def _usage_of(
         self, pool: Pool, wants: WantedSeries, readings: Sequence[Readings], snapshot: Snapshot, now: float
@@ -238,12 +239,11 @@ class Placer:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
         return self.views.look(pool.policy, wants, readings, now, strays)
 
-    def _case(
-        self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], usage: KnownUsage, now: float, refused: Refused
-    ) -> PoolCase:
+    def _case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], usage: KnownUsage, now: float) -> PoolCase:
         columns = pool.columns(snapshot, usage)
         self._take_expected(columns, snapshot, {pod.uid for pod in pods})
-        budgets = snapshot.budgets() if any(map(pool.hooks.implements, DISTURB)) else ()
+        disturbs = any(map(pool.hooks.implements, DISTURB))
+        budgets = snapshot.budgets() if disturbs else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
@@ -254,7 +254,7 @@ class Placer:
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
             returned=self.views.returned,
-            refused=dict(refused),
+            disruption=self._disruption(now) if disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
 
@@ -266,11 +266,7 @@ class Placer:
         if usage is None:
             return
         started = self._clock.now()
-
-        async def plan(refused: Refused) -> tuple[PodDecision, ...]:
-            return await self._plan(pool, self._case(pool, snapshot, pods, usage, now, refused))
-
-        decisions = await permitted(plan, self._cluster.refusal)
+        decisions = await self._plan(pool, self._case(pool, snapshot, pods, usage, now))
         if pool not in self.pools:
             return  # other policies are in force by now
         seconds = self._clock.now() - started
@@ -290,6 +286,9 @@ class Placer:
                 return decisions
             pool.blocked = f"{decisions}; it is not called again until reload"
         return stuck(case, "PluginBlocked", pool.blocked)
+
+    def _disruption(self, now: float) -> DisruptionState:
+        return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
 
     def _take_expected(self, columns: NodeTable, snapshot: Snapshot, planned_uids: AbstractSet[str]) -> None:
         """Bring the node table up to what is expected: pods that are being bound take room on their node, nominated
@@ -374,8 +373,8 @@ class Placer:
 
     async def _request(self, action: PodAction, pod: Pod, evictions: Sequence[Evict]) -> Answer:
         """Ask the cluster to act; but evict no pod for one that no longer waits."""
-        if evictions and (refusal := self._cluster.refusal(evictions)):
-            return Answer("refused", message=refusal[1], reason=refusal[0])
+        if evictions and (why := refusal(self._disruption(self._clock.now()), evictions)):
+            return Answer("refused", message=why[1], reason=why[0])
         if isinstance(action, Evict):
             snapshot = await self.look(self._clock.now())
             if all(pending.uid != pod.uid for pending in snapshot.pending()):

@@ -11,6 +11,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
+from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.moves import restraint
@@ -138,7 +139,7 @@ class PoolReports:
         line = [turn for turn in queue.line.turns if turn.pod.uid in staying]
         shut = await _reasons_of(
             (turn.pod for turn in line if not turn.stays),
-            lambda pod: self._pool_refusal(pool) or self._cluster_refusal(pod),
+            lambda pod: self._pool_refusal(pool) or refusal(case.observation.disruption, [_eviction_of(pod)]),
         )
         return PodStandings(leaving, moved, [_mark_staying(turn, shut.get(turn.pod.uid)) for turn in line])
 
@@ -148,7 +149,8 @@ class PoolReports:
         why, outcomes = restraint(case), self._mover.latest(pool.policy.name).outcomes
 
         def keeps(pod: Pod) -> Why | None:
-            if obstacle := why(pod) or self._pool_refusal(pool) or self._mover.refusal(pool.policy, pod, snapshot):
+            obstacle = why(pod) or self._pool_refusal(pool)
+            if obstacle := obstacle or self._mover.refusal(pool.policy, pod, snapshot, case.observation.disruption):
                 return obstacle
             last = outcomes.get(pod.uid)
             if last is None or last.result == "done":
@@ -156,9 +158,6 @@ class PoolReports:
             return last.reason or last.result, f"{last.message or last.result}, at the last look"
 
         return keeps
-
-    def _cluster_refusal(self, pod: Pod) -> Why | None:
-        return self._cluster.refusal([Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])])
 
     def _pool_refusal(self, pool: Pool) -> Why | None:
         """Why no pod of a pool is made to leave, one word and a sentence; None: pods may be."""
@@ -181,6 +180,10 @@ async def _reasons_of(pods: Iterable[Pod], why: Asked) -> dict[str, Why]:
             reasons[pod.uid] = reason
         await asyncio.sleep(0)
     return reasons
+
+
+def _eviction_of(pod: Pod) -> Evict:
+    return Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
 
 
 def _mark_staying(turn: Turn, why: Why | None) -> Turn:

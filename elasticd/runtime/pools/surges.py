@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.news import LastReported
+from elasticd.decision.disruption import refusal
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 from elasticd.model.actions import Action, Answer, Evict, Mark
+from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MoveTakenBack, tell
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
@@ -75,13 +77,13 @@ class Surging:
         answer = await self._cluster.act(mark)
         return replace(answer, message=BEGUN) if answer.result == "done" else answer
 
-    def refusal(self, evict: Evict, snapshot: Snapshot) -> tuple[str, str] | None:
-        """Why a surge of this pod would be refused now, one word and a sentence, as far as it is known."""
+    def refusal(self, evict: Evict, snapshot: Snapshot, disruption: DisruptionState) -> Refused | None:
+        """Why a surge of this pod would be refused now, as far as it is known."""
         mark = self._first_mark(evict, snapshot, self._clock.now(), 0.0, "")
         if isinstance(mark, Answer):
             return mark.reason, mark.message
         # A surge counts for the budget of the Deployment, not of the ReplicaSet.
-        return self._cluster.refusal([replace(evict, owner=mark.uid) if mark else evict])
+        return refusal(disruption, [replace(evict, owner=mark.uid) if mark else evict])
 
     def _first_mark(
         self, evict: Evict, snapshot: Snapshot, now: float, within: float, decision: str

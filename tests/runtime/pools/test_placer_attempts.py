@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools import placer as module
 from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.filters import Filters
@@ -98,7 +98,7 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     old = [pod(f"x{i}", cpu=0.1, on="a", owner=("ReplicaSet", "rs", "rs"), started=NOW - 600) for i in range(8)]
     clock, heard = VirtualClock(NOW), Heard()
     board = Board(clock, [node("a", cpu=0.8)], [*old, pod("new", cpu=0.8, priority=5)])
-    broker = Disruption(board, DisruptionSettings(per_controller=5), clock)
+    broker = DisruptionGuard(board, DisruptionSettings(per_controller=5), clock)
     placer = Placer(broker, board.observe, Journal(), clock, [heard])
     strategies = (Filters(), Preemption())
     placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
@@ -122,7 +122,7 @@ async def test_a_plan_that_would_be_refused_costs_nobody_else_a_place() -> None:
     waiting = [pod("high", cpu=1.6, priority=9), pod("job", cpu=0.4, priority=5)]
     board = Board(clock, [node("a", cpu=1.6), node("b", cpu=1)], [*crowd, lone, *waiting])
     placer = Placer(
-        Disruption(board, DisruptionSettings(per_controller=3), clock), board.observe, Journal(), clock, [heard]
+        DisruptionGuard(board, DisruptionSettings(per_controller=3), clock), board.observe, Journal(), clock, [heard]
     )
     strategies = (Filters(), Preemption())
     placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])

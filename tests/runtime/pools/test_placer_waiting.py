@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from elasticd.api import Nodes, Scores, hookimpl
 from elasticd.base.clock import VirtualClock
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools.placer import Placer
 from tests.kit.board import Board
 from tests.kit.placers import Fits, Lesser
@@ -73,7 +73,9 @@ async def test_a_pod_for_which_the_broker_lets_nobody_go_waits_for_that_reason()
     clock, heard = VirtualClock(NOW), Heard()
     lesser = [pod(f"x{number}", cpu=0.25, on="a") for number in range(4)]
     board = Board(clock, [node("a", cpu=1)], [*lesser, URGENT])
-    placer = Placer(Disruption(board, DisruptionSettings(per_node=3), clock), board.observe, Journal(), clock, [heard])
+    placer = Placer(
+        DisruptionGuard(board, DisruptionSettings(per_node=3), clock), board.observe, Journal(), clock, [heard]
+    )
     placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(), Lesser()), mode="act")])
     await placer.tick(NOW)
     await placer.actions.drain(1)

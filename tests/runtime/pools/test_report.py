@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.decision.pool.eviction_order import Queue
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
@@ -23,7 +24,6 @@ from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView, PoolReport
 from elasticd.model.workload import Failure, Node, Pod
 from elasticd.ports.cluster import Snapshot
-from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.report import PoolReports
@@ -75,7 +75,7 @@ class Bench:
         self.clock = VirtualClock(NOW)
         self.board = Board(self.clock, nodes, pods)
         journal = Journal()
-        door = Disruption(self.board, DisruptionSettings(**changes.pop("disruption", {})), self.clock)
+        door = DisruptionGuard(self.board, DisruptionSettings(**changes.pop("disruption", {})), self.clock)
 
         async def look(now: float) -> Snapshot:
             return await door.observe(now, frozenset())

@@ -12,6 +12,7 @@ from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
+from elasticd.model.disruption import Disruption, DisruptionState
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
@@ -69,6 +70,12 @@ class Seen(Shown):
         return self._site.hpa
 
 
+def spent(controller: str) -> DisruptionState:
+    """The budget of one controller is spent."""
+    gone = Disruption(NOW, "z", controller, "shop", "uid-z")
+    return DisruptionState(within=60.0, most={"per_controller": 1}, recent=(gone,))
+
+
 class Bench:
     """A loop over a site, in virtual time."""
 
@@ -76,6 +83,7 @@ class Bench:
         self.clock, self.site = VirtualClock(NOW), Site(World(2, ready=ready, beside=False, heeds=heeds))
         self.outcomes: list[PodOutcome] = []
         self.taken_back: list[str] = []
+        self.disruption = DisruptionState()
         self.loop = self.another()
 
     def another(self) -> Surging:
@@ -136,9 +144,9 @@ async def test_a_pod_is_moved_step_by_step_and_every_step_is_told(heeds: bool) -
             id="frozen",
         ),
         pytest.param(
-            lambda bench: setattr(bench.site, "refusal", lambda evictions: ("Asked", evictions[0].owner)),
-            ("Asked", "w"),
-            id="by whoever is asked last, about the Deployment",
+            lambda bench: setattr(bench, "disruption", spent("w")),
+            ("Disturbed", "1 pod of its controller went within 60 s, and 1 may"),
+            id="the budget of the Deployment",
         ),
     ],
 )
@@ -147,16 +155,16 @@ async def test_why_a_move_would_not_begin_is_said_without_beginning_it(
 ) -> None:
     bench = Bench()
     prepare(bench)
-    assert bench.loop.refusal(EVICT, await bench.site.observe(NOW)) == told
+    assert bench.loop.refusal(EVICT, await bench.site.observe(NOW), bench.disruption) == told
     assert bench.site.acts == []
 
 
-async def test_of_a_pod_of_no_deployment_whoever_is_asked_last_is_asked_about_its_controller() -> None:
+async def test_a_pod_of_no_deployment_counts_for_the_budget_of_its_controller() -> None:
     bench = Bench()
     bench.site.also = (pod("bare", on="a", owner=("StatefulSet", "db", "sts")),)
-    bench.site.refusal = lambda evictions: ("Asked", evictions[0].owner)  # type: ignore[method-assign]
     evict = replace(EVICT, uid="uid-bare", owner="sts")
-    assert bench.loop.refusal(evict, await bench.site.observe(NOW)) == ("Asked", "sts")
+    told = "Disturbed", "1 pod of its controller went within 60 s, and 1 may"
+    assert bench.loop.refusal(evict, await bench.site.observe(NOW), spent("sts")) == told
 
 
 async def test_another_daemon_goes_on_with_what_it_finds() -> None:
@@ -303,7 +311,7 @@ async def test_a_pod_whose_move_is_taken_back_does_not_leave_though_its_workload
     sibling = next(one for one in bench.site.world.pods if one.name == "s0")
     evict = Evict(sibling.ref, sibling.uid, sibling.node, "Cordoned", owner="rs")
     told = ("UnderWay", "the move of old is being taken back")
-    assert bench.loop.refusal(evict, await bench.site.observe(NOW)) == told
+    assert bench.loop.refusal(evict, await bench.site.observe(NOW), bench.disruption) == told
 
 
 @pytest.mark.parametrize(

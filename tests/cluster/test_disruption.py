@@ -1,6 +1,6 @@
 """The one door: what is let through to a cluster, and what is not."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -8,12 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.decision.disruption import refusal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
 from elasticd.model.workload import Node, Ref, Workload
-from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
 
@@ -44,10 +45,14 @@ class Door:
     def __init__(self, workload: Workload = WEB, **table: Any) -> None:
         self.clock = VirtualClock(NOW)
         self.behind = Behind([node(name) for name in "abcd"], workload)
-        self.disruption = Disruption(self.behind, DisruptionSettings(**table), self.clock)
+        self.measured: dict[str, Callable[[], tuple[int, int]]] = {}
+        self.disruption = DisruptionGuard(self.behind, DisruptionSettings(**table), self.clock, self.measured)
 
     async def look(self) -> None:
         await self.disruption.observe(self.clock.now(), frozenset())
+
+    def refusal(self, *evictions: Evict) -> tuple[str, str] | None:
+        return refusal(self.disruption.disruption(self.clock.now()), evictions)
 
     async def wait(self, seconds: float) -> None:
         await self.clock.sleep_until(self.clock.now() + seconds)
@@ -105,9 +110,9 @@ async def test_those_who_must_go_at_once_are_refused_with_what_is(gone: int, tog
     await door.look()
     for index in range(gone):
         await door.disruption.act(evict(f"gone{index}", owner=f"g{index}"))
-    said = door.disruption.refusal([evict(f"x{index}", owner=f"o{index}") for index in range(together)])
+    said = door.refusal(*[evict(f"x{index}", owner=f"o{index}") for index in range(together)])
     assert said == (("Disturbed", message) if message else None)
-    assert door.disruption.refusal([evict("one", owner="o")]) == (
+    assert door.refusal(evict("one", owner="o")) == (
         None if gone < 2 else ("Disturbed", "2 pods of node a went within 60 s, and 2 may")
     ), "nobody is counted who only would have gone"
 
@@ -210,18 +215,18 @@ async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
     before: tuple[int, int], now: tuple[int, int], reason: str
 ) -> None:
     door = Door()
-    door.disruption.known["series"] = lambda: before
+    door.measured["series"] = lambda: before
     await door.look()
-    door.disruption.known["series"] = lambda: now
+    door.measured["series"] = lambda: now
     await door.wait(10)
     assert (await door.disruption.act(evict())).reason == reason
 
 
 async def test_what_nodes_use_is_missed_for_itself() -> None:
     door = Door()
-    door.disruption.known |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
+    door.measured |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
     await door.look()
-    door.disruption.known["series of nodes"] = lambda: (4, 8)
+    door.measured["series of nodes"] = lambda: (4, 8)
     await door.wait(10)
     refused = await door.disruption.act(evict())
     said = "4 of 8 series of nodes can be trusted, and 8 could be before"
@@ -231,9 +236,9 @@ async def test_what_nodes_use_is_missed_for_itself() -> None:
 @pytest.mark.parametrize("left", [0, 3])
 async def test_series_that_went_long_ago_are_not_missed(left: int) -> None:
     door = Door()
-    door.disruption.known["series"] = lambda: (10, 10)
+    door.measured["series"] = lambda: (10, 10)
     await door.look()
-    door.disruption.known["series"] = lambda: (left, 10)
+    door.measured["series"] = lambda: (left, 10)
     await door.wait(10)
     assert (await door.disruption.act(evict())).reason == "Breaker"
     for _ in range(70):

@@ -1,0 +1,186 @@
+"""Disruption budgets for every action on a cluster: how many pods may be disturbed at a time, and when none may.
+
+A Cluster that wraps another. Knows which actions it let through of late; knows nothing of who asked, or why. A refusal
+is an answer with a reason, so the journal has it as the outcome of the decision.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from elasticd.base.clock import Clock
+from elasticd.cluster.wrapper import ClusterWrapper
+from elasticd.decision.disruption import disruption_of, refusal
+from elasticd.kit.calendars import Hours, standing
+from elasticd.kit.surge import SURGE, surged
+from elasticd.model.actions import Action, Answer, Evict, Remove, Scale
+from elasticd.model.disruption import Disruption, DisruptionState, Refused
+from elasticd.model.listener import MoveTakenBack, Notice
+from elasticd.model.workload import Workload
+from elasticd.ports.cluster import Cluster, Kind, Snapshot
+
+MEMORY = 600.0
+"""Seconds for which a count is remembered: a loss within them counts as sudden."""
+
+EVERY = 5.0
+"""Seconds between counts of nodes and series: what was not counted before cannot be missed later."""
+
+FEWEST = 4
+"""Series: the loss of half of fewer than these is no sign of trouble."""
+
+SETTLING = 60.0
+"""Seconds for which a workload may still be busy after it was scaled."""
+
+BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
+
+Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
+
+
+class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What may be disturbed: so many pods within so many seconds, of a node, a controller, a namespace, the cluster."""
+
+    within: Annotated[float, Meta(gt=0, le=86400, description="seconds")] = 60.0
+    per_node: Most = 10
+    per_controller: Most = 5
+    per_namespace: Most = 50
+    total: Most = 100
+    breaker: Annotated[
+        float, Meta(gt=0, le=1, description="part of the nodes, or of what a source measures, gone at once")
+    ] = 0.5
+    blackout: Annotated[tuple[Hours, ...], Meta(description="times in which no pod is moved or made to give way")] = ()
+
+
+class DisruptionGuard(ClusterWrapper):
+    """A Cluster that lets an action through to the inner one, or refuses it.
+
+    `measured` are functions by the name of what they count (series): how many can be trusted, and how many there are.
+    """
+
+    def __init__(
+        self,
+        inner: Cluster,
+        settings: DisruptionSettings,
+        clock: Clock,
+        measured: Mapping[str, Callable[[], tuple[int, int]]] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(inner)
+        self._settings, self._clock, self._measured = settings, clock, measured
+        self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
+        self._recent: deque[Disruption] = deque()
+        self._scaled_at: dict[str, float] = {}
+        self._counts: dict[str, deque[tuple[float, int]]] = {}
+        self._snapshot: Snapshot | None = None
+        self._last_count = float("-inf")
+
+    async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
+        """Observe the inner cluster, and count at times what there is."""
+        self._snapshot = await self._inner.observe(now, kinds)
+        if now >= self._last_count + EVERY:
+            self._last_count = now
+            self._sudden_loss(now)
+        return self._snapshot
+
+    def disruption(self, now: float) -> DisruptionState:
+        """What is left of the budgets now, and what else forbids that pods go."""
+        within = self._settings.within
+        while self._recent and self._recent[0].at <= now - within:
+            self._recent.popleft()
+        blackouts = [window.told for window in standing(self._settings.blackout, now).value if window.span.inside]
+        return DisruptionState(
+            within=within,
+            most=self._most,
+            recent=tuple(self._recent),
+            breaker=self._sudden_loss(now),
+            blackout=blackouts[0] if blackouts else "",
+            busy=dict(self._busy_pods(now)),
+        )
+
+    async def act(self, action: Action) -> Answer:
+        """Carry out an action, or answer why it is refused."""
+        now = self._clock.now()
+        disruption = disruption_of(action, now)
+        if isinstance(action, Evict) or disruption is not None:
+            why = refusal(self.disruption(now), [action])
+        else:
+            why = self._refuse_scaling(action, now)
+        if why is not None:
+            return Answer("refused", message=why[1], reason=why[0])
+        # It is counted before it is done, because several are under way at a time.
+        if isinstance(action, Scale):
+            self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
+            self._scaled_at[action.uid] = now
+        if disruption is not None:
+            self._recent.append(disruption)
+        answer = await self._inner.act(action)
+        if answer.result in ("refused", "conflict") and disruption is not None:
+            with suppress(ValueError):  # it lasted longer than it is remembered
+                self._recent.remove(disruption)  # it was not done; what failed may have been
+        return answer
+
+    def on(self, record: Notice) -> None:
+        """Count a pod that stays after all no longer."""
+        if isinstance(record, MoveTakenBack):
+            self._recent = deque(disruption for disruption in self._recent if disruption.uid != record.uid)
+
+    def _busy_pods(self, now: float) -> Iterator[tuple[str, Refused]]:
+        """The pods, by UID, of each workload that is being moved, rolled out or scaled."""
+        snapshot, scaled = self._snapshot, self._scaled_at
+        if snapshot is None:
+            return
+        for workload in snapshot.workloads():
+            # Nearly all are at rest, and a call for each of thousands would be felt.
+            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in scaled
+            if suspect and (why := self._why_busy(workload, now)):
+                for pod in snapshot.pods(workload):
+                    yield pod.uid, why
+
+    def _why_busy(self, workload: Workload, now: float) -> Refused | None:
+        if (note := surged(workload)) is not None:
+            return "BeingMoved", f"a pod of {workload.ref} is being moved: {note}"
+        if workload.rollout:
+            return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
+        scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
+        if scaled < SETTLING and workload.status_replicas != workload.replicas:
+            return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
+        return None
+
+    def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
+        """Refuse to shrink anything when much was lost at once; and to scale a workload while one of its pods is
+        replaced by a surge: fewer would be one too few."""
+        if isinstance(action, Remove | Scale) and action.after < action.before and (loss := self._sudden_loss(now)):
+            return "Breaker", loss
+        if not isinstance(action, Scale) or action.reason.startswith(SURGE):
+            return None
+        workload = self._snapshot.workload(action.workload) if self._snapshot else None
+        note = surged(workload) if workload else None
+        return None if note is None else ("BeingMoved", f"a pod of {action.workload} is being moved: {note}")
+
+    def _sudden_loss(self, now: float) -> str:
+        """What fell suddenly by the part that `breaker` says, so that no observation is believed; empty: nothing."""
+        remaining = 1 - self._settings.breaker
+        if self._snapshot is not None:
+            nodes = self._snapshot.nodes()
+            ready = sum(node.ready for node in nodes)
+            peak = max(len(nodes), self._peak("nodes", ready, now))
+            if peak and ready <= peak * remaining:
+                return f"{ready} of {peak} nodes are ready"
+        for name, count in self._measured.items():
+            trusted, total = count()
+            peak = self._peak(name, trusted, now)
+            if peak and total >= FEWEST and trusted <= min(peak, total) * remaining:
+                return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
+        return ""
+
+    def _peak(self, name: str, count: int, now: float) -> int:
+        """The greatest count of the last MEMORY seconds, with this one."""
+        counts = self._counts.setdefault(name, deque())
+        while counts and counts[-1][1] <= count:
+            counts.pop()
+        counts.append((now, count))
+        while len(counts) > 1 and counts[0][0] < now - MEMORY:
+            counts.popleft()
+        return counts[0][1]

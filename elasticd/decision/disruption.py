@@ -1,0 +1,67 @@
+"""Says whether elasticd's own disruption budgets let evictions through.
+
+Pure. The plan asks before it evicts, and the guard before each action; knows nothing of PodDisruptionBudgets.
+"""
+
+from collections.abc import Callable, Sequence
+
+from elasticd.base.text import counted
+from elasticd.kit.surge import SURGE, noted
+from elasticd.model.actions import Action, Evict, Mark
+from elasticd.model.disruption import Disruption, DisruptionState, Refused
+
+
+def refusal(state: DisruptionState, actions: Sequence[Action]) -> Refused | None:
+    """Why not all of these actions would be let through, if all were done at once; None: they would."""
+    together = [disruption for action in actions if (disruption := disruption_of(action))]
+    return next(filter(None, (_refusal_of(state, action, together) for action in actions)), None)
+
+
+def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:
+    """The pod that an action makes go, or begins to replace by a surge; None: it makes none go."""
+    if isinstance(action, Evict):
+        if action.reason.startswith(SURGE):
+            return None  # it was counted when it began
+        return Disruption(at, action.node, action.owner, action.workload.namespace, action.uid)
+    note = noted(action.annotations) if isinstance(action, Mark) else None
+    if note is None or note.phase != "up":
+        return None
+    return Disruption(at, note.node, action.uid, action.workload.namespace, note.uid)
+
+
+def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disruption]) -> Refused | None:
+    disruption = disruption_of(action)
+    if state.breaker and (isinstance(action, Evict) or disruption is not None):
+        return "Breaker", state.breaker
+    if disruption is None:
+        return None
+    if state.blackout:
+        return "Blackout", f"no pod is moved: {state.blackout}"
+    busy = state.busy.get(action.uid) if isinstance(action, Evict) else None
+    return _spent_budget(state, disruption, together) or busy
+
+
+def _spent_budget(state: DisruptionState, pod: Disruption, together: Sequence[Disruption]) -> Refused | None:
+    """The first budget that has too little left for all pods that must go `together` with this one."""
+    scopes: dict[str, tuple[str, Callable[[Disruption], bool]]] = {
+        "per_node": (f"node {pod.node}", lambda other: other.node == pod.node),
+        "per_controller": ("its controller", lambda other: other.controller == pod.controller != ""),
+        "per_namespace": (f"namespace {pod.namespace}", lambda other: other.namespace == pod.namespace),
+        "total": ("the cluster", lambda _: True),
+    }
+    for key, most in state.most.items():
+        scope, counts = scopes[key]
+        gone, extra = sum(map(counts, state.recent)), sum(map(counts, together))
+        if gone + extra > most:
+            return "Disturbed", _over_budget(scope, key, (gone, extra, most), state.within)
+    return None
+
+
+def _over_budget(scope: str, key: str, pods: tuple[int, int, int], within: float) -> str:
+    """Say which budget is too small; `pods` are how many went of late, would have to go at once now, and may go."""
+    gone, extra, most = pods
+    if extra > most:
+        needed = f"{extra} pods of {scope} would have to go at once"
+        return f"{needed}, and {most} may: {key} of [disruption] never lets more go"
+    went = f"{counted(gone, 'pod')} of {scope} went within {within:g} s"
+    return f"{went}, {extra} would have to go at once, and {most} may" if extra > 1 else f"{went}, and {most} may"

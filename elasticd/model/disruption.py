@@ -1,0 +1,37 @@
+"""The nouns of elasticd's own disruption budgets: which pods were made to leave of late, and what forbids others to.
+
+Frozen records. Knows nothing of PodDisruptionBudgets, which the cluster keeps, nor of how anything is counted.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+Refused = tuple[str, str]
+"""Why an action is refused: one word, and a sentence."""
+
+
+class Disruption(Struct, frozen=True, gc=False):
+    """A pod that was made to leave its node, when, and the budgets that it counts for (its controller by UID)."""
+
+    at: float
+    node: str
+    controller: str
+    namespace: str
+    uid: str
+
+
+class DisruptionState(Struct, frozen=True):
+    """What `[disruption]` allows at one time, as data; the default allows everything.
+
+    `most` pods of a node, a controller, a namespace, the cluster (`per_node` ... `total`) may go `within` so many
+    seconds; `recent` are those that went. `breaker`, a sentence: so much is lost at once that no observation is
+    believed. `blackout`: no pod is moved now. `busy`: by UID, pods whose workload is moved, rolled out or scaled.
+    """
+
+    within: float = 0.0
+    most: Mapping[str, int] = {}
+    recent: tuple[Disruption, ...] = ()
+    breaker: str = ""
+    blackout: str = ""
+    busy: Mapping[str, Refused] = {}
