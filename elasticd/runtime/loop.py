@@ -90,9 +90,11 @@ class Loop:
         self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander = bands_at_once
     ) -> None:
         """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
+        # Neither they nor the callback can be a constructor's argument: each is opened with the loop's `site`.
         self._screening = Screening(self._journal, bander)
         self.router = SourceRouter(pollers, self._on_late_answer, wait)
-        self.router.on_read(self._on_read)
+        for poller in pollers:
+            poller.on_read(self._on_read)
 
     def wake(self, subject: Subject, key: str) -> None:
         """Make the workloads due that news of a pod, workload or node concerns."""

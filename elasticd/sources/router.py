@@ -87,11 +87,6 @@ class SourceRouter(Generic[K]):
         complete = await self.read(pollers_of, now)
         return {key: complete.get(key) or [poller.last for poller in pollers] for key, pollers in pollers_of.items()}
 
-    def on_read(self, callback: Callable[[SourcePoller], None]) -> None:
-        """Call this whenever a read of any of them has ended."""
-        for poller in self._pollers:
-            poller.on_read(callback)
-
     @staticmethod
     def next(pollers: Sequence[SourcePoller], now: float, when: float) -> float:
         """The last time between `now` and `when` at which one of these has an update; `when` if that is not known."""
