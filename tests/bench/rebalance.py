@@ -229,7 +229,7 @@ async def until(true: Callable[[], bool]) -> None:
 async def begins(cluster: KubernetesCluster, meter: Meter, clock: WallClock, known: tuple[By, By]) -> None:
     """From the API's lists to a plan. What is used a daemon that begins cannot know for long enough: it is given."""
     snapshot = await cluster.observe(clock.now(), frozenset())
-    await until(lambda: bool(cluster.confirmed and cluster.nodes_confirmed))
+    await until(lambda: bool(cluster.snapshot.confirmed and cluster.snapshot.nodes_confirmed))
     meter.mark("lists fetched, decoded, converted and stored")
     nodes, pods = snapshot.nodes(), snapshot.on_nodes()
     meter.mark("pods by node")
@@ -277,7 +277,7 @@ async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) 
         meter, now = Meter(), begun + CYCLES * LATER
         server.pipe.send("change")
         last = "n{:04d}-{}".format(*divmod(CHANGED[-1], PODS_A_NODE))
-        await until(lambda: (pod := cluster.pods.get("shop", last)) is not None and not pod.ready)
+        await until(lambda: (pod := cluster.snapshot.pod_store.get("shop", last)) is not None and not pod.ready)
         meter.mark(f"{len(CHANGED)} events of a watch")
         shelves_of = {pool.policy.name: placer.router.serving(pool.policy, pool.hooks.fetched or frozenset())}
         ((said,),) = (await placer.router.read(shelves_of, now)).values()

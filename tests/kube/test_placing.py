@@ -61,7 +61,7 @@ class Scene:
 
     def known(self, name: str) -> Pod | None:
         """What the daemon knows of a pod."""
-        return self.cluster.pods.get(self.namespace, name)
+        return self.cluster.snapshot.pod_store.get(self.namespace, name)
 
     async def read(self, name: str) -> JSON:
         """What the server says of it; None: it has none."""

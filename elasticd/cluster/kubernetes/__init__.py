@@ -20,8 +20,7 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.access import Access
-from elasticd.cluster.kubernetes.cluster import ClusterParts, KubernetesCluster
-from elasticd.cluster.kubernetes.description import Description
+from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, KubernetesCluster
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery

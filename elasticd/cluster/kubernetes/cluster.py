@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.custom import AggregatedMetrics
-from elasticd.cluster.kubernetes.description import Description
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.metrics import MetricsClient
@@ -66,76 +65,144 @@ _FAREWELL = 3.0
 
 
 class LiveSnapshot:
-    """A read-only view of the stores. It is live: each call answers as of now, with immutable records."""
+    """What is watched of a cluster, and a Snapshot of it. It is live: each call answers as of now, with immutable
+    records."""
 
-    def __init__(self, cluster: "KubernetesCluster") -> None:
-        self._cluster = cluster
+    def __init__(self, means: Dependencies, tasks: asyncio.TaskGroup, on_pending: Callable[[], None]) -> None:
+        """`on_pending` is called whenever somebody asks which pods wait."""
+        self.pod_store, self.node_store, self.workload_store = PodStore(), NodeStore(), WorkloadStore()
+        self.job_store, self.autoscaler_store = JobStore(means.clock.now), AutoscalerStore()
+        self._budget_store = BudgetStore(self.pod_store)
+        self._means, self._group, self._on_pending = means, tasks, on_pending
+        self._always = {
+            _POD: follow_pods(means, self.pod_store),
+            _NODE: follow_nodes(means, self.node_store),
+            _AUTOSCALER: follow_autoscalers(means, self.autoscaler_store),
+        }
+        self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
+        self._tasks = [tasks.create_task(informer.run()) for informer in self._always.values()]
+
+    def _informers(self) -> list[tuple[Kind, Informer]]:
+        return [*self._always.items(), *[(kind, informer) for kind, (informer, _) in self._kinds.items()]]
+
+    def watch_kinds(self, kinds: frozenset[Kind]) -> None:
+        """Watch the workloads of these kinds, and of no others."""
+        for kind in self._kinds.keys() - kinds:
+            _, task = self._kinds.pop(kind)
+            task.cancel()
+            self.workload_store.retain(kind, "", ())
+            if kind == JOB_KIND:
+                self.job_store.clear()
+        for kind in sorted(kinds - self._kinds.keys()):
+            if kind == JOB_KIND:
+                informer = follow_jobs(self._means, self.job_store)
+            else:
+                informer = follow_kind(self._means, kind, self.workload_store)
+            self._kinds[kind] = informer, self._group.create_task(informer.run())
+
+    async def settled(self, patience: float) -> None:
+        """Wait so many seconds at most for the first lists of what nobody has yet waited for."""
+        fresh = [informer for _, informer in self._informers() if not informer.awaited]
+        if not fresh:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                for informer in fresh:
+                    await informer.settled()
+        for informer in fresh:
+            informer.awaited = True
+
+    async def close(self) -> None:
+        """Stop all watches."""
+        await _end([*self._tasks, *[task for _, task in self._kinds.values()]])
+
+    def problems(self) -> dict[Kind, str]:
+        """What is wrong with each watched kind."""
+        return {kind: informer.problem for kind, informer in self._informers() if informer.problem}
+
+    @property
+    def skipped(self) -> int:
+        """How often an object could not be read."""
+        return sum(informer.skipped for _, informer in self._informers())
 
     @property
     def confirmed(self) -> float:
-        """When the server last proved current the pods that it shows."""
-        return self._cluster.confirmed
+        return self._always[_POD].confirmed()
 
     @property
     def nodes_confirmed(self) -> float:
-        """When the server last proved current the nodes that it shows."""
-        return self._cluster.nodes_confirmed
+        return self._always[_NODE].confirmed()
 
     def confirmed_for(self, ref: Ref) -> float:
-        """When the server last proved current what it shows of a workload: its kind and the pods of its namespace."""
-        return self._cluster.confirmed_for(ref)
+        """Nodes and other kinds have no part in that."""
+        watched = self._kinds.get((ref.api_version, ref.kind))
+        if watched is None:
+            return 0.0
+        return min(self._always[_POD].confirmed(ref.namespace), watched[0].confirmed_for(ref.namespace, ref.name))
 
     @property
     def version(self) -> int:
-        """Grows whenever a workload appears, vanishes or changes its labels."""
-        return self._cluster.workloads.version
+        return self.workload_store.version
 
     def workloads(self) -> Collection[Workload]:
-        """All workloads of the kinds that were asked for."""
-        return self._cluster.workloads.all()
+        return self.workload_store.all()
 
     def workload(self, ref: Ref) -> Workload | None:
-        """One workload, None when the cluster has no such. A job set is there as soon as Jobs are seen at all."""
-        if (ref.api_version, ref.kind) == JOB_KIND:
-            return self._cluster.jobs.get(ref) if self._cluster.knows_jobs(ref.namespace) else None
-        return self._cluster.workloads.get(ref)
+        """A job set is there as soon as the Jobs of its namespace were ever read."""
+        if (ref.api_version, ref.kind) != JOB_KIND:
+            return self.workload_store.get(ref)
+        watched = self._kinds.get(JOB_KIND)
+        return self.job_store.get(ref) if watched and watched[0].confirmed(ref.namespace) > 0 else None
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        """The pods its selector matches, ordered by name; none when the selector is at fault."""
+        """None when the selector is at fault."""
         try:
-            pods = self._cluster.pods.select(workload.ref.namespace, workload.selector)
+            pods = self.pod_store.select(workload.ref.namespace, workload.selector)
         except SelectorError:
             return ()
-        return self._cluster.jobs.pods_in_flight(workload, pods) if workload.jobs else pods
+        return self.job_store.pods_in_flight(workload, pods) if workload.jobs else pods
 
     def selector_fault(self, workload: Workload) -> str:
-        """Why its selector cannot be read, or an empty string."""
         return selector_fault(workload.selector)
 
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes, ordered by name."""
-        return self._cluster.nodes.all()
+        return self.node_store.all()
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes with their free capacity, ordered by name; the same tuple while nothing changed."""
-        return self._cluster.pods.loads().rooms(self._cluster.nodes.all())
+        return self.pod_store.loads().rooms(self.node_store.all())
 
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node and not being deleted, by namespace and name."""
-        return self._cluster.waiting()
+        self._on_pending()
+        return self.pod_store.places().pending()
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
-        """The pods on each node; the same sequence while nothing changed."""
-        return self._cluster.pods.places().on_nodes()
+        return self.pod_store.places().on_nodes()
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets; None until they are known. They are followed from the first question on."""
-        return self._cluster.disruptions()
+        """The first call starts the watch, so that only those who ask need the right to read them."""
+        informer = self._always.get(_BUDGET)
+        if informer is None:
+            informer = self._always[_BUDGET] = follow_budgets(self._means, self._budget_store)
+            self._tasks.append(self._group.create_task(informer.run()))
+        return self._budget_store.all() if informer.confirmed() > 0 else None
 
     def autoscaler(self, ref: Ref) -> str:
-        """The HPA that scales a workload; empty when there is none, or they may not be read."""
-        names = self._cluster.autoscalers.scaling(ref)
+        names = self.autoscaler_store.scaling(ref)
         return f"HorizontalPodAutoscaler {', '.join(names)}" if names else ""
+
+
+class Description(Struct, frozen=True):
+    """What a status page shows of a cluster."""
+
+    server: str
+    version: str
+    identity: str
+    leading: bool
+    leader: str
+    confirmed: float
+    problems: dict[str, str]
+    skipped: int
+    events_dropped: int
 
 
 class ClusterParts(Struct, frozen=True):
@@ -160,10 +227,8 @@ class KubernetesCluster:
     """A Cluster. Made by Kubernetes.open, which also ends it."""
 
     def __init__(self, parts: ClusterParts, tasks: asyncio.TaskGroup) -> None:
-        self.pods, self.nodes, self.workloads = PodStore(), NodeStore(), WorkloadStore()
-        self.jobs = JobStore(parts.clock.now)
-        self.autoscalers, self._budgets = AutoscalerStore(), BudgetStore(self.pods)
         self._parts, self._group = parts, tasks
+        self.snapshot = view = LiveSnapshot(parts.means, tasks, self._resume)
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
@@ -176,30 +241,19 @@ class KubernetesCluster:
         )
         self._restorer = Restorer(restorer_parts)
         self._pod_actions = PodActions(
-            (self.pods, self.nodes), writer, self._restorer.evict, self._allowed, self._events.begin
+            (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
         )
-        self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
-        self._metrics = MetricsClient(session, means.discovery, means.times, means.namespaces)
-        self._custom = AggregatedMetrics(session, means.discovery, means.times, parts.patience)
+        self._jobs = Jobs(session, parts.budget, clock, means.times, view.job_store)
+        self._metrics = MetricsClient(means.discovery, means.times, means.namespaces)
+        self._custom = AggregatedMetrics(means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
-        self._snapshot = LiveSnapshot(self)
-        self._always = {
-            _POD: follow_pods(means, self.pods),
-            _NODE: follow_nodes(means, self.nodes),
-            _AUTOSCALER: follow_autoscalers(means, self.autoscalers),
-        }
         self._restoring = False
-        self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
-        self._tasks = [tasks.create_task(informer.run()) for informer in self._always.values()]
-        if parts.elector is not None:
-            self._tasks.append(tasks.create_task(parts.elector.run()))
+        self._tasks = [tasks.create_task(parts.elector.run())] if parts.elector is not None else []
 
     async def close(self) -> None:
         """Stop all watches, stop leading, and release the lease."""
-        tasks = [*self._tasks, *[task for _, task in self._kinds.values()]]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.snapshot.close()
+        await _end(self._tasks)
         await self._restorer.close()
         await self._events.close()
         if self._parts.elector is not None:
@@ -221,96 +275,35 @@ class KubernetesCluster:
         return honours_deletion_costs(self._parts.version)
 
     def restoring(self) -> list[Underway]:
-        """The pods that are being recreated."""
         return self._restorer.underway
 
-    @property
-    def confirmed(self) -> float:
-        """When the server last proved current the pods that it shows us; 0: never."""
-        return self._always[_POD].confirmed()
-
-    @property
-    def nodes_confirmed(self) -> float:
-        """When the server last proved current the nodes that it shows us; 0: never."""
-        return self._always[_NODE].confirmed()
-
-    def confirmed_for(self, ref: Ref) -> float:
-        """When it last proved current what it shows of a workload. Nodes and other kinds have no part in that."""
-        followed = self._kinds.get((ref.api_version, ref.kind))
-        if followed is None:
-            return 0.0
-        return min(self._always[_POD].confirmed(ref.namespace), followed[0].confirmed_for(ref.namespace, ref.name))
-
-    def knows_jobs(self, namespace: str) -> bool:
-        """Whether the Jobs of a namespace were ever read."""
-        followed = self._kinds.get(JOB_KIND)
-        return followed is not None and followed[0].confirmed(namespace) > 0
-
-    def waiting(self) -> tuple[Pod, ...]:
-        """The pods that wait for a node. Whoever asks places pods, so the first call also resumes restorations that
-        other daemons left unfinished."""
+    def _resume(self) -> None:
+        """Resume the restorations that other daemons left unfinished, from the first time on that somebody asks which
+        pods wait: whoever asks places pods."""
         if self._parts.acts and not self._restoring:
             self._restoring = True
             self._tasks.append(self._group.create_task(self._restorer.run()))
-        return self.pods.places().pending()
-
-    def disruptions(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets; None: they have not been read. The first call starts the watch, so that only those
-        who ask need the right to read them."""
-        follower = self._always.get(_BUDGET)
-        if follower is None:
-            follower = self._always[_BUDGET] = follow_budgets(self._parts.means, self._budgets)
-            self._tasks.append(self._group.create_task(follower.run()))
-        return self._budgets.all() if follower.confirmed() > 0 else None
-
-    def _followers(self) -> list[Informer]:
-        return [*self._always.values(), *[follower for follower, _ in self._kinds.values()]]
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> LiveSnapshot:
         """The cluster as it is now. Only the first observation of a kind waits, for its first list."""
-        if kinds != self._kinds.keys():
-            self._follow(kinds)
-        fresh = [follower for follower in self._followers() if not follower.awaited]
-        if fresh:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._parts.patience):
-                    for follower in fresh:
-                        await follower.settled()
-            for follower in fresh:
-                follower.awaited = True
-        return self._snapshot
-
-    def _follow(self, kinds: frozenset[Kind]) -> None:
-        for kind in self._kinds.keys() - kinds:
-            _, task = self._kinds.pop(kind)
-            task.cancel()
-            self.workloads.retain(kind, "", ())
-            if kind == JOB_KIND:
-                self.jobs.clear()
-        for kind in sorted(kinds - self._kinds.keys()):
-            means = self._parts.means
-            follower = follow_jobs(means, self.jobs) if kind == JOB_KIND else follow_kind(means, kind, self.workloads)
-            self._kinds[kind] = follower, self._group.create_task(follower.run())
+        self.snapshot.watch_kinds(kinds)
+        await self.snapshot.settled(self._parts.patience)
+        return self.snapshot
 
     async def usage(self, now: float) -> Readings:
-        """What every pod uses, from the metrics API. Never raises."""
         return await self._metrics.usage(now)
 
     async def node_usage(self, now: float) -> Readings:
-        """What every node uses, from the metrics API. Never raises."""
         return await self._metrics.node_usage(now)
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        """What the custom and external metrics APIs answer. Never raises."""
         return await self._custom.read(queries, now)
 
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
-        """What a node's kubelet itself says, asked through the API server. Never raises."""
         return await self._kubelets.summary(node, now, part, within)
 
     @contextlib.asynccontextmanager
     async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
-        """Call `take` for every image pull that the kubelets' Events report. Never raises."""
         follower = follow_pulls(self._parts.means, PullSink(take))
         task = asyncio.create_task(follower.run(), name="follow pulls")
         try:
@@ -349,29 +342,28 @@ class KubernetesCluster:
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Store our own write before the watch reports it, so that no decision is based on the old count."""
-        workload = self.workloads.get(action.workload)
+        workload = self.snapshot.workload_store.get(action.workload)
         if workload is not None and workload.uid == action.uid:
             version = scale.metadata.resource_version or workload.version
-            self.workloads.put(
+            self.snapshot.workload_store.put(
                 msgspec.structs.replace(workload, replicas=scale.replicas, version=version), listed=False
             )
 
     def _note(self, mark: Mark) -> None:
         """Store our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
-        workload = self.workloads.get(mark.workload)
+        workload = self.snapshot.workload_store.get(mark.workload)
         if workload is not None and workload.uid == mark.uid:
             noted = msgspec.structs.replace(workload, annotations=mark.on(workload.annotations))
-            self.workloads.put(noted, listed=False)
+            self.snapshot.workload_store.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call this whenever a pod waits for a node or frees room on one, or a node appears, changes or goes."""
-        for stirred in (self.pods.stirred, self.nodes.stirred):
+        for stirred in (self.snapshot.pod_store.stirred, self.snapshot.node_store.stirred):
             stirred.callbacks.append(callback)
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with each watched kind (pods and nodes too) and with the lease, one line each."""
-        followers = {**self._always, **{kind: follower for kind, (follower, _) in self._kinds.items()}}
-        problems = {kind: follower.problem for kind, follower in followers.items() if follower.problem}
+        problems = self.snapshot.problems()
         if self._parts.elector is not None and self._parts.elector.fault:
             problems[_LEASE] = self._parts.elector.fault
         if self._restorer.fault:
@@ -388,10 +380,15 @@ class KubernetesCluster:
             identity=self._parts.identity,
             leading=self.leading,
             leader=elector.leader if elector else self._parts.identity,
-            confirmed=self.confirmed,
+            confirmed=self.snapshot.confirmed,
             problems=problems,
-            skipped=self._metrics.skipped
-            + self._kubelets.skipped
-            + sum(follower.skipped for follower in self._followers()),
+            skipped=self._metrics.skipped + self._kubelets.skipped + self.snapshot.skipped,
             events_dropped=self._events.dropped,
         )
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,6 +7,7 @@ Knows nothing of who asks, nor of how the answers are judged.
 import asyncio
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import quote
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.wire.objects import Envelope, MetricValue
 from elasticd.cluster.kubernetes.wire.values import amount
@@ -61,10 +62,9 @@ class AggregatedMetrics:
     are faults of their series, so that an adapter that hangs cannot hold up the rest for ever.
     """
 
-    def __init__(self, session: Session, discovery: Discovery, times: ServerTime, timeout: float) -> None:
-        self._session, self._discovery, self._times = session, discovery, times
+    def __init__(self, discovery: Discovery, times: ServerTime, timeout: float) -> None:
+        self._discovery, self._times = discovery, times
         self._patience = timeout * _PATIENCE_FACTOR
-        self._groups: dict[str, str] = {}
         self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
 
     async def read(self, queries: Sequence[MetricQuery], now: float) -> Readings:
@@ -87,7 +87,9 @@ class AggregatedMetrics:
     async def _all(self, asks: Sequence[_Ask], now: float) -> list[_Answer]:
         if not asks:
             return []
-        await self._find_groups({ask.group for ask in asks})
+        for group in {ask.group for ask in asks}:
+            with suppress(ApiError, msgspec.DecodeError, ValueError):  # each call says why it has none
+                await self._discovery.version_of(group)
         tasks = [asyncio.create_task(self._one(ask, now)) for ask in asks]
         try:
             await asyncio.wait(tasks, timeout=self._patience)
@@ -97,16 +99,6 @@ class AggregatedMetrics:
             ends = await asyncio.gather(*tasks, return_exceptions=True)
         late = f"no answer within {self._patience:g} s"
         return [end if isinstance(end, _Answer) else _fault(ask, late) for ask, end in zip(asks, ends, strict=True)]
-
-    async def _find_groups(self, groups: set[str]) -> None:
-        """Which version to ask. Once, before all calls would each look for it."""
-        for group in groups - self._groups.keys():
-            try:
-                path = await self._discovery.preferred(group)
-            except (ApiError, msgspec.DecodeError, ValueError):
-                continue  # each call says why it has none
-            if path is not None:
-                self._groups[group] = path
 
     async def _one(self, ask: _Ask, now: float) -> _Answer:
         async with self._turns:
@@ -118,19 +110,10 @@ class AggregatedMetrics:
                 return _fault(ask, f"its answer is no list: {error}")
 
     async def _send(self, ask: _Ask) -> bytes:
-        group = self._groups.get(ask.group) or await self._discovery.preferred(ask.group)
-        if group is None:
-            raise ApiError(404, "NotServed", f"the server does not serve {ask.group}")
-        path = group + await self._path(ask)
+        await self._discovery.version_of(ask.group)  # where there is none, nothing else is asked
         params = {"labelSelector" if ask.external else "metricLabelSelector": ask.selector} if ask.selector else {}
-        try:
-            return await self._session.send(
-                Request(verb="list", path=path, resource=ask.group, params=params, largest=_LARGEST)
-            )
-        except ApiError as error:
-            if error.code == 404:
-                self._groups.pop(ask.group, None)  # another version may be served by now
-            raise
+        options = {"resource": ask.group, "params": params, "largest": _LARGEST}
+        return await self._discovery.list_of(ask.group, await self._path(ask), **options)
 
     async def _path(self, ask: _Ask) -> str:
         """The path that the HPA would use, but without a namespace for an object that has none."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.server_time import ServerTime
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.wire.objects import Envelope, UsageMetrics
 from elasticd.cluster.kubernetes.wire.values import amount, go_seconds
@@ -35,10 +35,8 @@ Samples = dict[str, dict[str, tuple[Sample, ...]]]
 class MetricsClient:
     """Asks the metrics API, in whichever version the server prefers."""
 
-    def __init__(self, session: Session, discovery: Discovery, times: ServerTime, namespaces: tuple[str, ...]) -> None:
-        self._session, self._discovery, self._times = session, discovery, times
-        self._namespaces = namespaces
-        self._group: str | None = None
+    def __init__(self, discovery: Discovery, times: ServerTime, namespaces: tuple[str, ...]) -> None:
+        self._discovery, self._times, self._namespaces = discovery, times, namespaces
         self.skipped = 0
 
     async def usage(self, now: float) -> Readings:
@@ -88,16 +86,7 @@ class MetricsClient:
         return bodies
 
     async def _list(self, path: str, resource: str) -> bytes:
-        if self._group is None:
-            self._group = await self._discovery.preferred(GROUP)
-        if self._group is None:
-            raise ApiError(404, "NotServed", f"the server does not serve {GROUP}")
-        try:
-            return await self._session.send(Request(verb="list", path=self._group + path, resource=resource))
-        except ApiError as error:
-            if error.code == 404:
-                self._group = None  # another version may be served by now
-            raise
+        return await self._discovery.list_of(GROUP, path, resource=resource)
 
     async def _take_pods(self, body: bytes, into: tuple[Samples, Samples], now: float, offset: float) -> None:
         """A list may hold 150,000 pods: it is decoded in parts, so that the loop is never held up for long."""

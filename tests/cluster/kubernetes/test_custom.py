@@ -46,7 +46,7 @@ def api(api: FakeApi) -> FakeApi:
 @pytest.fixture
 def metrics(session: Session) -> AggregatedMetrics:
     """A reader on it."""
-    return AggregatedMetrics(session, Discovery(session), ServerTime(HurriedClock()), 2.0)
+    return AggregatedMetrics(Discovery(session), ServerTime(HurriedClock()), 2.0)
 
 
 def serve(api: FakeApi, path: str, *items: Any) -> None:
@@ -63,7 +63,7 @@ async def read(metrics: AggregatedMetrics, *queries: MetricQuery) -> Readings:
 
 async def test_each_pod_is_a_sample_with_the_time_of_its_own_measurement(api: FakeApi, session: Session) -> None:
     serve(api, RATE, value("web-1", "1500m", windowSeconds=60), value("web-2", "2k"), value("", "9"))
-    found = await read(AggregatedMetrics(session, Discovery(session), ServerTime(Anchored()), 2.0), BY_POD)
+    found = await read(AggregatedMetrics(Discovery(session), ServerTime(Anchored()), 2.0), BY_POD)
     assert {key: [one.value for one in samples] for key, samples in found.pods["rps"].items()} == {
         "shop/web-1": [1.5],
         "shop/web-2": [2000.0],
@@ -222,7 +222,7 @@ async def test_call_that_hangs_holds_up_no_other(api: FakeApi, session: Session)
 
     serve(api, QUEUE, value("", "10"))
     api.on("GET", RATE, hang)
-    metrics = AggregatedMetrics(session, Discovery(session), ServerTime(HurriedClock()), 0.1)
+    metrics = AggregatedMetrics(Discovery(session), ServerTime(HurriedClock()), 0.1)
     found = await metrics.read([BY_POD, OF_QUEUE], 500.0)
     held.set()
     assert list(found.workloads["queue"]) == [WEB]

@@ -160,7 +160,7 @@ async def test_a_job_set_is_seen_once_its_jobs_were_read(api: FakeApi, tmp_path:
         feed.push("MODIFIED", wire(status={"conditions": [condition("Failed")]}))
         await until(lambda: snapshot.workload(TRANSCODE).replicas == 0)  # type: ignore[union-attr]
         await cluster.observe(0.0, frozenset())
-        left = cluster.jobs.get(TRANSCODE)
+        left = cluster.snapshot.job_store.get(TRANSCODE)
         assert (snapshot.workload(TRANSCODE), left.jobs, left.gone) == (None, (), ())
 
 

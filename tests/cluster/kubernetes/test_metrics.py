@@ -41,7 +41,7 @@ def served(api: FakeApi, *items: Any) -> None:
 @pytest.fixture
 def metrics(session: Session) -> MetricsClient:
     """A reader on the fake server."""
-    return MetricsClient(session, Discovery(session), ServerTime(HurriedClock()), ())
+    return MetricsClient(Discovery(session), ServerTime(HurriedClock()), ())
 
 
 async def read(metrics: MetricsClient) -> Readings:
@@ -60,7 +60,7 @@ async def values(api: FakeApi, metrics: MetricsClient, **used: Any) -> list[floa
 async def test_each_container_is_a_sample_in_base_units(api: FakeApi, session: Session) -> None:
     main, sidecar = {"cpu": "250m", "memory": "64Mi"}, {"cpu": "1500000n", "memory": "1Ki"}
     served(api, usage("web-1", ("main", main), ("mesh", sidecar)))
-    found = await MetricsClient(session, Discovery(session), ServerTime(Anchored()), ()).usage(500.0)
+    found = await MetricsClient(Discovery(session), ServerTime(Anchored()), ()).usage(500.0)
     measured = pytest.approx(STAMPED + 3600, abs=1)
     cpu = found.pods["cpu"]["shop/web-1"]
     assert [(one.value, one.container, one.pod) for one in cpu] == [(0.25, "main", "web-1"), (0.0015, "mesh", "web-1")]
@@ -185,7 +185,7 @@ async def test_confined_to_namespaces_each_is_asked_and_one_that_fails_has_no_sa
     api: FakeApi, session: Session
 ) -> None:
     served(api)
-    metrics = MetricsClient(session, Discovery(session), ServerTime(HurriedClock()), ("one", "two"))
+    metrics = MetricsClient(Discovery(session), ServerTime(HurriedClock()), ("one", "two"))
     one, two = (f"{GROUP}/v1beta1/namespaces/{name}/pods" for name in ("one", "two"))
     api.on("GET", one, {"items": [usage("web-1", ("main", {"cpu": "1"}), namespace="one")]})
     api.on("GET", two, status(403, "Forbidden", "no"))

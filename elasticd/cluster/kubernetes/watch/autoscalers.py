@@ -4,11 +4,12 @@ Knows the latest of what was read of them; knows nothing of how it came, nor of 
 """
 
 import sys
-from collections.abc import Collection
+from bisect import insort
+from operator import attrgetter
 
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.watch.store import Store
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.model.workload import Ref
 
@@ -31,46 +32,27 @@ def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
     return Autoscaler(space, meta.name, (space, _group(target.api_version), sys.intern(target.kind), target.name))
 
 
-class AutoscalerStore:
+class AutoscalerStore(Store[Autoscaler]):
     """All autoscalers, by what they scale."""
 
     def __init__(self) -> None:
-        self._autoscalers: dict[Key, Autoscaler] = {}
-        self._by_target: dict[Target, tuple[str, ...]] = {}
+        super().__init__(attrgetter("namespace", "name"))
+        self._by_target: dict[Target, list[str]] = {}
 
     def scaling(self, ref: Ref) -> tuple[str, ...]:
         """The names of the autoscalers of a workload. More than one is a mistake, but possible."""
         if not self._by_target:
             return ()
-        return self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ())
+        return tuple(self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ()))
 
-    def put(self, item: Autoscaler, *, listed: bool) -> Key:
-        """Store an autoscaler. Its status changes with every metrics read, so most events change nothing here."""
-        key = (item.namespace, item.name)
-        if self._autoscalers.get(key) != item:
-            self._forget(key)
-            self._autoscalers[key] = item
-            self._by_target[item.target] = tuple(sorted((*self._by_target.get(item.target, ()), item.name)))
-        return key
-
-    def remove(self, item: Autoscaler) -> None:
-        """The autoscaler is gone."""
-        self._forget((item.namespace, item.name))
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all autoscalers of the namespace (all namespaces, if empty) but these."""
-        for key in [key for key in self._autoscalers if namespace in ("", key[0]) and key not in keep]:
-            self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        autoscaler = self._autoscalers.pop(key, None)
-        if autoscaler is None:
-            return
-        names = tuple(name for name in self._by_target[autoscaler.target] if name != autoscaler.name)
-        if names:
-            self._by_target[autoscaler.target] = names
-        else:
-            del self._by_target[autoscaler.target]
+    def _changed(self, old: Autoscaler | None, new: Autoscaler | None) -> None:
+        """An autoscaler's status changes with every metrics read, so most events never come to this."""
+        if old is not None:
+            self._by_target[old.target].remove(old.name)
+            if not self._by_target[old.target]:
+                del self._by_target[old.target]
+        if new is not None:
+            insort(self._by_target.setdefault(new.target, []), new.name)
 
 
 def _group(api_version: str) -> str:

@@ -4,6 +4,8 @@ Knows how to find a resource by its kind; knows nothing of what is done with it.
 """
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -72,16 +74,14 @@ class Discovery:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._served: dict[str, _Served] = {}
+        self._preferred: dict[str, str] = {}
 
     async def scalable(self, kind: Kind) -> Resource:
         """Where workloads of the kind are. Raises UnknownKindError, or ApiError when the server does not say."""
         api_version, name = kind
-        served = self._served.get(api_version)
-        if served is None or name not in served.scalable:
-            served = await self._read(api_version)
+        served = await self._serving(api_version, lambda served: name in served.scalable)
         if name not in served.resources:
-            guess = nearest(name, served.scalable)
-            raise UnknownKindError(f'{api_version} has no kind "{name}"{guess}')
+            raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, served.scalable)}')
         if name not in served.scalable:
             raise UnknownKindError(f"{api_version} {name} has no scale subresource")
         return served.resources[name]
@@ -89,9 +89,7 @@ class Discovery:
     async def resource(self, kind: Kind) -> Resource:
         """Where objects of the kind are, whether or not they can be scaled. Raises as `scalable` does."""
         api_version, name = kind
-        served = self._served.get(api_version)
-        if served is None or name not in served.resources:
-            served = await self._read(api_version)
+        served = await self._serving(api_version, lambda served: name in served.resources)
         if name not in served.resources:
             raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, served.resources)}')
         return served.resources[name]
@@ -103,14 +101,17 @@ class Discovery:
     async def body_of(self, api_version: str, subresource: str) -> str | None:
         """The apiVersion in which a subresource, such as pods/eviction, takes its body; None: there is none. Raises
         ApiError when the server does not say."""
-        served = self._served.get(api_version)
-        if served is None or subresource not in served.subresources:
-            served = await self._read(api_version)
+        served = await self._serving(api_version, lambda served: subresource in served.subresources)
         return served.subresources.get(subresource)
 
     def forget(self, kind: Kind) -> None:
         """Drop the cached group version of a kind, so that the next lookup asks the server."""
         self._served.pop(kind[0], None)
+
+    async def _serving(self, api_version: str, known: Callable[[_Served], bool]) -> _Served:
+        """What was read of a group version; read anew where what is looked for is not `known` of it."""
+        served = self._served.get(api_version)
+        return served if served is not None and known(served) else await self._read(api_version)
 
     async def _read(self, api_version: str) -> _Served:
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
@@ -135,6 +136,24 @@ class Discovery:
         groups = msgspec.json.decode(body, type=ApiGroups).groups or []
         api_versions = ["v1", *[version.group_version for group in groups for version in group.versions or ()]]
         return f'the server does not serve apiVersion "{api_version}"{nearest(api_version, api_versions)}'
+
+    async def list_of(self, group: str, path: str, **options: Any) -> bytes:
+        """A list in the version that the server prefers of a group. Raises ApiError, also where it serves none."""
+        version = await self.version_of(group)
+        try:
+            return await self._session.send(Request(verb="list", path=version + path, **options))
+        except ApiError as error:
+            if error.code == 404:
+                self._preferred.pop(group, None)  # another version may be served by now
+            raise
+
+    async def version_of(self, group: str) -> str:
+        """The path of the version that the server prefers of a group, asked for once. Raises ApiError."""
+        version = self._preferred.get(group) or await self.preferred(group)
+        if version is None:
+            raise ApiError(404, "NotServed", f"the server does not serve {group}")
+        self._preferred[group] = version
+        return version
 
     async def preferred(self, group: str) -> str | None:
         """The path of the version the server prefers of a group, None when it does not serve the group."""

@@ -4,13 +4,13 @@ Knows their wire format in both versions of policy, and which pods they are abou
 """
 
 import sys
-from collections.abc import Collection
+from operator import attrgetter
 from typing import Literal
 
 from msgspec import Struct
 
 from elasticd.cluster.kubernetes.watch.places import Key
-from elasticd.cluster.kubernetes.watch.store import PodStore
+from elasticd.cluster.kubernetes.watch.store import PodStore, Store
 from elasticd.cluster.kubernetes.wire.objects import LabelSelector, Metadata, ObjectMeta, Wire
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, to_text
 from elasticd.model.placement import DisruptionBudget
@@ -90,20 +90,20 @@ def _guards(item: Budgeted, pod: Pod) -> bool:
     return pod.ready is True or not item.sick_go
 
 
-class BudgetStore:
+class BudgetStore(Store[Budgeted]):
     """All PodDisruptionBudgets, and the pods of each."""
 
     def __init__(self, pods: PodStore) -> None:
+        super().__init__(attrgetter("namespace", "name"))
         self._pods = pods
-        self._budgets: dict[Key, Budgeted] = {}
         self._cache: dict[Key, tuple[Budgeted, tuple[Pod, ...], DisruptionBudget]] = {}
 
     def all(self) -> tuple[DisruptionBudget, ...]:
         """All of them, by namespace and name; a record is the same while nothing changed."""
-        return tuple(self._budget_of(key) for key in sorted(self._budgets))
+        return tuple(self._budget_of(key) for key in sorted(self._items))
 
     def _budget_of(self, key: Key) -> DisruptionBudget:
-        item = self._budgets[key]
+        item = self._items[key]
         pods, allowed = self._select(item)
         cached = self._cache.get(key)
         if cached is not None and cached[0] is item and cached[1] == pods:
@@ -124,22 +124,6 @@ class BudgetStore:
         except SelectorError:
             return self._pods.all_of(item.namespace), 0
 
-    def put(self, item: Budgeted, *, listed: bool) -> Key:
-        """Take a budget."""
-        key = (item.namespace, item.name)
-        if self._budgets.get(key) != item:
-            self._budgets[key] = item
-        return key
-
-    def remove(self, item: Budgeted) -> None:
-        """The budget is gone."""
-        self._forget((item.namespace, item.name))
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all budgets of the namespace (all namespaces, if empty) but these."""
-        for key in [key for key in self._budgets if namespace in ("", key[0]) and key not in keep]:
-            self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        self._budgets.pop(key, None)
-        self._cache.pop(key, None)
+    def _changed(self, old: Budgeted | None, new: Budgeted | None) -> None:
+        if old is not None:
+            self._cache.pop((old.namespace, old.name), None)

@@ -194,27 +194,27 @@ class Informer:
         )
 
 
-async def _builtin(resource: Resource) -> Resource:
-    return resource
+def _follow(means: Dependencies, resource: Resource, feed: Feed) -> Informer:
+    async def find() -> Resource:
+        return resource
+
+    return Informer(means, find, lambda *_: feed)
 
 
 def follow_pods(means: Dependencies, store: PodStore) -> Informer:
     """All pods."""
-    feed = Feed(Codec(WirePod, to_pod, means.times.offset), store)
-    return Informer(means, partial(_builtin, PODS), lambda *_: feed)
+    return _follow(means, PODS, Feed(Codec(WirePod, to_pod, means.times.offset), store))
 
 
 def follow_nodes(means: Dependencies, store: NodeStore) -> Informer:
     """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
-    feed = Feed(Codec(WireNode, to_node), store)
-    return Informer(means, partial(_builtin, NODES), lambda *_: feed)
+    return _follow(means, NODES, Feed(Codec(WireNode, to_node), store))
 
 
 def follow_pulls(means: Dependencies, sink: PullSink) -> Informer:
     """The Events of images that were pulled; the server leaves out all others."""
     codec = Codec(WireEvent, to_pull_event, means.times.offset)
-    feed = Feed(codec, sink, params={"fieldSelector": PULLED})
-    return Informer(means, partial(_builtin, EVENTS), lambda *_: feed)
+    return _follow(means, EVENTS, Feed(codec, sink, params={"fieldSelector": PULLED}))
 
 
 def follow_autoscalers(means: Dependencies, store: AutoscalerStore) -> Informer:
@@ -244,8 +244,8 @@ async def _preferred(means: Dependencies, group: str, kind: str) -> Resource:
 
 def follow_jobs(means: Dependencies, store: JobStore) -> Informer:
     """The Jobs of all job sets; the server leaves out all others."""
-    feed = Feed(Codec(WireJob, to_job, means.times.offset), store, params={"labelSelector": SET})
-    return Informer(means, partial(_builtin, JOBS), lambda *_: feed)
+    codec = Codec(WireJob, to_job, means.times.offset)
+    return _follow(means, JOBS, Feed(codec, store, params={"labelSelector": SET}))
 
 
 def follow_kind(means: Dependencies, kind: Kind, store: WorkloadStore) -> Informer:

@@ -4,44 +4,33 @@ Knows which Jobs are in flight, which pods are theirs, and which were there a wh
 or of templates.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.watch.store import Store
 from elasticd.cluster.kubernetes.wire.jobs import SET, PlacedJob
 from elasticd.model.jobs import Gone, Job
 from elasticd.model.workload import Pod, Ref, Workload
 
 
-class JobStore:
+class JobStore(Store[PlacedJob]):
     """All Jobs with a set's label, by set, and for a while those that were deleted."""
 
     def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(lambda placed: (placed.set.namespace, placed.job.name))
         self._now = now
         self._sets: dict[Ref, dict[str, Job]] = {}
         self._gone: dict[Ref, Gone] = {}
-        self._places: dict[Key, Ref] = {}
         self._workloads: dict[Ref, Workload] = {}
         self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
 
     def put(self, item: PlacedJob, *, listed: bool) -> Key:
         """Store a Job. One that has ended does not begin again, so an older event that says otherwise is ignored."""
-        key = (item.set.namespace, item.job.name)
-        before = self._places.get(key)
-        if before is not None and before != item.set:
-            self._drop(key)
-            self._gone[before].back(item.job.uid)
-        jobs = self._sets.setdefault(item.set, {})
-        old = jobs.get(item.job.name)
-        stale = old is not None and not listed and old.uid == item.job.uid and old.result and not item.job.result
-        if old != item.job and not stale:
-            if old is not None and old.uid != item.job.uid:
-                self._drop(key)
-            if item.set in self._gone:
-                self._gone[item.set].back(item.job.uid)
-            jobs[item.job.name] = item.job
-            self._places[key] = item.set
-            self._workloads.pop(item.set, None)
-        return key
+        old = self._items.get(self._key(item))
+        same = old if old is not None and (old.set, old.job.uid) == (item.set, item.job.uid) else None
+        if same is not None and not listed and same.job.result and not item.job.result:
+            return self._key(item)
+        return super().put(item, listed=listed)
 
     def remove(self, item: PlacedJob) -> None:
         """The Job is gone, unless another of its name has come."""
@@ -49,20 +38,22 @@ class JobStore:
 
     def forget(self, ref: Ref, name: str, uid: str) -> None:
         """The Job of this UID is gone."""
-        job = self._sets.get(ref, {}).get(name)
-        if job is not None and job.uid == uid:
-            self._drop((ref.namespace, name))
-
-    def _drop(self, key: Key) -> None:
-        ref = self._places.pop(key, None)
-        if ref is not None:
-            self._gone.setdefault(ref, Gone()).add(self._sets[ref].pop(key[1]), self._now())
-            self._workloads.pop(ref, None)
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all Jobs of the namespace (all namespaces, if empty) but these."""
-        for key in [key for key in self._places if namespace in ("", key[0]) and key not in keep]:
+        key = (ref.namespace, name)
+        placed = self._items.get(key)
+        if placed is not None and (placed.set, placed.job.uid) == (ref, uid):
             self._drop(key)
+
+    def _changed(self, old: PlacedJob | None, new: PlacedJob | None) -> None:
+        if old is not None:
+            del self._sets[old.set][old.job.name]
+            self._workloads.pop(old.set, None)
+            if new is None or (old.set, old.job.uid) != (new.set, new.job.uid):
+                self._gone.setdefault(old.set, Gone()).add(old.job, self._now())
+        if new is not None:
+            self._sets.setdefault(new.set, {})[new.job.name] = new.job
+            self._workloads.pop(new.set, None)
+            for ref in {new.set, old.set if old else new.set} & self._gone.keys():
+                self._gone[ref].back(new.job.uid)
 
     def clear(self) -> None:
         """Forget everything: nobody looks at Jobs any more."""

@@ -36,7 +36,6 @@ class PullSink:
         self._take = take
 
     def put(self, item: PullEvent, *, listed: bool) -> Key:
-        """An Event appeared, was repeated, or was listed as it was."""
         if item.pull is not None:
             self._take(item.pull)
         return item.key
@@ -45,7 +44,7 @@ class PullSink:
         """Ignore a deleted Event: what it reported stays true."""
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Nothing to forget."""
+        """There is nothing to forget."""
 
 
 def to_pull_event(event: WireEvent, offset: float = 0.0) -> PullEvent:

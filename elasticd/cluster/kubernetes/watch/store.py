@@ -5,7 +5,7 @@ Knows how to find things without scanning; knows nothing of how they came or of 
 
 from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from elasticd.cluster.rooms import Loads
 from elasticd.model.workload import Node, Pod, Ref, Workload
 from elasticd.ports.cluster import Kind
 
+T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 _CACHED_SELECTIONS = 100_000
@@ -149,7 +150,6 @@ class PodStore:
         return None if space is None else space.all.pods.get(name)
 
     def remove(self, item: Pod) -> None:
-        """The pod is gone."""
         self._remove(item.namespace, item.name)
 
     def _remove(self, namespace: str, name: str) -> None:
@@ -159,7 +159,6 @@ class PodStore:
             self._changed(old, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all pods of the namespace (all namespaces, if empty) but these."""
         for space in [namespace] if namespace else list(self._namespaces):
             pods = self._namespaces[space].all.pods if space in self._namespaces else {}
             for name in [name for name in pods if (space, name) not in keep]:
@@ -220,41 +219,59 @@ def _goes_back(old: Pod, new: Pod, *, listed: bool) -> bool:
     )
 
 
-class NodeStore:
+class Store(Generic[T]):
+    """Objects of one kind by their keys. A subclass does in `_changed` what follows when one comes, changes or goes."""
+
+    def __init__(self, key: Callable[[T], Key]) -> None:
+        self._key = key
+        self._items: dict[Key, T] = {}
+
+    def put(self, item: T, *, listed: bool) -> Key:
+        """Take an object; one that is equal to what is known disturbs nothing."""
+        key = self._key(item)
+        old = self._items.get(key)
+        if old != item:
+            self._items[key] = item
+            self._changed(old, item)
+        return key
+
+    def remove(self, item: T) -> None:
+        """The object is gone."""
+        self._drop(self._key(item))
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all objects of the namespace (all namespaces, if empty) but these."""
+        for key in [key for key in self._items if namespace in ("", key[0]) and key not in keep]:
+            self._drop(key)
+
+    def _drop(self, key: Key) -> None:
+        if (old := self._items.pop(key, None)) is not None:
+            self._changed(old, None)
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        raise NotImplementedError
+
+
+class NodeStore(Store[Node]):
     """All nodes."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        super().__init__(lambda node: ("", node.name))
         self._sorted: tuple[Node, ...] | None = ()
         self.stirred = Stirred()
 
-    def put(self, item: Node, *, listed: bool) -> Key:
-        """Take a node; one that is equal to what is known disturbs nothing."""
-        if self._nodes.get(item.name) != item:
-            self._nodes[item.name] = item
-            self._sorted = None
-            self.stirred()
-        return "", item.name
-
-    def remove(self, item: Node) -> None:
-        """The node is gone."""
-        if self._nodes.pop(item.name, None) is not None:
-            self._sorted = None
-            self.stirred()
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all nodes but these."""
-        for node in [node for name, node in self._nodes.items() if ("", name) not in keep]:
-            self.remove(node)
+    def _changed(self, old: Node | None, new: Node | None) -> None:
+        self._sorted = None
+        self.stirred()
 
     def get(self, name: str) -> Node | None:
         """One node."""
-        return self._nodes.get(name)
+        return self._items.get(("", name))
 
     def all(self) -> tuple[Node, ...]:
         """All nodes, ordered by name; the same tuple while nothing changed."""
         if self._sorted is None:
-            self._sorted = tuple(sorted(self._nodes.values(), key=attrgetter("name")))
+            self._sorted = tuple(sorted(self._items.values(), key=attrgetter("name")))
         return self._sorted
 
 
@@ -313,15 +330,12 @@ class KindSink:
         self._store, self._kind = store, kind
 
     def put(self, item: Workload, *, listed: bool) -> Key:
-        """Take a workload."""
         return self._store.put(item, listed=listed)
 
     def remove(self, item: Workload) -> None:
-        """The workload is gone."""
         self._store.remove(item.ref)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all workloads of the kind but these."""
         self._store.retain(self._kind, namespace, keep)
 
 
