@@ -33,7 +33,7 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import DISTURB, Placer
-from elasticd.runtime.pools.pod_lookup import Looks, PodLookup
+from elasticd.runtime.pools.pod_lookup import PodLookup
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
@@ -68,7 +68,6 @@ class Daemon:
     journal: Journal
     metrics: DaemonMetrics
     clock: Clock
-    looks: Looks = field(default_factory=Looks)
     pollers: Sequence[SourcePoller] = ()
     outlet: MqttPublisher | None = None
     dry_run: bool = False
@@ -127,7 +126,7 @@ class Daemon:
             query=self._query,
             nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, EvictionOrderWorker()).nodes,
             moves=self._moves,
-            pod=PodLookup(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
+            pod=PodLookup(self.cluster, self.placer, self.mover, self.clock).find,
         )
 
     def status(self) -> StatusReport:
@@ -194,13 +193,10 @@ async def assembled(
             opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         )
         loop.set_sources(pollers, bander=BandWorker())
-        looks = Looks()
-        placer = Placer(cluster, loop.look, journal, clock, listeners, looks.placing(PlanWorker()))
+        placer = Placer(cluster, loop.look, journal, clock, listeners, PlanWorker())
         placer.set_sources(pollers)
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
-        daemon = Daemon(
-            loop, placer, mover, cluster, journal, metrics, clock, looks, pollers, publisher, settings.dry_run
-        )
+        daemon = Daemon(loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run)
         stack.push_async_callback(daemon.drain, GRACE)
         yield daemon
 

@@ -5,6 +5,7 @@ Knows characters; knows nothing of who said it.
 
 import reprlib
 import unicodedata
+from collections.abc import Mapping
 
 LONGEST = 500
 """Characters of one line; what is longer is cut."""
@@ -48,6 +49,12 @@ def is_name(text: str) -> bool:
 def counted(count: int, noun: str) -> str:
     """A number with its noun: 1 pod, 2 pods."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def tallied(counts: Mapping[str, int]) -> str:
+    """Each word with its count, the greatest count first; where there is only one word, that word alone."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {word}" for word, count in ordered) if len(ordered) > 1 else "".join(counts)
 
 
 def last_heard(at: float, confirmed: float) -> str:

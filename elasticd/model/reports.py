@@ -101,6 +101,21 @@ class NextMove(Struct, frozen=True):
         succeeded = self.outcome is None or self.outcome.result == "done"
         return self.begun or (self.decision.verdict == "move" and succeeded and not self.taken_back)
 
+    @property
+    def held(self) -> tuple[str, str]:
+        """What keeps the pod where it is, one word and a sentence; both empty: nothing does."""
+        decision, outcome = self.decision, self.outcome
+        if self.begun:
+            return "", ""
+        if self.taken_back:
+            end = f": {self.underway.step}" if self.underway else "; it is as it was before"
+            return TAKEN_BACK, f"another was made first, in vain{end}"
+        if decision.verdict == "refuse":
+            return decision.refusal, decision.message
+        if outcome is not None and outcome.result != "done":
+            return outcome.reason or outcome.result, outcome.message
+        return "", ""
+
 
 class Moving(Struct, frozen=True):
     """The latest look for pods that should move: when it was (0: not yet), when the next is due, in a line what comes

@@ -11,11 +11,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elasticd.base.text import one_line
+from elasticd.base.text import one_line, tallied
 from elasticd.model.moves import NodeLevel
 from elasticd.model.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
 from elasticd.model.workload import Failure
-from elasticd.runtime.pools.next_moves import held, words
 from elasticd.ui.decisions import amount
 from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
@@ -88,8 +87,8 @@ def _moving(title: str, moving: Moving, now: float) -> list[RenderableType]:
     if moving.moves:
         parts += _moves(moving.moves[:MOST])
     if hidden := moving.moves[MOST:]:
-        counts = Counter(held(move)[0] or "moving" for move in hidden)
-        parts.append(Text(f"and {len(hidden)} more: {words(counts)}; --json has them all", style="dim"))
+        counts = Counter(move.held[0] or "moving" for move in hidden)
+        parts.append(Text(f"and {len(hidden)} more: {tallied(counts)}; --json has them all", style="dim"))
     return parts
 
 
@@ -101,7 +100,7 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
     """A row for each move, and below the table what the reasons mean, once for all moves that share one."""
     table, legend = make_table("pod", "from", "to", "why"), dict[tuple[str, str], None]()
     for move in moves:
-        decision, (word, why) = move.decision, held(move)
+        decision, (word, why) = move.decision, move.held
         to, progress = Text("stays", style="yellow"), ""
         if not word:
             nowhere = "(waits)" if decision.how == "release" else "(ends)"

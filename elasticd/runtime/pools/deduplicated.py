@@ -1,4 +1,4 @@
-"""The last decision about each pending pod: whether a new one is news, and why each pod waits.
+"""The last decisions about each pending pod: whether a new one is news, and why each pod waits.
 
 Knows decisions about pods and what came of them; knows no cluster and no time but that of the decisions.
 """
@@ -28,30 +28,34 @@ class LastDecisions:
     """By the pods' UIDs."""
 
     def __init__(self) -> None:
-        self._last: dict[str, PodDecision] = {}
+        self._latest: dict[str, PodDecision] = {}
+        self._written: dict[str, PodDecision] = {}
         self._failures: dict[str, str] = {}
 
     def news(self, decision: PodDecision) -> bool:
-        """Take in a decision; whether it differs enough from the one before to be written down."""
-        last, self._last[decision.uid] = self._last.get(decision.uid), decision
+        """Take in a decision; whether it differs enough from the last that was written down to be written down too."""
+        self._latest[decision.uid] = decision
         self._failures.pop(decision.uid, None)
-        if last is None or _substance(last) != _substance(decision):
-            return True
-        passed = decision.at - last.at
-        changed = (last.message, last.mend) != (decision.message, decision.mend)
-        news = changed and passed >= AGAIN and (passed >= REPEAT or _clauses(last) != _clauses(decision))
-        if not news:
-            self._last[decision.uid] = last
-        return news
+        last = self._written.get(decision.uid)
+        if last is not None and not _is_news(last, decision):
+            return False
+        self._written[decision.uid] = decision
+        return True
+
+    def latest(self, uid: str) -> PodDecision | None:
+        """The last decision about a pod that still waits, written down or not."""
+        decision = self._latest.get(uid)
+        return None if decision is None or decision.verdict == "bind" else decision
 
     def undone(self, uid: str, why: str) -> None:
         """Take in that a decision could not be carried out, so that the next attempt is news again."""
-        self._last.pop(uid, None)
+        self._written.pop(uid, None)
         self._failures[uid] = why
 
     def keep(self, uids: AbstractSet[str]) -> None:
         """Forget all others."""
-        self._last = {uid: decision for uid, decision in self._last.items() if uid in uids}
+        self._latest = {uid: decision for uid, decision in self._latest.items() if uid in uids}
+        self._written = {uid: decision for uid, decision in self._written.items() if uid in uids}
         self._failures = {uid: reason for uid, reason in self._failures.items() if uid in uids}
 
     def waiting(self, uids: Iterable[str]) -> Counter[str]:
@@ -59,12 +63,22 @@ class LastDecisions:
         return Counter(reason for uid in uids if (reason := self._waiting_reason(uid)))
 
     def _waiting_reason(self, uid: str) -> str:
-        last = self._last.get(uid)
+        last = self._written.get(uid)
         if last is None:
             return self._failures.get(uid, UNASKED)
         if last.mode == "observe":
             return OBSERVED if last.verdict in ("bind", "preempt") else last.reason
         return "" if last.verdict == "bind" else last.reason
+
+
+def _is_news(last: PodDecision, decision: PodDecision) -> bool:
+    """Whether a decision differs enough from the last: in words alone, enough in so short a time."""
+    if _substance(last) != _substance(decision):
+        return True
+    passed = decision.at - last.at
+    if passed < AGAIN or (last.message, last.mend) == (decision.message, decision.mend):
+        return False
+    return passed >= REPEAT or _clauses(last) != _clauses(decision)
 
 
 def _substance(decision: PodDecision) -> tuple[object, ...]:

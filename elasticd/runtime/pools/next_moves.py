@@ -5,35 +5,21 @@ Pure. Knows the latest plan and where nodes stood in it; knows no rule of who sh
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
-from elasticd.base.text import counted
+from elasticd.base.text import counted, tallied
 from elasticd.model.actions import GIVES_WAY
-from elasticd.model.moves import LEAVING, TAKEN_BACK, MoveDecision, MovesPlan, NodeLevel, Underway
-from elasticd.model.placement import PodOutcome
+from elasticd.model.moves import LEAVING, MoveDecision, MovesPlan, NodeLevel, Underway
 from elasticd.model.reports import Moving, NextMove
-
-
-class LatestLook(NamedTuple):
-    """The latest look: its plan; and by the pods' UIDs the outcomes of its moves so far, the moves underway, and
-    the decisions (`going`) by which pods were told to leave."""
-
-    plan: MovesPlan
-    outcomes: Mapping[str, PodOutcome] = {}
-    underway: Mapping[str, Underway] = {}
-    going: Mapping[str, MoveDecision] = {}
-
+from elasticd.runtime.pools.history import Latest
 
 Reasons = Callable[[str], Mapping[str, int]]
 """For a node's name: how many of its pods stay for which reason; an empty reason counts those that could move."""
 
 
-def moving(at: float, due: float, look: LatestLook, reasons: Reasons) -> Moving:
-    """Report the latest look: its moves in the order of the plan, those that go before those that stay.
-
-    `at` is the time of the look, `due` that of the next.
-    """
-    plan, underway = look.plan, look.underway
+def moving(latest: Latest, underway: Mapping[str, Underway], reasons: Reasons) -> Moving:
+    """Report the latest look: its moves in the order of the plan, those that go before those that stay. `underway` are
+    the moves in flight, by the pods' UIDs."""
+    plan = latest.plan
     planned = [
         decision
         for decision in plan.decisions
@@ -43,15 +29,15 @@ def moving(at: float, due: float, look: LatestLook, reasons: Reasons) -> Moving:
     leaving = {uid: move for uid, move in underway.items() if not move.stays}
     begun = [
         decision
-        for uid, decision in look.going.items()
+        for uid, decision in latest.going.items()
         if uid in leaving and uid not in planned_uids and _still_holds(decision, leaving[uid])
     ]
     moves = [
-        NextMove(decision, look.outcomes.get(decision.uid), underway.get(decision.uid))
+        NextMove(decision, latest.outcomes.get(decision.uid), underway.get(decision.uid))
         for decision in (*planned, *begun)
     ]
     moves.sort(key=lambda move: (not move.goes, move.begun))
-    return Moving(at, due, _summary(plan, moves, reasons), tuple(moves), plan.failures)
+    return Moving(latest.at, latest.due, _summary(plan, moves, reasons), tuple(moves), plan.failures)
 
 
 def _still_holds(decision: MoveDecision, underway: Underway | None) -> bool:
@@ -116,7 +102,7 @@ def _stuck_text(levels: Sequence[NodeLevel], anyone: bool, reasons: Reasons) -> 
     elif not free and not counts:
         why = "there is none on it"
     elif not free:
-        why = f"all its {sum(counts.values())} stay ({words(counts)})"
+        why = f"all its {sum(counts.values())} stay ({tallied(counts)})"
     else:
         why = f"none of the {free} that could go is wanted: too new, not measured, worth too little, or just moved"
     return f"{level.node} should give pods, but {why}; {level.message}{_others_text(levels)}"
@@ -126,13 +112,12 @@ def _count_text(moves: Sequence[NextMove]) -> str:
     """How many pods move, how many have begun to, and what keeps the others."""
     begun = [move for move in moves if move.begun]
     going = sum(move.goes for move in moves) - len(begun)
-    stay = Counter(held(move)[0] for move in moves if not move.goes)
+    stay = Counter(move.held[0] for move in moves if not move.goes)
     parts = list[str]()
     if going:
-        would = (
-            "would move, but mode is observe" if _is_observed(moves[0].decision) else "move" if going > 1 else "moves"
-        )
-        parts.append(f"{counted(going, 'pod')} {would}")
+        observed = moves[0].decision.mode == "observe"
+        move = "would move, but mode is observe" if observed else "move" if going > 1 else "moves"
+        parts.append(f"{counted(going, 'pod')} {move}")
     if begun:
         awaited = ": another is made first, and awaited" if any(move.awaited for move in begun) else ""
         pods = f"{len(begun)} more" if going else counted(len(begun), "pod")
@@ -140,31 +125,6 @@ def _count_text(moves: Sequence[NextMove]) -> str:
     if stay:
         count = sum(stay.values())
         pods = f"{count} more" if parts else counted(count, "pod")
-        should = f"{pods} should, and stay{'s' * (count == 1)}: {words(stay)}"
+        should = f"{pods} should, and stay{'s' * (count == 1)}: {tallied(stay)}"
         parts.append(should if parts else f"nothing moves: {should}")
     return "; ".join(parts)
-
-
-def _is_observed(decision: MoveDecision) -> bool:
-    return decision.mode == "observe"
-
-
-def held(move: NextMove) -> tuple[str, str]:
-    """What keeps a pod that should move, one word and a sentence; both empty: nothing does."""
-    decision, outcome = move.decision, move.outcome
-    if move.begun:
-        return "", ""
-    if move.taken_back:
-        message = "another was made first, in vain"
-        return TAKEN_BACK, f"{message}: {move.underway.step}" if move.underway else f"{message}; it is as it was before"
-    if decision.verdict == "refuse":
-        return decision.refusal, decision.message
-    if outcome is not None and outcome.result != "done":
-        return outcome.reason or outcome.result, outcome.message
-    return "", ""
-
-
-def words(counts: Mapping[str, int]) -> str:
-    """Each word with its count, the greatest count first; where there is only one word, that word alone."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count} {word}" for word, count in ordered) if len(ordered) > 1 else "".join(counts)

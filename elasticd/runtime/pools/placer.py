@@ -98,7 +98,7 @@ class Placer:
         self.actions: Actions[str] = Actions()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._changed = asyncio.Event()
-        self._last_decisions = LastDecisions()
+        self.decisions = LastDecisions()
         self.views = UsageView()
         self._on_answer: dict[str, Callable[[], None]] = {}
         """Who else waits for a source, by the policy's name."""
@@ -172,7 +172,7 @@ class Placer:
         alive = {pod.uid for pod in pending}
         self._retries = {uid: retry for uid, retry in self._retries.items() if uid in alive}
         alive |= self._acting.keys()
-        self._last_decisions.keep(alive)
+        self.decisions.keep(alive)
         self.views.forget(alive, now)
         for pool in self.pools:
             if pool not in self.pools:
@@ -189,7 +189,7 @@ class Placer:
         """Tell listeners how many pods of a pool wait, when the counts have changed."""
         name, pods = pool.policy.name, {pod.uid: pod for pod in own}
         pods.update({uid: acting.pod for uid, acting in self._acting.items() if acting.decision.policy == name})
-        counts = self._last_decisions.waiting(pods)
+        counts = self.decisions.waiting(pods)
         if pool.waiting.changed(counts):
             tell(self._listeners, PodsWaiting(name, counts))
 
@@ -312,7 +312,7 @@ class Placer:
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down if it is news, and begin its actions."""
-        if self._last_decisions.news(decision):
+        if self.decisions.news(decision):
             self._journal.append(decision)
             tell(self._listeners, decision)
             self._announce(decision, pod)
@@ -352,7 +352,7 @@ class Placer:
         finally:
             del self._acting[pod.uid]
             if failed:
-                self._last_decisions.undone(pod.uid, why)  # the next attempt has outcomes of its own
+                self.decisions.undone(pod.uid, why)  # the next attempt has outcomes of its own
             if failed or decision.verdict != "bind":
                 attempts = before + 1 if failed else 1
                 self._retries[pod.uid] = _Retry(self._clock.now() + BACKOFF.delay(attempts), attempts, failed)

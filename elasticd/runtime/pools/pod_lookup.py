@@ -1,7 +1,6 @@
 """Looks up a pod of the running daemon: where it is, and the last decision about it.
 
-Knows the cluster as pools are shown it, and the plans that were made; decides nothing, and what it remembers
-is lost with the process.
+Knows the cluster as pools are shown it, and the plans that were made; decides nothing.
 """
 
 import asyncio
@@ -12,58 +11,23 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.errors import near
-from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.model.workload import Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import Placer, Planner
-
-KEPT = 600.0
-"""Seconds for which a pod's last decision is remembered: a waiting pod gets a new one far more often."""
+from elasticd.runtime.pools.placer import Placer
 
 COMPARED = 20_000
 """Names that are compared with a name that is not found, at most."""
 
 
-class Looks:
-    """The last decision about each waiting pod, by UID; also those that were no news and so were not written down."""
-
-    def __init__(self) -> None:
-        self.pods: dict[str, PodDecision] = {}
-        self._swept = 0.0
-
-    def placing(self, planner: Planner) -> Planner:
-        """Wrap a planner, so that its decisions are remembered."""
-
-        async def watched(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
-            plans = await planner(cases)
-            for plan in plans:
-                if not isinstance(plan, str):
-                    self._remember(plan)
-            return plans
-
-        return watched
-
-    def _remember(self, plan: Sequence[PodDecision]) -> None:
-        at = max([decision.at for decision in plan], default=0.0)
-        if at - self._swept > KEPT:
-            self._swept = at
-            self.pods = {uid: decision for uid, decision in self.pods.items() if at - decision.at <= KEPT}
-        for decision in plan:
-            if decision.verdict == "bind":  # it waits no longer, and there may be very many
-                self.pods.pop(decision.uid, None)
-            else:
-                self.pods[decision.uid] = decision
-
-
 class PodLookup:
     """Looks up the pods of one cluster."""
 
-    def __init__(self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, looks: Looks) -> None:
-        self._cluster, self._placer, self._mover, self._clock, self._looks = cluster, placer, mover, clock, looks
+    def __init__(self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock) -> None:
+        self._cluster, self._placer, self._mover, self._clock = cluster, placer, mover, clock
 
     async def find(self, full_name: str) -> PodStatus:
         """What is known of a pod, NAMESPACE/NAME; without a name, only which pools there are."""
@@ -83,7 +47,7 @@ class PodLookup:
         pods = [pod for pod in _all_pods(snapshot, strays) if pod.namespace == namespace]
         pod = next((candidate for candidate in pods if candidate.name == name), None)
         if pod is not None:
-            pod_found = found_pod(pod, policies, self._looks.pods.get(pod.uid), strays.get(pod.uid))
+            pod_found = found_pod(pod, policies, self._placer.decisions.latest(pod.uid), strays.get(pod.uid))
             return replace(status, found=pod_found, inhabited=True)
         names = [f"{pod.namespace}/{pod.name}" for pod in pods]
         candidates = names or sorted({pod.namespace for pod in _all_pods(snapshot, strays)})

@@ -22,7 +22,7 @@ from elasticd.model.reports import Moving, NodeView, PoolReport
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.runtime.pools.mover import Mover, moves
-from elasticd.runtime.pools.next_moves import LatestLook, moving
+from elasticd.runtime.pools.next_moves import moving
 from elasticd.runtime.pools.node_report import Heaps, PodStandings, Why, asked_labels, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
@@ -86,7 +86,7 @@ class PoolReports:
             return Counter(answer[0] if answer else "" for answer in answers)
 
         underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
-        return moving(latest.at, latest.due, LatestLook(latest.plan, latest.outcomes, underway, latest.going), reasons)
+        return moving(latest, underway, reasons)
 
     async def _view(self, pool: Pool, case: PoolCase, snapshot: Snapshot, name: str) -> NodeView:
         index = case.columns.index(name) or 0

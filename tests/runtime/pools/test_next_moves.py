@@ -5,12 +5,14 @@ from typing import Any, Literal
 
 import pytest
 
+from elasticd.base.text import tallied
 from elasticd.model.actions import Result
 from elasticd.model.moves import MoveDecision, MovesPlan, NodeLevel, Stand, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.reports import Moving
 from elasticd.model.workload import Failure, Ref
-from elasticd.runtime.pools.next_moves import LatestLook, held, moving, words
+from elasticd.runtime.pools.history import Latest
+from elasticd.runtime.pools.next_moves import moving
 from tests.kit.pools import NOW
 
 
@@ -50,8 +52,8 @@ def of(
     going: Sequence[MoveDecision] = (),
 ) -> Moving:
     known = {f"uid-{one.pod.name}": one for one in outcomes}
-    look = LatestLook(plan, known, {one.uid: one for one in underway}, {one.uid: one for one in going})
-    return moving(NOW, NOW + 30, look, lambda _: reasons or {})
+    latest = Latest(NOW, NOW + 30, plan, known, {one.uid: one for one in going})
+    return moving(latest, {one.uid: one for one in underway}, lambda _: reasons or {})
 
 
 def going(name: str, how: Literal["anew", "surge", "evicted"] = "surge", **more: Any) -> Underway:
@@ -151,7 +153,7 @@ def test_what_the_broker_refused_stays_for_its_reason_and_those_that_go_come_fir
     refused = came("p", "refused", "Disturbed", "10 pods of node a went within 60 s, and 10 may")
     found = of(plan(decided("p"), decided("q", "Budget"), decided("r")), refused, came("r", "done"))
     assert found.summary == "1 pod moves; 2 more should, and stay: 1 Budget, 1 Disturbed"
-    assert [(one.decision.pod.name, *held(one)) for one in found.moves] == [
+    assert [(one.decision.pod.name, *one.held) for one in found.moves] == [
         ("r", "", ""),
         ("p", "Disturbed", "10 pods of node a went within 60 s, and 10 may"),
         ("q", "Budget", "because of Budget"),
@@ -198,7 +200,7 @@ GOING = decided("p", "Leaving")
 def test_who_is_on_the_way_is_not_held_back(made: MovesPlan, underway: list[Underway], told: str) -> None:
     found = of(made, underway=underway)
     assert found.summary == told
-    assert [held(one) for one in found.moves if one.decision.pod.name == "p"] == [("", "")]
+    assert [one.held for one in found.moves if one.decision.pod.name == "p"] == [("", "")]
     assert [one.begun for one in found.moves if one.decision.pod.name == "p"] == [True]
 
 
@@ -239,7 +241,7 @@ def test_what_is_taken_back_is_not_on_the_way_and_stays(
     (one,) = found.moves
     assert (one.begun, one.goes, one.awaited) == (False, False, False)
     how = underway[0].step if underway else "it is as it was before"
-    assert held(one) == ("TakenBack", f"another was made first, in vain{': ' if underway else '; '}{how}")
+    assert one.held == ("TakenBack", f"another was made first, in vain{': ' if underway else '; '}{how}")
 
 
 def test_what_is_taken_back_and_of_which_the_look_says_nothing_is_not_told_of_as_going() -> None:
@@ -337,7 +339,7 @@ def test_a_decision_that_strategies_failed_is_about_no_pod() -> None:
 
 def test_an_outcome_without_a_reason_is_told_by_its_result() -> None:
     (one,) = of(plan(decided("p")), came("p", "failed")).moves
-    assert held(one) == ("failed", "")
+    assert one.held == ("failed", "")
 
 
 @pytest.mark.parametrize(
@@ -349,4 +351,4 @@ def test_an_outcome_without_a_reason_is_told_by_its_result() -> None:
     ],
 )
 def test_reasons_are_counted(counts: dict[str, int], told: str) -> None:
-    assert words(counts) == told
+    assert tallied(counts) == told

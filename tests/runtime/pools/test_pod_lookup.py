@@ -10,7 +10,6 @@ from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import HttpSettings
-from elasticd.decision.pool.plan import plan
 from elasticd.journal import Journal
 from elasticd.model.actions import Bind, Evict
 from elasticd.model.placement import PodDecision
@@ -19,8 +18,7 @@ from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
-from elasticd.runtime.pools.pod_lookup import KEPT, Looks, PodLookup, found_pod, pool_about
-from elasticd.runtime.workers import at_once
+from elasticd.runtime.pools.pod_lookup import PodLookup, found_pod, pool_about
 from elasticd.telemetry.web import serve
 from elasticd.ui import remote
 from tests.kit.board import Board
@@ -41,17 +39,15 @@ class Scene:
     """A pool of one node of a core, in virtual time: one pod runs, one waits, one is another scheduler's."""
 
     def __init__(self) -> None:
-        self.clock, self.looks = VirtualClock(NOW), Looks()
+        self.clock = VirtualClock(NOW)
         pods = [pod("runs", on="a"), pod("waits", cpu=9), pod("other", scheduler="Elasticd")]
         self.board = Board(self.clock, [node("a", cpu=1)], pods)
         journal = Journal()
-        self.placer = Placer(
-            self.board, self.board.observe, journal, self.clock, planner=self.looks.placing(at_once(plan))
-        )
+        self.placer = Placer(self.board, self.board.observe, journal, self.clock)
         strategies = (Fits(), Stay())
         self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
         self.mover = Mover(self.board, self.placer, journal, self.clock)
-        self.lookout = PodLookup(self.board, self.placer, self.mover, self.clock, self.looks)
+        self.lookout = PodLookup(self.board, self.placer, self.mover, self.clock)
 
     async def tick(self, at: float) -> None:
         """Look at pods that wait, and at pods that should move."""
@@ -131,12 +127,12 @@ async def test_it_is_known_when_a_pod_that_waits_and_a_pool_were_looked_at_last(
 
 async def test_looks_at_pods_that_wait_no_longer_are_forgotten(scene: Scene) -> None:
     await scene.tick(1)
-    assert "uid-waits" in scene.looks.pods
+    assert scene.placer.decisions.latest("uid-waits")
     scene.board.remove("waits")
     scene.board.add(pod("next", cpu=9))
-    for at in (2.0, KEPT + 3, 2 * KEPT + 5):
-        await scene.tick(at)
-    assert set(scene.looks.pods) == {"uid-next"}
+    await scene.tick(2)
+    assert scene.placer.decisions.latest("uid-waits") is None
+    assert scene.placer.decisions.latest("uid-next")
 
 
 async def test_a_command_is_answered_as_the_daemon_sees_it(scene: Scene) -> None:
