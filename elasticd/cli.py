@@ -311,8 +311,9 @@ def _rebalance(arguments: argparse.Namespace) -> int:
 
 def _query(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config, discover())
-    list_workloads = lambda: remote.query(settings.http, arguments.series, "").workloads  # noqa: E731
-    workload = workload_of(arguments.workload, arguments.namespace, list_workloads)
+    workload = workload_of(
+        arguments.workload, arguments.namespace, lambda: remote.query(settings.http, arguments.series, "").workloads
+    )
     answer = remote.query(settings.http, arguments.series, workload)
     if not answer.found:
         problem = f"a policy is about {workload}, and the cluster has no such" if workload in answer.workloads else ""

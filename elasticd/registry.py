@@ -81,7 +81,11 @@ class Registry:
                 for found in self._brought(plugin, hook):
                     with self._blame(name):
                         _check_type(hook, found)
-                        self._admit(table, Installed(found, name, distribution))
+                        new = Installed(found, name, distribution)
+                        if new.name in table:
+                            owner = table[new.name].plugin
+                            raise _PluginRefusedError(f'"{new.name}" is already registered by plugin {owner}')
+                        table[new.name] = new
 
     @contextmanager
     def _blame(self, name: str) -> Iterator[None]:
@@ -108,11 +112,6 @@ class Registry:
                     raise
                 raise _PluginRefusedError(f"{hook}: must return types, raised {raised(error)}") from None
         return found
-
-    def _admit(self, table: dict[str, Installed], new: Installed) -> None:
-        if new.name in table:
-            raise _PluginRefusedError(f'"{new.name}" is already registered by plugin {table[new.name].plugin}')
-        table[new.name] = new
 
 
 def _check_version(plugin: object) -> None:
@@ -190,6 +189,11 @@ def implemented(record: type[Any]) -> frozenset[str]:
     return frozenset(str(marked.get("specname") or name) for name, marked in marks if marked is not None)
 
 
+def hooks_of(strategies: Iterable[Strategy]) -> frozenset[str]:
+    """The hooks that any of these implements."""
+    return frozenset(hook for strategy in strategies for hook in implemented(type(strategy)))
+
+
 def _in_order(found: Iterable[EntryPoint]) -> list[tuple[EntryPoint, str]]:
     """Each with the name and version of who brought it, which are read once of each; bundled plugins before others, so
     that a name that is taken twice stays theirs."""
@@ -229,22 +233,8 @@ class Answers(Struct, frozen=True, gc=False):
         return tuple(zip(self.names, self.given, strict=True))
 
 
-def _union(wanted: Iterable[tuple[str, ...] | None]) -> frozenset[str] | None:
-    """The series that any of them reads; None when one of them wants all."""
-    found: set[str] = set()
-    for names in wanted:
-        if names is None:
-            return None
-        found.update(names)
-    return frozenset(found)
-
-
 Read = Callable[[Any, str], Any]
 """An answer and the name of who gave it, to what is made of it. Raises where it makes no sense."""
-
-
-def _as_it_is(value: Any, _: str) -> Any:
-    return value
 
 
 _Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
@@ -260,7 +250,9 @@ class Hooks:
         for strategy in strategies:
             if strategy not in distinct:  # a second voice that says the same changes nothing, and pluggy refuses it
                 distinct.append(strategy)
-        self.reads = _union(strategy.reads() for strategy in distinct)
+        reads = [strategy.reads() for strategy in distinct]
+        self.reads = None if None in reads else frozenset(name for names in reads for name in names or ())
+        """The series that any of them reads; None: one wants all."""
         self.reads_of_nodes = frozenset(name for strategy in distinct for name in strategy.reads_of_nodes())
         self.labels_of_nodes = frozenset(key for strategy in distinct for key in strategy.labels_of_nodes())
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
@@ -301,10 +293,10 @@ class Hooks:
         return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
     def ask(
-        self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset(), read: Read = _as_it_is
+        self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset(), read: Read | None = None
     ) -> Answers:
-        """Call every implementation of a hook but those switched off, and take each answer as `read` gives it back from
-        the value and the name; what that refuses is the implementation's failure. Answers of None are left out."""
+        """Call every implementation of a hook but those switched off. Each answer is what `read` makes of the value
+        and the name, if given; what that refuses is the implementation's failure. Answers of None are left out."""
         names: list[str] = []
         given: list[Any] = []
         failures: list[Failure] = []
@@ -322,7 +314,7 @@ class Hooks:
             if value is None:
                 continue
             try:
-                given.append(read(value, name))
+                given.append(value if read is None else read(value, name))
             except BaseException as error:  # whatever a stranger's object does when it is looked at
                 if is_interrupt(error):
                     raise

@@ -9,12 +9,10 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.config.settings import Settings
 from elasticd.model.policy import MovesTable, Policy, PoolPolicy
 from elasticd.ports.source import Source
-from elasticd.registry import implemented
+from elasticd.registry import hooks_of
 
 OTHERS = "default-scheduler"
 """The name of kube-scheduler itself."""
-
-_MOVING = {"rebind_pods", "rebalance_nodes"}
 
 
 def advise(policies: Sequence[Policy], sources: Sequence[Source]) -> list[str]:
@@ -42,10 +40,14 @@ def _too_often(policy: Policy, sources: Sequence[Source]) -> str:
     if intervals:
         interval, strategy = min(intervals, key=lambda pair: pair[0])
         by = f"strategy {strategy.__struct_config__.tag}"
-    paces = [(pace, source.label) for source in _sources_of(policy, sources) if (pace := _pace(source)) is not None]
-    if not paces or len(paces) < len(_sources_of(policy, sources)) or min(paces)[0] <= interval:
+    paces = [
+        (source.usual if source.resolution is None else source.resolution, source.label)
+        for source in _sources_of(policy, sources)
+    ]
+    known = [(pace, label) for pace, label in paces if pace is not None]
+    if not known or len(known) < len(paces) or min(known)[0] <= interval:
         return ""
-    pace, label = min(paces)
+    pace, label = min(known)
     why = f"{label} usually has something new every {pace:g} s (if not, say so by its option resolution)"
     return f"{policy.name}.toml: {by}: to look every {interval:g} s brings nothing: {why}"
 
@@ -55,19 +57,12 @@ def _sources_of(policy: Policy, sources: Sequence[Source]) -> list[Source]:
     trusted = policy.trust.sources
     reads = [strategy.reads() for strategy in policy.strategies]
     names = None if None in reads else {name for series in reads for name in series or ()}
-    return [
-        source
-        for source in sources
-        if (not trusted or source.label in trusted) and _may_have(source.offers() or source.usual_series, names)
-    ]
+    return [source for source in sources if (not trusted or source.label in trusted) and _may_have(source, names)]
 
 
-def _may_have(offers: tuple[str, ...] | None, names: set[str] | None) -> bool:
+def _may_have(source: Source, names: set[str] | None) -> bool:
+    offers = source.offers() or source.usual_series
     return offers is None or names is None or bool(names & set(offers))
-
-
-def _pace(source: Source) -> float | None:
-    return source.usual if source.resolution is None else source.resolution
 
 
 def advise_pools(pools: Sequence[PoolPolicy], sources: Sequence[Source], *, simulated: bool) -> list[str]:
@@ -85,11 +80,9 @@ def _of_pool(policy: PoolPolicy) -> Iterator[str]:
     pool = policy.pool
     if policy.mode == "act" and pool.scheduler == OTHERS:
         yield f'pool.scheduler: kube-scheduler places the pods of "{OTHERS}" too, and both would act'
-    if policy.moves != MovesTable() and not any(
-        implemented(type(strategy)) & _MOVING for strategy in policy.strategies
-    ):
+    hooks = hooks_of(policy.strategies)
+    if policy.moves != MovesTable() and not hooks & {"rebind_pods", "rebalance_nodes"}:
         yield "moves: brings nothing: no strategy here moves pods"
-    hooks = frozenset[str]().union(*[implemented(type(strategy)) for strategy in policy.strategies])
     for index, strategy in enumerate(policy.strategies):
         yield from (f"strategy[{index}].{line}" for line in strategy.brings_nothing(policy, hooks))
 

@@ -11,7 +11,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.kinds import wrong_kind
 from elasticd.model.pod_spec import possible, possible_key, possible_name, possible_namespace
 from elasticd.model.policy import Bounds, Policy, PoolPolicy, Select, Strategy, Target, Trust
-from elasticd.registry import Registry, implemented
+from elasticd.registry import Registry, hooks_of, implemented
 
 Problems = Iterator[tuple[str, str]]
 """Keys, each with what is wrong with it."""
@@ -88,7 +88,7 @@ def _labels(key: str, labels: Mapping[str, str]) -> Problems:
 
 def _no_recommendation(strategies: Sequence[Strategy]) -> Problems:
     """Only strategies that say how often to run, or which pods go first, and none that recommends a count."""
-    if not any(implemented(type(strategy)) & _COUNTING for strategy in strategies):
+    if not hooks_of(strategies) & _COUNTING:
         names = ", ".join(dict.fromkeys(str(strategy.__struct_config__.tag) for strategy in strategies))
         yield "strategy", f"must have one that says how many replicas are wanted, such as hpa, has only {names}"
 

@@ -13,7 +13,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import Feature
 from elasticd.ports.cluster import Kind
-from elasticd.registry import implemented
+from elasticd.registry import hooks_of, implemented
 from elasticd.sources.resource_metrics import ResourceMetrics
 
 Resources = Mapping[Kind, tuple[str, str]]
@@ -92,7 +92,7 @@ def _reading(
 
 def _workload(policy: Policy, resources: Resources) -> Iterator[Feature]:
     """The features by which a policy about workloads writes."""
-    hooks = frozenset[str]().union(*[implemented(type(strategy)) for strategy in policy.strategies])
+    hooks = hooks_of(policy.strategies)
     if policy.job is not None:
         yield rights.JOBS
     yield rights.EVENTS
@@ -125,7 +125,7 @@ def _pool(policy: PoolPolicy) -> Iterator[Feature]:
 
 def _moves(policy: PoolPolicy) -> bool:
     """Whether a policy may evict running pods."""
-    return any(implemented(type(strategy)) & _MOVING for strategy in policy.strategies)
+    return bool(hooks_of(policy.strategies) & _MOVING)
 
 
 def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]:

@@ -4,7 +4,7 @@ from elasticd.api import LimitStrategy
 
 
 class Seriesless(LimitStrategy, frozen=True):
-    """A limit that looks at counts, pods or nodes alone."""
+    """A limit that looks at counts, pods, nodes or the calendar alone."""
 
     def reads(self) -> tuple[str, ...]:
         """None of them."""

@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 
 from elasticd.api import Bounds, Count, Limit, LimitStrategy, Meta, Observation, Policy, field, hookimpl
 from elasticd.kit import Hours, HoursNow, Spell, standing, steady
+from elasticd.limits.seriesless import Seriesless
 
 _FORBIDDEN = {"change": "no change", "growth": "no growth", "shrinking": "no shrinking"}
 
 
-class Blackout(LimitStrategy, tag="blackout", frozen=True, cache_hash=True):
+class Blackout(Seriesless, tag="blackout", frozen=True, cache_hash=True):
     """No change, no growth or no shrinking while one of the windows is in force.
 
     Reason BlackoutWindow, in the second stage, so nothing overrules it but the policy's own bounds. A limit beside it
@@ -22,10 +23,6 @@ class Blackout(LimitStrategy, tag="blackout", frozen=True, cache_hash=True):
 
     windows: Annotated[tuple[Hours, ...], Meta(min_length=1)]
     forbid: Annotated[Literal["change", "growth", "shrinking"], Meta(description="meanwhile")] = "change"
-
-    def reads(self) -> tuple[str, ...]:
-        """Nothing: it looks at the calendar."""
-        return ()
 
     def next_change(self, at: float) -> float:
         """When a window opens or closes."""
@@ -69,7 +66,7 @@ class BoundedHours(Hours, frozen=True, kw_only=True):
             raise ValueError(f"min: must be <= max = {self.most}, is {self.least}")
 
 
-class ScheduledBounds(LimitStrategy, tag="scheduled-bounds", frozen=True, cache_hash=True):
+class ScheduledBounds(Seriesless, tag="scheduled-bounds", frozen=True, cache_hash=True):
     """A least count, a greatest, or both, for each window.
 
     Of several in force the greatest `min` and the least `max` count, and where these contradict each other the `max`.
@@ -100,10 +97,6 @@ class ScheduledBounds(LimitStrategy, tag="scheduled-bounds", frozen=True, cache_
                 if least is not None and most is not None and least > most and window.same_hours(rival):
                     rule = f"the max of windows[{position}] for the same hours"
                     yield f"windows[{index}].min: must be <= {most}, {rule}, is {least}"
-
-    def reads(self) -> tuple[str, ...]:
-        """Nothing: it looks at the calendar."""
-        return ()
 
     def next_change(self, at: float) -> float:
         """When a window opens or closes."""

@@ -221,12 +221,17 @@ class JobSet(JobKeys, frozen=True, kw_only=True):
         return Target(self.namespace, self.name, kind, api_version)
 
 
-class Trust(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a policy takes for known, and what it does about what is not."""
+class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a policy takes what it knows from."""
 
     sources: Annotated[
         tuple[str, ...], Meta(description="asked for each series in this order; none: all, in elasticd.toml's")
     ] = ()
+
+
+class Trust(PoolTrust, frozen=True):
+    """What a policy about workloads takes for known, and what it does about what is not."""
+
     coverage: Annotated[
         float, Meta(ge=0, le=1, description="part of the pods that must have a sample, or the series is unknown")
     ] = 0.5
@@ -386,14 +391,6 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
             if not possible_namespace(name):
                 why = "; a policy without strategies that move pods spares all" if name == "*" else ""
                 raise ValueError(f'spared[{index}]: must be the name of a namespace, is "{name}"{why}')
-
-
-class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a pool policy takes what it knows from."""
-
-    sources: Annotated[
-        tuple[str, ...], Meta(description="asked for each series in this order; none: all, in elasticd.toml's")
-    ] = ()
 
 
 class PoolKeys(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from elasticd.cluster.kubernetes.wire.objects import Codec, WireWorkload
 from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.kit.windows import Rate
-from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout

@@ -13,7 +13,7 @@ from elasticd import testing
 from elasticd.api import Change, Limit, Outcome, Past, Point, Recommendation, Strategy, hookimpl
 from elasticd.kit import Rate
 from elasticd.kit.history import carry, remember
-from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import ROLLED_BACK, Stage, Staged

@@ -11,7 +11,7 @@ from elasticd.api import Strategy
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.kit.history import remember
-from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from elasticd.limits.timed import Blackout, ScheduledBounds, register_strategies
 from elasticd.testing import check_strategy
 from tests.kit.clocks import moment

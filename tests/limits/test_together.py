@@ -12,7 +12,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.kit.windows import Rate
-from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout

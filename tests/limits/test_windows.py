@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from elasticd.api import Past, Run, Strategy
 from elasticd.kit import Rate
 from elasticd.kit.history import begin, resume
-from elasticd.limits import Cooldown, RateLimit, Stabilization, register_strategies
+from elasticd.limits import register_strategies
+from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from tests.kit.plugins.builders import EMPTY, NOW, OLD, Wants, before, conditions, decode, ends, judge, seen
 
 

@@ -10,7 +10,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, SimulatedSeries, WorkloadTable
 from elasticd.decision.workload.zero import ZERO
-from elasticd.limits import RateLimit, Stabilization
+from elasticd.limits.behavior import RateLimit, Stabilization
 from elasticd.model.policy import Bounds, Target, Trust
 from elasticd.model.records import Outcome
 from elasticd.runtime.loop import QUANTUM

@@ -12,7 +12,7 @@ from elasticd import testing
 from elasticd.api import Change, Container, Decision, Limit, Past, Pod, Quality, Run, Sample, Strategy
 from elasticd.kit import Rate
 from elasticd.kit.history import begin, carry, remember
-from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from elasticd.model.records import Outcome
 from elasticd_plugins.hpa import Hpa
 from tests.kit.plugins.builders import (

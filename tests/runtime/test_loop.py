@@ -28,7 +28,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal, Key, read
 from elasticd.kit.history import HORIZON
-from elasticd.limits import Stabilization
+from elasticd.limits.behavior import Stabilization
 from elasticd.model.actions import Action, Announce, Answer, Scale
 from elasticd.model.listener import Governed, Notice, Ticked
 from elasticd.model.moves import Underway

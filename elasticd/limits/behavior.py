@@ -1,0 +1,80 @@
+"""Limits of an HPA's behavior, for any strategy: stabilization, rates and cooldowns.
+
+Knows which options each has; the arithmetic is in kit/windows.py.
+"""
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+from elasticd.api import Limit, Meta, Observation, Past, hookimpl
+from elasticd.kit import Pick, Rate, Rates, cool_down, restrain, stabilize
+from elasticd.limits.seriesless import Seriesless
+
+Window = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
+
+
+class Stabilization(Seriesless, tag="stabilization", frozen=True):
+    """Follow only what has been asked for throughout a window: `up` s to grow, `down` s to shrink.
+
+    Reasons ScaleUpStabilized and ScaleDownStabilized. Source: HPA, Normalization with behavior, 1 (two-way).
+    """
+
+    up: Window = 0.0
+    down: Window = 300.0
+
+    @hookimpl
+    def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """The wishes of both windows, as an interval that holds the current count."""
+        return stabilize(wish, observation, past, up=self.up, down=self.down)
+
+
+class RateLimit(Seriesless, tag="rate", frozen=True):
+    """At most so many pods, or percent, within so many seconds; without rates a direction is free.
+
+    `select` chooses among several rates of one direction: the largest change (Max), the smallest (Min), or
+    none at all (Disabled). Reasons ScaleUpLimit and ScaleDownLimit.
+    Source: HPA, Normalization with behavior, 2.
+    """
+
+    up: tuple[Rate, ...] = ()
+    down: tuple[Rate, ...] = ()
+    select: Pick = "Max"
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that limits nothing."""
+        if not self.up and not self.down:
+            raise ValueError("up: must have a rate unless down has one, is empty")
+
+    @hookimpl
+    def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """How far the rates let the count go from here, both ways."""
+        up, down = self._rates
+        return restrain(wish, observation, past, up, down)
+
+    @cached_property
+    def _rates(self) -> tuple[Rates | None, Rates | None]:
+        """Up and down."""
+        return (
+            Rates(self.up, self.select) if self.up else None,
+            Rates(self.down, self.select) if self.down else None,
+        )
+
+
+class Cooldown(Seriesless, tag="cooldown", frozen=True):
+    """No change within `after_up` s of a scale-out, and no scale-in within `after_down` s of a scale-in.
+
+    In mode "paper" a scale-in forbids a scale-out too. Reasons BackoffBoth and BackoffDownscale, as older
+    HPAs called them. Source: SATA, the note on cool-downs (3 and 5 min).
+    """
+
+    after_up: Window = 180.0
+    after_down: Window = 300.0
+    mode: Annotated[Literal["product", "paper"], Meta(description="paper: a scale-in forbids a scale-out too")] = (
+        "product"
+    )
+
+    @hookimpl
+    def limit(self, observation: Observation, past: Past) -> Limit | None:
+        """The current count alone, or it and all above, while a cooldown lasts."""
+        both = self.mode == "paper"
+        return cool_down(observation, past, after_up=self.after_up, after_down=self.after_down, both=both)
