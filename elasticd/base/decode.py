@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, inspect
@@ -17,7 +17,6 @@ from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.text import one_line, raised, shown, unprintable
 
 T = TypeVar("T")
-_LONE = "must be an array, is one table"
 _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false",
           "array": "an array", "object": "a table"}  # fmt: skip
 
@@ -26,7 +25,7 @@ def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
     """Decode a table as a record of this type. Raises ConfigError for all that is wrong with it: a line for each
     mistake, with the key's full path."""
     with suppress(Exception):
-        if not any(_find_unfit(table, [])):
+        if not any(_find_unfit(table, key)):
             return msgspec.convert(table, kind, strict=True)
     mistakes = Mistakes()
     mistakes.add(_mistakes(table, kind, file, key))
@@ -41,37 +40,27 @@ def shared_fields(record: Struct, kind: type[Struct]) -> dict[str, Any]:
 
 def _decode(value: Any, kind: type[T], file: str, key: str) -> T:
     """Decode a value all entries of which are right. Raises ConfigError for what is wrong with the whole."""
-    for where, problem in _find_unfit(value, []):
-        raise ConfigError(file, one_line(_join(key, where)), problem)
+    for where, problem in _find_unfit(value, key):
+        raise ConfigError(file, one_line(where), problem)
     try:
         return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
-        where, problem = _reword(str(error), value, kind)
-        if problem == _LONE:
-            problem += f": write [[{_join(key, where).rpartition('.')[2]}]]"
-        raise ConfigError(file, one_line(_join(key, where)), one_line(problem)) from None
+        where, problem = _reword(str(error), value, kind, key)
+        raise ConfigError(file, one_line(where), one_line(problem)) from None
     except Exception as error:  # a record's own check; only ValueError and TypeError are its way to refuse
         raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
-
-
-class _Part(NamedTuple):
-    """An entry of a table or an array, and the type that is declared for it."""
-
-    step: str
-    value: Any
-    kind: Any
 
 
 def _mistakes(value: Any, kind: Any, file: str, key: str) -> list[ConfigError]:
     """All mistakes of the entries, and of which keys there are; those of the whole only where there are no others."""
     errors = [
         error
-        for part in _parts(value, kind)
-        for error in _mistakes(part.value, part.kind, file, _join(key, [part.step]))
+        for step, entry, declared in _parts(value, kind)
+        for error in _mistakes(entry, declared, file, _below(key, step))
     ]
     struct = _struct_of(value, kind)
     if struct is not None:
-        errors += [ConfigError(file, one_line(_join(key, [name])), why) for name, why in _wrong_keys(value, struct)]
+        errors += [ConfigError(file, one_line(_below(key, name)), why) for name, why in _wrong_keys(value, struct)]
     if not errors:
         try:
             _decode(value, kind, file, key)
@@ -80,19 +69,19 @@ def _mistakes(value: Any, kind: Any, file: str, key: str) -> list[ConfigError]:
     return errors
 
 
-def _parts(value: Any, kind: Any) -> Iterator[_Part]:
-    """The entries of a table or an array."""
+def _parts(value: Any, kind: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The entries of a table or an array: name or index, value, and the type that is declared for it."""
     struct = _struct_of(value, kind)
     if struct is not None:
         fields = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
-        yield from (_Part(name, entry, fields[name]) for name, entry in value.items() if name in fields)
+        yield from ((name, entry, fields[name]) for name, entry in value.items() if name in fields)
         return
     for member in _members(kind):
         arguments = get_args(member)
         if isinstance(value, list) and get_origin(member) in (list, tuple):
-            yield from (_Part(str(index), entry, arguments[0]) for index, entry in enumerate(value))
+            yield from ((str(index), entry, arguments[0]) for index, entry in enumerate(value))
         if isinstance(value, dict) and get_origin(member) is dict:
-            yield from (_Part(name, entry, arguments[1]) for name, entry in value.items())
+            yield from ((name, entry, arguments[1]) for name, entry in value.items())
 
 
 def _members(kind: Any) -> Iterator[Any]:
@@ -133,45 +122,44 @@ def _wrong_keys(table: Mapping[str, Any], struct: type[Struct]) -> Iterator[tupl
             yield field.encode_name, "must be given, is missing"
 
 
-def _find_unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]:
-    """Values that are refused everywhere, each with the way there: numbers that are not finite, and control
-    characters."""
+def _find_unfit(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """The keys of values that are refused everywhere: numbers that are not finite, and control characters."""
     if isinstance(value, float) and not math.isfinite(value):
-        yield where, f"must be finite, is {value}"
+        yield key, f"must be finite, is {value}"
     elif isinstance(value, str) and (character := unprintable(value)):
-        yield where, f"must have no control characters, has {character}"
+        yield key, f"must have no control characters, has {character}"
     elif isinstance(value, dict):
         for name, entry in value.items():
             if character := unprintable(name):
-                yield [*where, name], f"must have no control characters in its name, has {character}"
-            yield from _find_unfit(entry, [*where, name])
+                yield _below(key, name), f"must have no control characters in its name, has {character}"
+            yield from _find_unfit(entry, _below(key, name))
     elif isinstance(value, list):
         for index, entry in enumerate(value):
-            yield from _find_unfit(entry, [*where, str(index)])
+            yield from _find_unfit(entry, _below(key, str(index)))
 
 
-def _reword(text: str, value: Any, kind: Any) -> tuple[list[str], str]:
-    """Translate a message of msgspec: the path below the value, and the problem in our words."""
+def _reword(text: str, value: Any, kind: Any, key: str) -> tuple[str, str]:
+    """Translate a message of msgspec: the key of the value, or of one below it, and the problem in our words."""
     text, _, path = text.partition(" - at `$")
     if match := re.match(r"Object missing required field `(.+)`", text):  # the tag, of several records
-        return [match[1]], "must be given, is missing"
+        return _below(key, match[1]), "must be given, is missing"
     if match := re.match(r"([\w.\[\]]+): (.+)", text, re.DOTALL):
-        return [match[1]], match[2]
-    where = re.findall(r"[^.\[\]`]+", path)
+        return _below(key, match[1]), match[2]
     with suppress(LookupError, ValueError):  # of a set or the like msgspec does not say which entry is wrong
-        for step in where:
+        for step in re.findall(r"[^.\[\]`]+", path):
             value = value[int(step) if isinstance(value, list) else step]
-    return where, _reword_value(text, value, kind)
+            key = _below(key, step)
+    return key, _reword_value(text, value, kind, key)
 
 
-def _reword_value(text: str, value: Any, kind: Any) -> str:
+def _reword_value(text: str, value: Any, kind: Any, key: str) -> str:
     """Translate a message about a value, and not about which keys there are."""
     if re.match(r"Invalid (?:enum )?value ", text):
         choices = _choices(inspect.type_info(kind))
         return f"must be one of {', '.join(choices)}, is {shown(value)}{nearest(str(value)[:60], choices)}"
     if match := re.match(r"Expected (.+?)(?:, got `.+`)?$", text):
         if match[1] == "`array`" and isinstance(value, dict):
-            return _LONE
+            return f"must be an array, is one table: write [[{key.rpartition('.')[2]}]]"
         return f"must {_reword_type(match[1])}, is {shown(value)}"
     return f"must be a number that fits its type, is {shown(value)}" if text.endswith("out of range") else text
 
@@ -191,14 +179,10 @@ def _list_types(names: str) -> str:
     return " or ".join(_WORDS.get(name.strip(), name.strip()) for name in names.split("|") if name.strip() != "null")
 
 
-def _join(key: str, where: list[str]) -> str:
-    path = key
-    for step in where:
-        if step.isdigit():
-            path += f"[{step}]"
-        elif step != "...":
-            path += f".{step}" if path else step
-    return path
+def _below(key: str, step: str) -> str:
+    if step.isdigit():
+        return f"{key}[{step}]"
+    return f"{key}.{step}" if key else step
 
 
 def _choices(declared: inspect.Type) -> list[str]:

@@ -21,15 +21,6 @@ from elasticd.registry import discover
 SETTINGS = "elasticd.toml"
 
 
-class _Places(Struct, frozen=True):
-    """Where settings are, if there are any, and where policies are: a folder, a file, or, if None, where settings say;
-    `beside` is that for settings that cannot be read."""
-
-    settings: Path | None
-    policies: Path | None
-    beside: Path
-
-
 class Checked(Struct, frozen=True):
     """The mistakes and the advice about settings and policies, and what was decoded of them."""
 
@@ -52,18 +43,17 @@ class Checked(Struct, frozen=True):
 
 def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
     """Check the same files, and return the result as a record."""
-    registry, places = discover(), _places(at, config, default)
-    errors: list[ConfigError] = []
-    unfit: list[ConfigError] = []
-    settings = None
-    if places.settings is not None:
+    registry, (file, where) = discover(), _places(at, config, default)
+    errors, unfit, settings = list[ConfigError](), list[ConfigError](), None
+    if file is not None:
         try:
-            settings = load_settings(places.settings, registry)
-            unfit = examine(settings, str(places.settings))
+            settings = load_settings(file, registry)
+            unfit = examine(settings, str(file))
         except ConfigError as error:
             errors += error.each
     errors += [error for error in unfit if not isinstance(error, CredentialError)]
-    where = places.policies or (places.beside if settings is None else settings.policies)
+    if where is None:
+        where = settings.policies if settings else (file or default).parent / "policies"
     if where.is_file() or (where.suffix == ".toml" and not where.is_dir()):
         policies, mistakes = read_policies(where.parent, registry, settings, [where])
     else:
@@ -75,13 +65,13 @@ def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
     return Checked(wrong, advice, policies, settings)
 
 
-def _places(at: Path | None, config: Path | None, default: Path) -> _Places:
+def _places(at: Path | None, config: Path | None, default: Path) -> tuple[Path | None, Path | None]:
+    """The file of settings, if there is any, and where policies are: a folder or a file; None: where settings say."""
     if at is None or (at.name == SETTINGS and config is None):
-        settings = at or config or default
-        return _Places(settings, None, settings.parent / "policies")
+        return at or config or default, None
     if config is None and os.access(at / SETTINGS, os.F_OK):
-        return _Places(at / SETTINGS, None, at / "policies")
-    return _Places(config, at, at)
+        return at / SETTINGS, None
+    return config, at
 
 
 def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:

@@ -34,7 +34,6 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(description="what explanations call it")] = ""
 
     def __post_init__(self) -> None:
-        """Refuse zones and dates that do not exist."""
         try:
             zone_of(self.zone)
         except (LookupError, ValueError, OSError):
@@ -112,7 +111,6 @@ class Hours(Dated, frozen=True):
         return all(getattr(self, name) == getattr(other, name) for name in Hours.__struct_fields__ if name != "name")
 
     def __post_init__(self) -> None:
-        """Refuse invalid expressions, and hours that have no end or two, or that never end."""
         super().__post_init__()
         self._check_cron("start", self.start)
         if self.end is None and self.duration is None:
@@ -153,7 +151,6 @@ class Instant(Dated, frozen=True):
     at: Cron
 
     def __post_init__(self) -> None:
-        """Refuse an invalid expression."""
         super().__post_init__()
         self._check_cron("at", self.at)
 

@@ -41,7 +41,6 @@ class RateLimit(Seriesless, tag="rate", frozen=True):
     select: Pick = "Max"
 
     def __post_init__(self) -> None:
-        """Refuse a limit that limits nothing."""
         if not self.up and not self.down:
             raise ValueError("up: must have a rate unless down has one, is empty")
 

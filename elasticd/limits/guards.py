@@ -41,7 +41,6 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "both"
 
     def __post_init__(self) -> None:
-        """Refuse a guard of nothing, of two things, or without a threshold."""
         if bool(self.series) == bool(self.pods):
             raise ValueError(f"series: must be given, or else pods, {'both are' if self.series else 'neither is'}")
         if self.above is None and self.ratio is None:

@@ -80,7 +80,6 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
     pause: Annotated[float, Meta(ge=0, le=1800, description="seconds that a pause lasts at the longest")] = 1800.0
 
     def __post_init__(self) -> None:
-        """Refuse a limit that limits nothing."""
         if self.up is None and self.down is None and not self.guards:
             raise ValueError("up: must be given unless down or guards are, is missing")
 

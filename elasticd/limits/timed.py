@@ -58,7 +58,6 @@ class BoundedHours(Hours, frozen=True, kw_only=True):
     most: Annotated[Count | None, Meta(description="replicas")] = field(name="max", default=None)
 
     def __post_init__(self) -> None:
-        """Refuse bounds that bound nothing, or contradict each other."""
         super().__post_init__()
         if self.least is None and self.most is None:
             raise ValueError("min: must be given unless max is, is missing")

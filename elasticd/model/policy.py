@@ -386,7 +386,6 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse namespaces that spare nobody."""
         for index, name in enumerate(self.spared):
             if not possible_namespace(name):
                 why = "; a policy without strategies that move pods spares all" if name == "*" else ""
