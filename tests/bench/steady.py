@@ -15,7 +15,7 @@ from elasticd.base.clock import WallClock
 from elasticd.base.decode import convert
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
+from elasticd.cluster.simulated.options import MetricsOptions, NodeTable, WorkloadTable
 from elasticd.daemon import calm_collector
 from elasticd.decision.decide import Case, decide
 from elasticd.journal import Journal
@@ -35,8 +35,8 @@ from tests.kit.measuring import alone, machine
 WORKLOADS, PODS, SECONDS = 1000, 10, 12
 
 
-def cluster(workloads: int = WORKLOADS) -> Simulated:
-    """Nodes enough for workloads of ten pods at half their requests."""
+def cluster(workloads: int = WORKLOADS, resolution: float = 1.0) -> Simulated:
+    """Nodes enough for workloads of ten pods at half their requests, measured so often."""
     table = WorkloadTable(
         name="web",
         namespace="bench",
@@ -49,6 +49,7 @@ def cluster(workloads: int = WORKLOADS) -> Simulated:
     return Simulated(
         nodes=(NodeTable(name="node", count=workloads // 8 + 1, cpu="32", memory="128Gi"),),
         workloads=(table,),
+        metrics=MetricsOptions(resolution=resolution),
     )
 
 
@@ -119,11 +120,13 @@ def _size(folder: str) -> int:
 
 def virtual() -> None:
     """A day of one workload, and as many decisions as one core can make."""
-    for label, workloads, seconds, interval in (("a day of one workload at 30 s", 1, 86400.0, 30.0),
-                                                ("a minute of 1,000 workloads at 1 s", 1000, 60.0, 1.0)):  # fmt: skip
-        count, cpu = Count(), time.process_time()
-        asyncio.run(simulate(cluster(workloads), [policy(interval)], seconds,
-                             sources=[ResourceMetrics()], listeners=[count]))  # fmt: skip
+    for label, workloads, seconds, interval, resolution in (
+        ("a day of one workload at 30 s, metrics every 15 s", 1, 86400.0, 30.0, 15.0),
+        ("a day of one workload at 30 s, metrics every second", 1, 86400.0, 30.0, 1.0),
+        ("a minute of 1,000 workloads at 1 s", 1000, 60.0, 1.0, 1.0),
+    ):
+        count, cpu, simulated = Count(), time.process_time(), cluster(workloads, resolution)
+        asyncio.run(simulate(simulated, [policy(interval)], seconds, sources=[ResourceMetrics()], listeners=[count]))
         cpu = time.process_time() - cpu
         print(f"{label}, in virtual time: {cpu:.2f} s of one core, {count.decisions / cpu:.0f} decisions/s")
 
