@@ -151,11 +151,6 @@ class _Claims:
         else:
             self._shared.discard(uid)
 
-    def drop(self, ref: Ref) -> None:
-        """Drop the claims of a workload that is gone, or governed no longer."""
-        self.take(ref, ())
-        del self._pods[ref]
-
     def owner(self, pod: str) -> Ref | None:
         """The workload that last claimed the pod ("namespace/name")."""
         return self._owners.get(pod)
@@ -163,7 +158,8 @@ class _Claims:
     def keep(self, refs: set[Ref]) -> None:
         """Drop the claims of all other workloads."""
         for ref in self._pods.keys() - refs:
-            self.drop(ref)
+            self.take(ref, ())
+            del self._pods[ref]
 
     def rival(self, ref: Ref) -> Ref | None:
         """Another workload that claims one of its pods."""

@@ -20,7 +20,7 @@ from elasticd.kit.history import HORIZON
 from elasticd.model.listener import Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision
-from elasticd.model.workload import Failure, Ref, Series, Workload
+from elasticd.model.workload import Failure, Ref, Series
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
@@ -305,11 +305,11 @@ class Loop:
 
     async def query(self, name: str, workload: str) -> list[tuple[str, Series]]:
         """Each policy that governs a workload (NAMESPACE/KIND/NAME), with the series as it would see it now."""
-        now, snapshot, series_by_policy = self._clock.now(), self.snapshot, []
+        now, series_by_policy = self._clock.now(), []
         for key in self._policy_index.about("workload", workload):
-            policy, member = self._policy_index.members[key], self._workload(key[1])
+            policy, snapshot = self._policy_index.members[key], self.snapshot
             readings = await self.router.look(self.router.having(policy, (name,)), now)
-            if member is not None and snapshot is not None:
+            if snapshot is not None and (member := snapshot.workload(key[1])) is not None:
                 observation = observe(policy, member, snapshot, readings, frozenset({name}), now)
                 series_by_policy.append((policy.name, observation.series[name]))
         return series_by_policy
@@ -317,9 +317,6 @@ class Loop:
     def workloads(self) -> list[str]:
         """The workloads that policies govern, as NAMESPACE/KIND/NAME."""
         return sorted({str(ref) for _, ref in self._policy_index.members})
-
-    def _workload(self, ref: Ref) -> Workload | None:
-        return self.snapshot.workload(ref) if self.snapshot else None
 
     def _hold_failed(self, policy: Policy, ref: Ref, now: float, error: BaseException) -> Decision:
         """Hold, because a plugin's answer is not what it must be."""

@@ -12,8 +12,9 @@ import queue
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -33,17 +34,7 @@ from elasticd.registry import Hooks
 logger = logging.getLogger(__name__)
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-class _Governed(Protocol):
-    @property
-    def policy(self) -> _Named: ...
-
-
-C = TypeVar("C", bound=_Governed)
+C = TypeVar("C", bound=Case | PoolCase | LineCase)
 R = TypeVar("R")
 
 Worker = Callable[[Sequence[C]], Awaitable[list[R | str]]]
@@ -148,24 +139,10 @@ class ThreadWorker(Generic[C, R]):
         return stuck_at
 
 
-class DecisionWorker(ThreadWorker[Case, Decision]):
-    """Decides about workloads."""
-
-    def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(decide, _hold, patience)
-
-
 def _hold(case: Case, message: str) -> Decision:
     workload = case.observation.workload
     decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload.replicas)
     return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
-
-
-class BandWorker(ThreadWorker[Case, Bands]):
-    """Asks strategies for the bands of samples within which their recommendation stands."""
-
-    def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(bands_of, _no_bands, patience)
 
 
 def _no_bands(case: Case, message: str) -> Bands:
@@ -173,18 +150,8 @@ def _no_bands(case: Case, message: str) -> Bands:
     return dict.fromkeys(case.observation.series, NEVER)
 
 
-class PlanWorker(ThreadWorker[PoolCase, tuple[PodDecision, ...]]):
-    """Plans for pools. A search may take long."""
-
-    def __init__(self, patience: float = 30.0) -> None:
-        super().__init__(plan, lambda case, message: stuck(case, "PluginFailed", message), patience)
-
-
-class MovesWorker(ThreadWorker[PoolCase, MovesPlan]):
-    """Plans moves for pools."""
-
-    def __init__(self, patience: float = 30.0) -> None:
-        super().__init__(plan_moves, _no_moves, patience)
+def _no_plan(case: PoolCase, message: str) -> tuple[PodDecision, ...]:
+    return stuck(case, "PluginFailed", message)
 
 
 def _no_moves(case: PoolCase, message: str) -> MovesPlan:
@@ -192,16 +159,18 @@ def _no_moves(case: PoolCase, message: str) -> MovesPlan:
     return MovesPlan(failures=(Failure("elasticd", "", message),))
 
 
-class EvictionOrderWorker(ThreadWorker[LineCase, Queue]):
-    """Finds the eviction order of a node. A person waits for it."""
-
-    def __init__(self, patience: float = 2.0) -> None:
-        super().__init__(gives_way, _no_order, patience)
-
-
 def _no_order(_: LineCase, message: str) -> Queue:
     return Queue(failures=(Failure("elasticd", "explain_victims", message),))
 
+
+DecisionWorker = partial(ThreadWorker[Case, Decision], decide, _hold, patience=2.0)
+BandWorker = partial(ThreadWorker[Case, Bands], bands_of, _no_bands, patience=2.0)
+"""Asks strategies for the bands of samples within which their recommendation stands."""
+PlanWorker = partial(ThreadWorker[PoolCase, tuple[PodDecision, ...]], plan, _no_plan, patience=30.0)
+"""Plans for pools. A search may take long."""
+MovesWorker = partial(ThreadWorker[PoolCase, MovesPlan], plan_moves, _no_moves, patience=30.0)
+EvictionOrderWorker = partial(ThreadWorker[LineCase, Queue], gives_way, _no_order, patience=2.0)
+"""Finds the eviction order of a node. A person waits for it."""
 
 _ANSWER_READERS = frozenset(map(inspect.getfile, (Case, PoolCase)))
 """Files that read a plugin's lazy answer: a thread stuck there is stuck in the answer, not in the file."""

@@ -17,7 +17,7 @@ from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.model.records import Decision
 from elasticd.registry import Hooks
-from elasticd.runtime.workers import DecisionWorker, at_once
+from elasticd.runtime.workers import DecisionWorker, ThreadWorker, at_once
 from elasticd.testing import observation
 from tests.runtime.test_loop import WEB, Play, Want, policy
 
@@ -26,6 +26,9 @@ GATE = threading.Event()
 
 BLOCKED: dict[threading.Thread, float] = {}
 """The threads that have come to the gate, and the seconds that they wait there."""
+
+
+Judge = ThreadWorker[Case, Decision]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def _gate() -> Iterator[None]:
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> DecisionWorker:
+def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """One whose patience ends when its thread waits at the gate and only then, however busy the machine is."""
     made, real = DecisionWorker(), asyncio.timeout
 
@@ -113,7 +116,7 @@ async def test_nothing_to_decide_is_decided() -> None:
     ("how", "function"), [("here", "recommend_replicas"), ("deeper", "deeper"), ("loops", "recommend_replicas")]
 )
 async def test_a_plugin_that_blocks_is_named_with_the_file_and_line_it_is_at(
-    judge: DecisionWorker, how: str, function: str
+    judge: Judge, how: str, function: str
 ) -> None:
     found = await judge([case("a", Blocks(how=how))])
     assert found == [f"stuck in test_workers.py:{line(how)} {function}"]
@@ -132,20 +135,20 @@ class Answers(Strategy, tag="answers", frozen=True):
         return Slow(5.0)
 
 
-async def test_an_answer_that_blocks_when_it_is_looked_at_is_found_where_it_does(judge: DecisionWorker) -> None:
+async def test_an_answer_that_blocks_when_it_is_looked_at_is_found_where_it_does(judge: Judge) -> None:
     found = await judge([case("a", Answers())])
     at = Slow.__ge__.__code__.co_firstlineno + 1
     assert found == [f"stuck in test_workers.py:{at} __ge__"]
 
 
-async def test_the_others_are_decided_before_and_behind_it(judge: DecisionWorker) -> None:
+async def test_the_others_are_decided_before_and_behind_it(judge: Judge) -> None:
     cases = [case("a", Fixed()), case("b", Blocks()), case("c", Fixed()), case("d", Blocks()), case("e", Fixed())]
     found = short(await judge(cases))
     assert [found[index] for index in (0, 2, 4)] == ["Fixed"] * 3
     assert all(found[index].startswith("stuck in test_workers.py") for index in (1, 3))
 
 
-async def test_a_policy_with_a_thousand_workloads_is_waited_for_once(judge: DecisionWorker) -> None:
+async def test_a_policy_with_a_thousand_workloads_is_waited_for_once(judge: Judge) -> None:
     cases = [case("a", Blocks()), *[case(name, Blocks() if name == "a" else Fixed()) for name in "abac" * 250]]
     found = short(await judge(cases))
     assert len(BLOCKED) == 1  # one thread, not five hundred
@@ -160,7 +163,7 @@ async def test_many_quick_cases_may_take_longer_together_than_one_may() -> None:
             return Recommendation(3, "Slow")
 
     cases = [case(f"p{number}", Slow()) for number in range(25)]
-    assert short(await DecisionWorker(1.0)(cases)) == ["Slow"] * 25
+    assert short(await DecisionWorker(patience=1.0)(cases)) == ["Slow"] * 25
 
 
 @pytest.mark.parametrize("error", [RecursionError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit])
@@ -169,7 +172,7 @@ async def test_whatever_is_raised_in_judgement_itself_ends_no_thread(error: type
         def ask(self, *_: object) -> object:
             raise error("deep")
 
-    judge = DecisionWorker(5.0)
+    judge = DecisionWorker(patience=5.0)
     thread = judge._thread
     found = await judge([case("a", hooks=Broken()), case("b", Fixed())])
     first = cast(Decision, found[0])
@@ -179,7 +182,7 @@ async def test_whatever_is_raised_in_judgement_itself_ends_no_thread(error: type
     assert judge._thread is thread
 
 
-async def test_a_thread_that_was_left_behind_ends_when_it_comes_back(judge: DecisionWorker) -> None:
+async def test_a_thread_that_was_left_behind_ends_when_it_comes_back(judge: Judge) -> None:
     thread = judge._thread
     await judge([case("a", Blocks())])
     assert thread.is_alive()
@@ -201,10 +204,10 @@ async def test_a_stop_of_the_whole_process_is_no_plugin_s_fault(monkeypatch: pyt
             time.sleep(0.01)
             return Recommendation(3, "Short")
 
-    assert short(await DecisionWorker(2.0)([case("a", Short())])) == ["Short"]
+    assert short(await DecisionWorker(patience=2.0)([case("a", Short())])) == ["Short"]
 
 
-async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others_go_on(judge: DecisionWorker) -> None:
+async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others_go_on(judge: Judge) -> None:
     bad, good = policy("bad", Blocks(), interval=10.0), policy("good", Want(), mode="observe", interval=10.0)
     play = Play(bad, good, web=9)
     play.loop._judge = judge
@@ -228,7 +231,7 @@ async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others
 def test_a_process_with_a_plugin_that_never_comes_back_can_exit() -> None:
     code = """
 import asyncio, tests.runtime.test_workers as t
-print(asyncio.run(t.DecisionWorker(1.0)([t.case("a", t.Blocks())])))
+print(asyncio.run(t.DecisionWorker(patience=1.0)([t.case("a", t.Blocks())])))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stderr) == (0, "")

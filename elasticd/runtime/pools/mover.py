@@ -22,7 +22,7 @@ from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
-from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
+from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
 from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
@@ -155,7 +155,7 @@ class Mover:
             if (index := case.columns.index(node)) is not None:
                 case.columns.leave(index, uid)
         started = self._clock.now()
-        (plan,) = await self._planner([_with_history(case, history.past(now))])
+        (plan,) = await self._planner([replace(case, past=history.past(now))])
         if pool not in self._placer.pools:
             return  # other policies are in force by now
         if isinstance(plan, str):
@@ -269,7 +269,3 @@ def _use_of(use: By, decision: MoveDecision) -> Mapping[str, float]:
     """What a pod uses, by series, as far as it is known."""
     name = f"{decision.pod.namespace}/{decision.pod.name}"
     return {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}
-
-
-def _with_history(case: PoolCase, past: PoolPast) -> PoolCase:
-    return PoolCase(case.policy, case.observation, case.columns, case.hooks, case.off, past)

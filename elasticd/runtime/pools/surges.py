@@ -7,11 +7,11 @@ Knows when it looks, and what is written down of each step; the rules of what co
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
-from elasticd.base.news import LastReported
 from elasticd.decision.disruption import refusal
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
@@ -41,6 +41,16 @@ BACKOFF = Backoff(60.0, 3600.0)
 """Before a workload's next surge after one that was in vain."""
 
 
+class _Surge(Struct):
+    """A surge in flight: its step and since when; the step that was tried last, when, and why that failed."""
+
+    step: Step | None = None
+    since: float = 0.0
+    tried: str = ""
+    tried_at: float = 0.0
+    failure: tuple[object, ...] | None = None
+
+
 class Surging:
     """All surges in flight on one cluster. `look` gives the cluster as it is."""
 
@@ -56,14 +66,12 @@ class Surging:
         """`actions`, by UID, may be shared with one who evicts pods."""
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self.actions = listeners, actions
-        self._last_steps: dict[str, tuple[str, float]] = {}
-        self._steps: dict[str, tuple[Step, float]] = {}
+        self._surges: dict[str, _Surge] = {}
+        """By the workload's UID."""
         self._ending: dict[str, Underway] = {}
         """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
         self._in_vain: dict[str, tuple[float, int]] = {}
         """By a workload's UID, until when it has no surge, and how many in a row were in vain."""
-        self._reported = LastReported()
-        """By a workload's UID, why the last step of its surge was not done."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod by a surge; None: it belongs to no ReplicaSet, so no surge is possible."""
@@ -104,18 +112,14 @@ class Surging:
         mark = begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
         return Answer("refused", message=mark[1], reason=mark[0]) if isinstance(mark, tuple) else mark
 
-    async def underway(self) -> list[Underway]:
-        """The moves in flight, as the cluster shows them now."""
-        return self.in_flight(await self._look(self._clock.now()))
-
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
         """The moves in flight: restorations, surges, and pods that are ending after a surge."""
         underway, ending = list(self._cluster.restoring()), self._still_ending(snapshot) if snapshot else {}
         for workload in _surging_workloads(snapshot) if snapshot else ():
             note = noted(workload.annotations)
             if note is not None and note.uid not in ending:
-                ref = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
-                step, since = self._steps.get(workload.uid, (None, note.at))
+                ref, surge = _pod_ref(workload, note), self._surges.get(workload.uid)
+                step, since = (surge.step, surge.since) if surge and surge.step else (None, note.at)
                 step_text = f"{note.phase}: {step.message}" if step else note.phase
                 is_staying = stays(workload, snapshot.pods(workload)) if snapshot else False
                 underway.append(Underway(ref, note.uid, "surge", step_text, since, node=note.node, stays=is_staying))
@@ -142,44 +146,35 @@ class Surging:
             return False
         snapshot = await self._look(now)
         workloads = _surging_workloads(snapshot)
-        uids = {workload.uid for workload in workloads}
-        self._steps = {uid: step for uid, step in self._steps.items() if uid in uids}
-        self._last_steps = {uid: last_step for uid, last_step in self._last_steps.items() if uid in uids}
-        self._reported.keep(uids)
+        self._surges = {workload.uid: self._surges.get(workload.uid) or _Surge() for workload in workloads}
         self._ending = self._still_ending(snapshot)
         for workload in workloads:
             if workload.uid not in self.actions:
-                self._advance(workload, snapshot.pods(workload), now)
+                self._advance(self._surges[workload.uid], workload, snapshot.pods(workload), now)
         return bool(workloads)
 
-    def _advance(self, workload: Workload, pods: Sequence[Pod], now: float) -> None:
+    def _advance(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], now: float) -> None:
         step = next_step(workload, pods, now, honours_costs=self._cluster.honours_deletion_costs)
-        previous = self._steps.get(workload.uid)
-        if previous is None or previous[0].word != step.word:
-            self._steps[workload.uid] = step, now
-            if step.done:
-                self._note_ending(workload, now)
-        word, at = self._last_steps.get(workload.uid, ("", 0.0))
-        if step.action is not None and not (word == step.word and now - at < REST):
-            act = partial(self._act, workload, pods, step, step.action)
+        if surge.step is None or surge.step.word != step.word:
+            surge.step, surge.since = step, now
+            if step.done and (note := noted(workload.annotations)):
+                text = f"{note.phase}: {note.pod} is ending"
+                ref = _pod_ref(workload, note)
+                self._ending[note.uid] = Underway(ref, note.uid, "surge", text, now, node=note.node, ends=True)
+        if step.action is not None and not (surge.tried == step.word and now - surge.tried_at < REST):
+            act = partial(self._act, surge, workload, pods, step, step.action)
             self.actions.begin(workload.uid, f"surge {workload.ref}", act)
 
-    def _note_ending(self, workload: Workload, now: float) -> None:
-        """Remember that the old pod of a surge is ending."""
-        if note := noted(workload.annotations):
-            ref, step = Ref(workload.ref.namespace, "Pod", note.pod, "v1"), f"{note.phase}: {note.pod} is ending"
-            self._ending[note.uid] = Underway(ref, note.uid, "surge", step, now, node=note.node, ends=True)
-
-    async def _act(self, workload: Workload, pods: Sequence[Pod], step: Step, action: Action) -> None:
+    async def _act(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step, action: Action) -> None:
         result = await attempt(self._clock, self._cluster.act(action))
-        answer = result.answer
-        self._last_steps[workload.uid] = step.word, result.at
-        if step.last and answer.result == "done":
+        answer, earlier = result.answer, surge.failure
+        done = answer.result == "done"
+        surge.tried, surge.tried_at = step.word, result.at
+        surge.failure = None if done else (step.word, answer.result, answer.code, answer.reason)
+        if step.last and done:
             self._finish(workload, pods, step)
-        done, failure = answer.result == "done", (step.word, answer.result, answer.code, answer.reason)
-        is_news = self._reported.changed(None if done else failure, workload.uid)
         note = noted(workload.annotations)
-        if note is not None and (done or is_news):
+        if note is not None and (done or surge.failure != earlier):
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
     def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
@@ -197,6 +192,10 @@ def _surging_workloads(snapshot: Snapshot) -> list[Workload]:
     return [workload for workload in snapshot.workloads() if surged(workload) is not None]
 
 
+def _pod_ref(workload: Workload, note: Note) -> Ref:
+    return Ref(workload.ref.namespace, "Pod", note.pod, "v1")
+
+
 def _workload_of(snapshot: Snapshot, pod: Pod) -> Workload | None:
     """The Deployment of a pod: of those whose selector matches it there is only one whose ReplicaSet has its name."""
     for workload in snapshot.workloads():
@@ -210,7 +209,7 @@ def _workload_of(snapshot: Snapshot, pod: Pod) -> Workload | None:
 
 def _outcome(workload: Workload, note: Note, step: Step, attempt: Attempt) -> PodOutcome:
     answer = attempt.answer
-    pod = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
+    pod = _pod_ref(workload, note)
     return PodOutcome(
         decision=note.decision,
         at=attempt.at,

@@ -387,7 +387,7 @@ def gate() -> Iterator[threading.Event]:
 
 async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_about(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")], Fits(), Hangs()) as it:
-        it.reports._line_up = EvictionOrderWorker(0.05)
+        it.reports._line_up = EvictionOrderWorker(patience=0.05)
         together = await asyncio.gather(it.node("a"), it.node("b"), it.node("a"))
         found = [*together, await it.node("a"), await it.node("b")]
         assert len(CAME) == 1
@@ -402,7 +402,7 @@ async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_ab
 
 async def test_a_pool_of_which_a_plugin_got_stuck_is_asked_nothing(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a")], Fits(), Hangs()) as it:
-        it.reports._line_up = EvictionOrderWorker(0.05)
+        it.reports._line_up = EvictionOrderWorker(patience=0.05)
         it.placer.pools[0].blocked = "stuck in tired.py:7 filter_nodes; it is not called again until reload"
         (failure,) = (await it.node("a")).failures
         assert failure.message == f"is not asked: {it.placer.pools[0].blocked}"

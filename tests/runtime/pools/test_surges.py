@@ -99,6 +99,10 @@ class Bench:
     async def begin(self, within: float = 60.0) -> Answer | None:
         return await self.loop.begin(EVICT, within, "pool:shop/Pod/old@1")
 
+    async def in_flight(self) -> list[Underway]:
+        """The moves in flight, as the cluster shows them now."""
+        return self.loop.in_flight(await self.site.observe(self.clock.now()))
+
     async def turn(self, seconds: int) -> None:
         """So much time passes."""
         for _ in range(seconds):
@@ -192,7 +196,7 @@ async def test_the_copy_of_a_note_at_a_replica_set_is_nobodys_move() -> None:
     copy = replace(bench.site.world.workload, ref=Ref("shop", "ReplicaSet", "web-1"), replicas=3)
     bench.site.world.workload = copy
     await bench.turn(5)
-    assert (len(bench.site.acts), await bench.loop.underway()) == (1, [*bench.site.begun])
+    assert (len(bench.site.acts), await bench.in_flight()) == (1, [*bench.site.begun])
 
 
 async def test_what_was_moved_in_vain_is_not_tried_again_at_once_and_then_ever_later() -> None:
@@ -288,12 +292,12 @@ async def test_where_a_person_has_frozen_the_count_it_is_refused() -> None:
 async def test_what_is_in_flight_is_shown_whoever_began_it() -> None:
     bench = Bench()
     await bench.begin()
-    assert [(one.pod.name, one.how, one.step) for one in await bench.another().underway()] == [
+    assert [(one.pod.name, one.how, one.step) for one in bench.another().in_flight(await bench.site.observe(NOW))] == [
         ("bare", "anew", "gone"),
         ("old", "surge", "up"),
     ]
     await bench.turn(1)
-    assert (await bench.loop.underway())[1].step == "up: one more is made first"
+    assert (await bench.in_flight())[1].step == "up: one more is made first"
     assert bench.loop.in_flight(None) == [*bench.site.begun]
 
 
@@ -302,11 +306,11 @@ async def test_a_pod_whose_move_is_taken_back_does_not_leave_though_its_workload
     bench.site.begun = ()
     await bench.begin(within=3.0)
     await bench.turn(2)
-    assert [(one.step[:4], one.stays) for one in await bench.loop.underway()] == [("wait", False)]
+    assert [(one.step[:4], one.stays) for one in await bench.in_flight()] == [("wait", False)]
     fewer = Answer("refused", reason="Breaker")
     bench.site.answer = lambda one: fewer if isinstance(one, Scale) and one.after < one.before else None
     await bench.turn(5)
-    (found,) = await bench.loop.underway()
+    (found,) = await bench.in_flight()
     assert (found.step, found.stays) == ("back: the additional replica is taken back", True)
     sibling = next(one for one in bench.site.world.pods if one.name == "s0")
     evict = Evict(sibling.ref, sibling.uid, sibling.node, "Cordoned", owner="rs")
