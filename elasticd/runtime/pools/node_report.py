@@ -3,12 +3,14 @@
 Pure. Knows the node table, the load score and which pods cannot be evicted; knows nothing of how it is shown.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
 
+from elasticd.base.text import counted
 from elasticd.kit.bindings import binding_of
 from elasticd.kit.evictability import rooted
 from elasticd.kit.load_score import idleness, load_score
@@ -33,41 +35,29 @@ Why = tuple[str, str]
 def report(pool: str, columns: NodeTable, levels: Sequence[NodeLevel] = ()) -> list[NodeReport]:
     """Report each node: first those with a level, in the order of the levels, then the others by load."""
     order = {level.node: place for place, level in enumerate(levels)}
-    rows, scores = list[NodeReport](), _scores(columns)
+    scores, rows = _scores(columns), list[NodeReport]()
     for index, node in enumerate(columns.nodes):
-        place = order.get(node.name)
-        level = None if place is None else levels[place]
-        score = float(scores[index])
-        rows.append(_node_report(pool, columns, index, score if isfinite(score) else None, level))
+        used = {series: float(columns.measured(series)[index]) for series in SERIES}
+        cpu, memory = (columns.requested(resource)[index] for resource in ("cpu", "memory"))
+        row = NodeReport(
+            pool,
+            node.name,
+            _state(node),
+            int(columns.requested(PODS)[index]),
+            int(columns.allocatable(PODS)[index]),
+            {name: amount for name, amount in node.allocatable.items() if name in SERIES},
+            {"cpu": int(cpu) / 1000, "memory": float(memory)},
+            {series: value for series, value in used.items() if isfinite(value)},
+            float(scores[index]) if isfinite(scores[index]) else None,
+            levels[order[node.name]] if node.name in order else None,
+        )
+        rows.append(row)
     return sorted(rows, key=lambda row: (order.get(row.node, len(order)), -row.load, row.node))
 
 
-def _node_report(pool: str, columns: NodeTable, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
-    node = columns.nodes[index]
-    tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
-    used = {series: float(columns.measured(series)[index]) for series in SERIES}
-    requested = {
-        "cpu": int(columns.requested("cpu")[index]) / 1000,
-        "memory": float(columns.requested("memory")[index]),
-    }
-    return NodeReport(
-        pool,
-        node.name,
-        _state(node) + tainted,
-        int(columns.requested(PODS)[index]),
-        int(columns.allocatable(PODS)[index]),
-        {name: amount for name, amount in node.allocatable.items() if name in requested},
-        requested,
-        {series: value for series, value in used.items() if isfinite(value)},
-        score,
-        level,
-    )
-
-
 def _state(node: Node) -> str:
-    if not node.ready:
-        return "not ready"
-    return "cordoned" if node.unschedulable else "ready"
+    state = "not ready" if not node.ready else "cordoned" if node.unschedulable else "ready"
+    return f"{state}, {counted(len(node.taints), 'taint')}" if node.taints else state
 
 
 def _scores(columns: NodeTable) -> Column:
@@ -89,69 +79,48 @@ class PodStandings(NamedTuple):
     line: Sequence[Turn] | None = None
 
 
-class Heaps:
+def heaps(pods: Iterable[Pod], use: Use, standing: PodStandings) -> Mapping[str, tuple[HeapPod, ...]]:
     """The pods of a node, one heap for each restartPolicy, the first to give way first and those that something keeps
-    last.
+    last. Apart are those that are "leaving", and the "rooted", which never give way.
 
     Without an eviction order the lowest priority comes first, then the largest memory request, then the largest use of
-    cpu (thesis, 4.3; the request where the use is not known), then the name. Pods that never give way are apart, and so
-    are those that are leaving already.
+    cpu (thesis, 4.3; the request where the use is not known), then the name.
     """
+    turns = {turn.pod.uid: (place, turn) for place, turn in enumerate(standing.line or ())}
+    free = (uid for uid, (_, turn) in turns.items() if not turn.stays)
+    places = {uid: place for place, uid in enumerate(free, 1)}
 
-    def __init__(self, pods: Iterable[Pod], use: Use, standing: PodStandings) -> None:
-        self._use, self._standing = use, standing
-        self._turns = {turn.pod.uid: turn for turn in standing.line or ()}
-        free = (uid for uid, turn in self._turns.items() if not turn.stays)
-        self._places = {uid: place for place, uid in enumerate(free, 1)}
-        self._order_of = {uid: place for place, uid in enumerate(self._turns)}
-        self._pods = sorted(pods, key=self._order)
-
-    def of(self, restart: str) -> tuple[HeapPod, ...]:
-        """The heap of a restartPolicy, the first to give way first."""
-        staying = (pod for pod in self._pods if pod.uid not in self._standing.leaving and rooted(pod) is None)
-        return tuple(
-            [self._pod(pod, self._standing.moved.get(pod.uid)) for pod in staying if pod.needs.restart == restart]
-        )
-
-    def rooted(self) -> tuple[HeapPod, ...]:
-        """The pods that never give way, which are in no heap."""
-        staying = (pod for pod in self._pods if pod.uid not in self._standing.leaving)
-        return tuple([self._pod(pod, why) for pod in staying if (why := rooted(pod))])
-
-    def leaving(self) -> tuple[HeapPod, ...]:
-        """The pods that are leaving the node or coming to it."""
-        leaving = self._standing.leaving
-        return tuple([self._pod(pod, leaving[pod.uid]) for pod in self._pods if pod.uid in leaving])
-
-    def _order(self, pod: Pod) -> tuple[bool, int, int, float, float, str, str]:
-        requested, used = pod.counted, self._usage_of(pod)
-        cpu = used.get("cpu", requested.get("cpu", 0.0))
+    def order(pod: Pod) -> tuple[bool, int, int, float, float, str, str]:
+        requested = pod.counted
+        cpu = _usage_of(pod, use).get("cpu", requested.get("cpu", 0.0))
         thesis = pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
-        if self._standing.line is None:
-            return pod.uid in self._standing.moved, 0, *thesis
-        return pod.uid not in self._places, self._order_of.get(pod.uid, len(self._order_of)), *thesis
+        if standing.line is None:
+            return pod.uid in standing.moved, 0, *thesis
+        return pod.uid not in places, turns[pod.uid][0] if pod.uid in turns else len(turns), *thesis
 
-    def _usage_of(self, pod: Pod) -> dict[str, float]:
-        key = f"{pod.namespace}/{pod.name}"
-        usage = {series: self._use.get(series, {}).get(key) for series in SERIES}
-        return {series: value for series, value in usage.items() if value is not None and isfinite(value)}
+    groups = defaultdict[str, list[HeapPod]](list)
+    for pod in sorted(pods, key=order):
+        departure, obstacle = standing.leaving.get(pod.uid), rooted(pod)
+        why = departure or obstacle or standing.moved.get(pod.uid) or ("", "")
+        group = "leaving" if departure else "rooted" if obstacle else pod.needs.restart
+        turn = turns[pod.uid][1] if pod.uid in turns else None
+        spared = (turn.stays, turn.why) if turn else ("", "")
+        groups[group].append(_heap_pod(pod, use, why, places.get(pod.uid, 0), spared))
+    return {group: tuple(heap) for group, heap in groups.items()}
 
-    def _pod(self, pod: Pod, why: Why | None) -> HeapPod:
-        requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
-        needs, stays, turn = pod.needs, why or ("", ""), self._turns.get(pod.uid)
-        return HeapPod(
-            pod.namespace,
-            pod.name,
-            needs.restart,
-            needs.priority,
-            requested,
-            self._usage_of(pod),
-            stays[0],
-            stays[1],
-            self._places.get(pod.uid, 0),
-            turn.stays if turn else "",
-            turn.why if turn else "",
-        )
+
+def _heap_pod(pod: Pod, use: Use, why: Why, place: int, spared: Why) -> HeapPod:
+    requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
+    needs, used = pod.needs, _usage_of(pod, use)
+    return HeapPod(
+        pod.namespace, pod.name, needs.restart, needs.priority, requested, used, why[0], why[1], place, *spared
+    )
+
+
+def _usage_of(pod: Pod, use: Use) -> dict[str, float]:
+    key = f"{pod.namespace}/{pod.name}"
+    usage = {series: use.get(series, {}).get(key) for series in SERIES}
+    return {series: value for series, value in usage.items() if value is not None and isfinite(value)}
 
 
 def asked_labels(node: Node, asked: Iterable[str], pods: Iterable[Pod]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,14 +19,16 @@ from elasticd.decision.pool.moves import restraint
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
 from elasticd.model.placement import EvictionOrder, Turn
-from elasticd.model.reports import Moving, NodeView, PoolReport
+from elasticd.model.reports import Moving, NodeReport, NodeView, PoolReport
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Snapshot
+from elasticd.runtime.pools.history import Latest
 from elasticd.runtime.pools.mover import Mover, moves
 from elasticd.runtime.pools.next_moves import moving
-from elasticd.runtime.pools.node_report import Heaps, PodStandings, Why, asked_labels, report
+from elasticd.runtime.pools.node_report import PodStandings, Why, asked_labels, heaps, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
+from elasticd.runtime.workers import at_once
 
 LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
 """Finds the eviction order of nodes; a string instead of an order says where it got stuck."""
@@ -33,84 +36,91 @@ LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
 Asked = Callable[[Pod], Why | None]
 """Why a pod may not leave now, one word and a sentence; None: it may."""
 
+_NOT_LEADING = "NotLeading", "this elasticd does not lead: another moves pods"
 
-async def line_up_at_once(cases: Sequence[LineCase]) -> list[Queue | str]:
-    """Ask here and now."""
-    return [gives_way(case) for case in cases]
+
+class _Look(NamedTuple):
+    """A pool as it is shown: what is known of it now, the latest look for pods to move, and the moves in flight."""
+
+    pool: Pool
+    case: PoolCase
+    snapshot: Snapshot
+    latest: Latest
+    underway: Mapping[str, Underway]
+
+    def nodes(self) -> list[NodeReport]:
+        """Report the nodes."""
+        return report(self.pool.policy.name, self.case.columns, self.latest.plan.levels)
 
 
 class PoolReports:
     """Reports on all pools of a daemon."""
 
     def __init__(
-        self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, line_up: LineUp = line_up_at_once
+        self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, line_up: LineUp | None = None
     ) -> None:
         self._cluster, self._placer, self._mover, self._clock = cluster, placer, mover, clock
-        self._line_up, self._asking = line_up, asyncio.Lock()
+        self._line_up, self._asking = line_up or at_once(gives_way), asyncio.Lock()
 
     async def nodes(self, node: str = "") -> Sequence[PoolReport | NodeView]:
         """Report every pool; with a node's name, that node in each pool that has it."""
         now = self._clock.now()
         snapshot = await self._placer.look(now)
-        cases = [(pool, await self._placer.shown(pool, snapshot, now)) for pool in self._placer.pools]
+        looks = list[_Look]()
+        for pool in self._placer.pools:
+            case = await self._placer.shown(pool, snapshot, now)
+            underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
+            looks.append(_Look(pool, case, snapshot, self._mover.latest(pool.policy.name), underway))
         if node:
-            return [
-                await self._view(pool, case, snapshot, node)
-                for pool, case in cases
-                if case.columns.index(node) is not None
-            ]
-        return [self._report(pool, case, snapshot) for pool, case in cases]
+            indexes = [(look, look.case.columns.index(node)) for look in looks]
+            return [await self._view(look, index) for look, index in indexes if index is not None]
+        return [
+            PoolReport(look.pool.policy.name, look.pool.policy.mode, tuple(look.nodes()), self._moving(look))
+            for look in looks
+        ]
 
-    def _report(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> PoolReport:
-        levels = self._mover.latest(pool.policy.name).plan.levels
-        next_moves = self._moving(pool, case, snapshot)
-        return PoolReport(
-            pool.policy.name, pool.policy.mode, tuple(report(pool.policy.name, case.columns, levels)), next_moves
-        )
-
-    def _moving(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> Moving | None:
+    def _moving(self, look: _Look) -> Moving | None:
         """Report the latest look for pods to move; None where the pool's strategies move none."""
-        if not moves(pool):
+        latest, columns, why = look.latest, look.case.columns, restraint(look.case)
+        if not moves(look.pool):
             return None
-        latest, why = self._mover.latest(pool.policy.name), restraint(case)
         if not self._cluster.leading:
             return Moving(0.0, 0.0, _NOT_LEADING[1])
-        if pool.blocked:
-            return Moving(latest.at, 0.0, f"nothing moves: {pool.blocked}")
+        if look.pool.blocked:
+            return Moving(latest.at, 0.0, f"nothing moves: {look.pool.blocked}")
         if not latest.at:
             return Moving(0.0, latest.due, "not looked at yet: nodes, pods or a source are waited for")
 
         def reasons(node: str) -> Mapping[str, int]:
-            index = case.columns.index(node)
-            answers = (why(pod) for pod in (() if index is None else case.columns.pods(index)))
+            index = columns.index(node)
+            answers = (why(pod) for pod in (() if index is None else columns.pods(index)))
             return Counter(answer[0] if answer else "" for answer in answers)
 
-        underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
-        return moving(latest, underway, reasons)
+        return moving(latest, look.underway, reasons)
 
-    async def _view(self, pool: Pool, case: PoolCase, snapshot: Snapshot, name: str) -> NodeView:
-        index = case.columns.index(name) or 0
-        levels = self._mover.latest(pool.policy.name).plan.levels
-        (node_report,) = (row for row in report(pool.policy.name, case.columns, levels) if row.node == name)
+    async def _view(self, look: _Look, index: int) -> NodeView:
+        pool, case = look.pool, look.case
         node, pods = case.columns.nodes[index], case.columns.pods(index)
+        (node_report,) = (row for row in look.nodes() if row.node == node.name)
         queue = await self._line_of(pool, LineCase(case, index))
-        standing = await self._standing(pool, case, snapshot, index, queue)
-        heaps = Heaps(pods, case.observation.use, standing)
-        waiting = (pod for pod in snapshot.pending() if pool.policy.pool.has(pod))
+        groups = heaps(pods, case.observation.use, await self._standing(look, index, queue))
+        waiting = (pod for pod in look.snapshot.pending() if pool.policy.pool.has(pod))
         return NodeView(
             pool.policy.mode,
             node_report,
-            heaps.of("Never"),
-            heaps.of("OnFailure"),
-            heaps.of("Always"),
-            heaps.rooted(),
-            tuple(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in node.taints),
-            asked_labels(node, {*pool.policy.pool.nodes, *pool.hooks.labels_of_nodes}, chain[Pod](pods, waiting)),
-            _moves_of_node(self._moving(pool, case, snapshot), name),
-            heaps.leaving(),
-            queue.line is not None,
-            queue.line.rule if queue.line else "",
-            queue.failures,
+            never=groups.get("Never", ()),
+            on_failure=groups.get("OnFailure", ()),
+            always=groups.get("Always", ()),
+            rooted=groups.get("rooted", ()),
+            taints=tuple(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in node.taints),
+            labels=asked_labels(
+                node, {*pool.policy.pool.nodes, *pool.hooks.labels_of_nodes}, chain[Pod](pods, waiting)
+            ),
+            moving=_moves_of_node(self._moving(look), node.name),
+            leaving=groups.get("leaving", ()),
+            yields=queue.line is not None,
+            rule=queue.line.rule if queue.line else "",
+            failures=queue.failures,
         )
 
     async def _line_of(self, pool: Pool, case: LineCase) -> Queue:
@@ -127,32 +137,32 @@ class PoolReports:
                 why = pool.mute = f"does not answer: {queue}; it is not called again until reload"
         return Queue(EvictionOrder(()), (Failure(OURSELVES, "explain_victims", why),))
 
-    async def _standing(self, pool: Pool, case: PoolCase, snapshot: Snapshot, index: int, queue: Queue) -> PodStandings:
+    async def _standing(self, look: _Look, index: int, queue: Queue) -> PodStandings:
         """Which pods of a node are leaving or coming, in which order they give way, and what keeps the others."""
-        pods, name = case.columns.pods(index), case.columns.names[index]
-        underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
-        leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, underway))}
+        pods, name = look.case.columns.pods(index), look.case.columns.names[index]
+        leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, look.underway))}
         staying = {pod.uid: pod for pod in pods if pod.uid not in leaving}
-        moved = await _reasons_of(staying.values(), self._obstacles(pool, case, snapshot)) if moves(pool) else {}
+        moved = await _reasons_of(staying.values(), self._obstacles(look)) if moves(look.pool) else {}
         if queue.line is None:
             return PodStandings(leaving, moved)
         line = [turn for turn in queue.line.turns if turn.pod.uid in staying]
+        disruption = look.case.observation.disruption
         shut = await _reasons_of(
             (turn.pod for turn in line if not turn.stays),
-            lambda pod: self._pool_refusal(pool) or refusal(case.observation.disruption, [_eviction_of(pod)]),
+            lambda pod: self._pool_refusal(look.pool) or refusal(disruption, [_eviction_of(pod)]),
         )
         return PodStandings(leaving, moved, [_mark_staying(turn, shut.get(turn.pod.uid)) for turn in line])
 
-    def _obstacles(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> Asked:
+    def _obstacles(self, look: _Look) -> Asked:
         """Returns a function: what keeps a pod from being moved, by the plan's rules, then by budgets and the cluster,
         then by the outcome of the last attempt."""
-        why, outcomes = restraint(case), self._mover.latest(pool.policy.name).outcomes
+        why, policy, disruption = restraint(look.case), look.pool.policy, look.case.observation.disruption
 
         def keeps(pod: Pod) -> Why | None:
-            obstacle = why(pod) or self._pool_refusal(pool)
-            if obstacle := obstacle or self._mover.refusal(pool.policy, pod, snapshot, case.observation.disruption):
+            obstacle = why(pod) or self._pool_refusal(look.pool)
+            if obstacle := obstacle or self._mover.refusal(policy, pod, look.snapshot, disruption):
                 return obstacle
-            last = outcomes.get(pod.uid)
+            last = look.latest.outcomes.get(pod.uid)
             if last is None or last.result == "done":
                 return None
             return last.reason or last.result, f"{last.message or last.result}, at the last look"
@@ -166,9 +176,6 @@ class PoolReports:
         if pool.blocked:
             return "PluginBlocked", pool.blocked
         return ("Observe", 'mode is "observe": nobody is made to go') if pool.policy.mode == "observe" else None
-
-
-_NOT_LEADING = "NotLeading", "this elasticd does not lead: another moves pods"
 
 
 async def _reasons_of(pods: Iterable[Pod], why: Asked) -> dict[str, Why]:

@@ -1,6 +1,6 @@
 """The nodes of a pool as a person looks at them, and the heaps of their pods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import nan
 from typing import Any
 
@@ -10,8 +10,9 @@ from elasticd.kit.bindings import BINDING
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Turn
 from elasticd.model.pod_spec import Expression, Repel, Taint, Term
+from elasticd.model.reports import HeapPod
 from elasticd.model.workload import Pod
-from elasticd.runtime.pools.node_report import Heaps, PodStandings, asked_labels, report
+from elasticd.runtime.pools.node_report import PodStandings, asked_labels, heaps, report
 from tests.kit.pools import GIB, MIB, NOW, columns, node, pod
 
 
@@ -39,17 +40,17 @@ def test_the_most_loaded_is_first_or_whoever_levels_say_is() -> None:
     assert [one.level and one.level.state for one in found] == ["gives", "takes", None, None]
 
 
-def heaps(
+def heaped(
     *pods: Pod,
     use: dict[str, float] | None = None,
     stays: dict[str, str] | None = None,
     line: Sequence[Turn] | None = None,
-) -> Heaps:
+) -> Mapping[str, Sequence[HeapPod]]:
     known = {"cpu": {f"shop/{name}": value for name, value in (use or {}).items()}}
     held = stays or {}
     moved = {f"uid-{name}": (word, "a sentence") for name, word in held.items()}
     leaving = {one.uid: ("Leaving", "it is being deleted") for one in pods if one.deleted}
-    return Heaps(pods, known, PodStandings(leaving, moved, line))
+    return heaps(pods, known, PodStandings(leaving, moved, line))
 
 
 def never(name: str, memory: float = MIB, cpu: float = 0.1, **more: Any) -> Pod:
@@ -71,7 +72,7 @@ def never(name: str, memory: float = MIB, cpu: float = 0.1, **more: Any) -> Pod:
 )
 def test_a_heap_has_the_first_to_give_way_first(pods: list[Pod], use: dict[str, float], order: str) -> None:
     for given in (pods, pods[::-1]):
-        assert "".join(one.name for one in heaps(*given, use=use).of("Never")) == order
+        assert "".join(one.name for one in heaped(*given, use=use)["Never"]) == order
 
 
 def test_every_pod_is_in_the_heap_of_its_restart_policy_or_in_none() -> None:
@@ -83,17 +84,17 @@ def test_every_pod_is_in_the_heap_of_its_restart_policy_or_in_none() -> None:
         pod("set", on="a", owner=("DaemonSet", "d", "u")),
         never("critical", priority=2_000_000_000),
     ]
-    found = heaps(*pods, use={"n": 0.25}, stays={"a": "Budget"})
-    assert [[one.name for one in found.of(kind)] for kind in ("Never", "OnFailure", "Always")] == [["n"], ["o"], ["a"]]
-    assert {one.name: one.stays for one in found.rooted()} == {"set": "DaemonSet", "critical": "Critical"}
-    assert [(one.name, one.stays, one.why) for one in found.leaving()] == [("going", "Leaving", "it is being deleted")]
-    (first,), (last,) = found.of("Never"), found.of("Always")
+    found = heaped(*pods, use={"n": 0.25}, stays={"a": "Budget"})
+    assert [[one.name for one in found[kind]] for kind in ("Never", "OnFailure", "Always")] == [["n"], ["o"], ["a"]]
+    assert {one.name: one.stays for one in found["rooted"]} == {"set": "DaemonSet", "critical": "Critical"}
+    assert [(one.name, one.stays, one.why) for one in found["leaving"]] == [("going", "Leaving", "it is being deleted")]
+    (first,), (last,) = found["Never"], found["Always"]
     assert (first.requested, first.used, first.stays) == ({"cpu": 0.1, "memory": MIB}, {"cpu": 0.25}, "")
     assert (last.stays, last.why, last.used) == ("Budget", "a sentence", {})
 
 
 def test_who_is_kept_comes_behind_those_who_are_not() -> None:
-    found = heaps(never("a", GIB), never("b"), never("c"), stays={"a": "Budget"}).of("Never")
+    found = heaped(never("a", GIB), never("b"), never("c"), stays={"a": "Budget"})["Never"]
     assert [(one.name, one.stays) for one in found] == [("b", ""), ("c", ""), ("a", "Budget")]
 
 
@@ -101,13 +102,13 @@ def test_where_pods_give_way_they_stand_in_that_line_and_have_their_place_in_it(
     pods = [never("n"), never("kept", GIB), pod("a", on="a"), pod("b", on="a", priority=9), never("unsaid")]
     of = {one.name: one for one in pods}
     line = [Turn(of["a"]), Turn(of["kept"], "Young", "it is young"), Turn(of["n"]), Turn(of["b"])]
-    found = heaps(*pods, stays={"n": "Single"}, line=line)
-    assert [(one.name, one.turn, one.spared, one.spared_why, one.stays) for one in found.of("Never")] == [
+    found = heaped(*pods, stays={"n": "Single"}, line=line)
+    assert [(one.name, one.turn, one.spared, one.spared_why, one.stays) for one in found["Never"]] == [
         ("n", 2, "", "", "Single"),
         ("kept", 0, "Young", "it is young", ""),
         ("unsaid", 0, "", "", ""),
     ]
-    assert [(one.name, one.turn) for one in found.of("Always")] == [("a", 1), ("b", 3)]
+    assert [(one.name, one.turn) for one in found["Always"]] == [("a", 1), ("b", 3)]
 
 
 def term(key: str) -> Term:
