@@ -41,5 +41,4 @@ class BalancedAllocation(PartScored, tag="balanced-allocation", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Balanced allocation."""
     return [BalancedAllocation]

@@ -43,12 +43,10 @@ class BindingRules(PoolStrategy, tag="binding", frozen=True):
     ] = True
 
     def __post_init__(self) -> None:
-        """Refuse options that bind no pod."""
         if not self.rules and not self.annotations:
             raise ValueError("rules: must be given where annotations is false, is empty")
 
     def reads(self) -> tuple[str, ...]:
-        """Labels alone."""
         return ()
 
     @hookimpl
@@ -76,7 +74,6 @@ class BindingRules(PoolStrategy, tag="binding", frozen=True):
         return force if "force" in answers else "any"
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """The label keys of its rules."""
         return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
@@ -129,5 +126,4 @@ def _obeys(binding: Binding, node: Node) -> bool:
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Binding."""
     return [BindingRules]

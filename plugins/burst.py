@@ -125,7 +125,6 @@ class Burst(Strategy, tag="burst", frozen=True):
     period: Poll = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse windows in the wrong order."""
         if self.panic_window > self.stable_window:
             raise ValueError(
                 f"panic_window: must be <= stable_window = {self.stable_window:g}, is {self.panic_window:g}"
@@ -137,7 +136,6 @@ class Burst(Strategy, tag="burst", frozen=True):
         return f"activation_scale: must be <= replicas.max = {most}, is {least}" if least > most else None
 
     def reads(self) -> tuple[str, ...]:
-        """The one series it looks at."""
         return (self.series,)
 
     def recalls(self) -> float:
@@ -145,7 +143,6 @@ class Burst(Strategy, tag="burst", frozen=True):
         return 2 * self.stable_window + self.panic_window
 
     def fastest(self) -> float:
-        """Its period."""
         return self.period
 
     def sleeps(self) -> str:
@@ -154,12 +151,10 @@ class Burst(Strategy, tag="burst", frozen=True):
 
     @hookimpl
     def poll_interval(self) -> float:
-        """`period`, in seconds."""
         return self.period
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
-        """Not below the highest wish of the last `scale_down_delay` seconds."""
         if not self.scale_down_delay:
             return None
         return stabilize(wish, observation, past, up=0, down=self.scale_down_delay)
@@ -196,7 +191,6 @@ class Burst(Strategy, tag="burst", frozen=True):
         return max(by_stable, by_short, largest) if panicking else by_stable
 
     def _needed(self, load: float) -> int:
-        """How many pods a load needs at the set point."""
         return ceil(load / (self.target * self.utilization) - EXACT)
 
     def _count(self, load: float, ready: int) -> int:
@@ -269,5 +263,4 @@ def _buckets(points: Sequence[Point]) -> _Buckets:
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """Burst."""
     return [Burst]

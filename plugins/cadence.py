@@ -36,7 +36,6 @@ class Cadence(Strategy, tag="cadence", frozen=True):
     ] = "product"
 
     def __post_init__(self) -> None:
-        """Refuse thresholds or intervals in the wrong order, and a hysteresis that is never left."""
         if self.beta <= self.alpha:
             raise ValueError(f"beta: must be > alpha = {self.alpha:g}, is {self.beta:g}")
         if self.hysteresis >= self.alpha:
@@ -47,23 +46,19 @@ class Cadence(Strategy, tag="cadence", frozen=True):
             raise ValueError(f"medium: must be <= slow = {self.slow:g}, is {self.medium:g}")
 
     def reads(self) -> tuple[str, ...]:
-        """The one series it looks at."""
         return (self.series,)
 
     def fastest(self) -> float:
-        """`fast`, which it asks for when the pods are busiest."""
         return self.fast
 
     @hookimpl
     def poll_interval(self, observation: Observation, past: Past) -> float:
-        """`slow`, `medium` or `fast`, in seconds."""
         busy = self._utilisation(observation)
         if busy is None:
             return self.medium if past.interval is None else past.interval
         return self._pace(busy, past)
 
     def own_pace(self) -> bool:
-        """In mode "paper"."""
         return self.mode == "paper"
 
     @hookimpl
@@ -134,5 +129,4 @@ _requested = Memo(_requests)
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The cadence."""
     return [Cadence]

@@ -53,7 +53,6 @@ class _Queue(Struct, frozen=True, gc=False):
 
     @property
     def mean_growth(self) -> float:
-        """The paper's average of the growth rates."""
         return sum(self.growth) / len(self.growth)
 
 
@@ -113,7 +112,6 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     ] = "product"
 
     def __post_init__(self) -> None:
-        """Refuse thresholds and intervals in the wrong order."""
         if self.low >= self.high:
             raise ValueError(f"low: must be < high = {self.high:g}, is {self.low:g}")
         if self.surge < self._rise:
@@ -144,15 +142,12 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return f"low: must be <= {would:g} ({why}), or a constant load would flip the count, is {self.low:g}"
 
     def reads(self) -> tuple[str, ...]:
-        """The one series it looks at."""
         return (self.series,)
 
     def recalls(self) -> float:
-        """The longest time that `samples` successive samples can span."""
         return self.samples * GAP * self.slow
 
     def fastest(self) -> float:
-        """`fast`, which it asks for when the pods are busiest."""
         return self.fast
 
     def sleeps(self) -> str:
@@ -160,7 +155,6 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return "looks at pods alone"
 
     def own_pace(self) -> bool:
-        """In mode "paper"."""
         return self.mode == "paper"
 
     @hookimpl
@@ -327,5 +321,4 @@ def _relative(before: float, after: float) -> float:
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """Double threshold."""
     return [DoubleThreshold]

@@ -48,21 +48,17 @@ class Drain(PoolStrategy, tag="drain", frozen=True):
     ] = (MARK,)
 
     def __post_init__(self) -> None:
-        """Refuse options that empty no node."""
         if not self.cordoned and not self.taints and not self.marks:
             raise ValueError("cordoned: must be true where taints and marks are empty, is false")
 
     def reads(self) -> tuple[str, ...]:
-        """No series: it uses the nodes' own fields."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """Its marks."""
         return self.marks
 
     @hookimpl
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
-        """Refuse marked nodes."""
         marked = self._matching(nodes)[1]
         mends = (Mend("nodes are no longer marked to be emptied"),)
         return [Refusal("node(s) were marked to be emptied", marked, mends=mends)] if marked.any() else []
@@ -86,11 +82,9 @@ class Drain(PoolStrategy, tag="drain", frozen=True):
         return bool(self._marks(node)) or bool(self._keeping_off(node))
 
     def _marks(self, node: Node) -> tuple[str, ...]:
-        """The marks by which a node is to be emptied."""
         return tuple(mark for mark in self.marks if "true" in (node.labels.get(mark), node.annotations.get(mark)))
 
     def _keeping_off(self, node: Node) -> tuple[Taint, ...]:
-        """The taints by which a node is to be emptied."""
         hard = tuple(taint for taint in node.taints if taint.key in self.taints and taint.effect != "PreferNoSchedule")
         return (_CORDONED, *hard) if self.cordoned and node.unschedulable else hard
 
@@ -118,5 +112,4 @@ def _size(pod: Pod) -> tuple[float, float, str, str]:
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Drain."""
     return [Drain]

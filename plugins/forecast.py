@@ -45,7 +45,6 @@ class Ahead(Strategy, tag="forecast", frozen=True):
     intercept: Annotated[Use | None, Meta(description='what a pod uses without load; of "linear"')] = None
 
     def __post_init__(self) -> None:
-        """Refuse a model without its options, and options that the model does not use."""
         needed = _NEEDED[self.model]
         for name in ("target", "mu", "wait"):
             option = getattr(self, name)
@@ -66,7 +65,6 @@ class Ahead(Strategy, tag="forecast", frozen=True):
             raise ValueError(f"target: must be > intercept = {self.intercept:g}, is {self.target:g}")
 
     def reads(self) -> tuple[str, ...]:
-        """The one series it looks at."""
         return (self.series,)
 
     @hookimpl
@@ -120,7 +118,6 @@ class Ahead(Strategy, tag="forecast", frozen=True):
 
 
 def _none(reason: str, message: str) -> Recommendation:
-    """A recommendation without an opinion, and why."""
     return Recommendation(None, reason, message, abstains=True)
 
 
@@ -177,5 +174,4 @@ def linear(load: float, slope: float, intercept: float, target: float) -> int | 
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The strategy forecast."""
     return [Ahead]

@@ -80,7 +80,6 @@ class Jobs(Strategy, tag="jobs", frozen=True):
     ] = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse options that the chosen strategy does not use, and a queue that is given twice."""
         used = {"deduction": ("custom",), "running_percentage": ("custom",), "started": ("accurate",)}
         unset = {"deduction": 0, "running_percentage": 1.0, "started": "running"}
         for option, strategies in (used | {"spare": ("default", "custom")}).items():
@@ -92,7 +91,6 @@ class Jobs(Strategy, tag="jobs", frozen=True):
                 raise ValueError(f'queue[{index}].series: must be given once, is "{name}" again')
 
     def reads(self) -> tuple[str, ...]:
-        """The queues."""
         return tuple(queue.series for queue in self.queue)
 
     def check(self, policy: Policy) -> str | None:
@@ -211,5 +209,4 @@ def _sum(values: Iterable[float]) -> float:
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The Jobs."""
     return [Jobs]

@@ -32,5 +32,4 @@ class LeastRequested(PartScored, tag="least-requested", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Least requested."""
     return [LeastRequested]

@@ -33,5 +33,4 @@ class LoadBalance(LoadScored, tag="load-balance", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Load balance."""
     return [LoadBalance]

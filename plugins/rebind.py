@@ -83,7 +83,6 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
     ] = 300.0
 
     def __post_init__(self) -> None:
-        """Refuse options that move no pod."""
         for index, rule in enumerate(self.rules):
             if rule.node_label_change == "still":
                 raise ValueError(f'rules[{index}].node_label_change: must be reschedule or kill, is "still"')
@@ -91,11 +90,9 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
             raise ValueError('selectors: must be reschedule where there are no rules or annotations, is "still"')
 
     def reads(self) -> tuple[str, ...]:
-        """No series: it uses labels alone."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """The label keys of its rules."""
         return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
@@ -149,7 +146,6 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
                     yield pod, claims, broken, settled
 
     def _how(self, broken: "Claims") -> MoveHow:
-        """What happens to a pod with these broken claims."""
         if any(claim.how == "kill" for claim in broken):
             return "kill"
         return "release" if self.mode == "paper" else "reschedule"
@@ -191,13 +187,11 @@ class _Claim(NamedTuple):
     terms: tuple[Term, ...] | None = None
 
     def holds(self, node: Node) -> bool:
-        """Whether a node matches."""
         if not all(expression.matches(node.labels) for expression in self.expressions):
             return False
         return self.terms is None or any(term.matches(node.name, node.labels) for term in self.terms)
 
     def nodes(self, nodes: Nodes) -> Mask:
-        """The mask of nodes that match."""
         return nodes.matching(("rebind", self.expressions, self.terms), self.holds)
 
 
@@ -241,5 +235,4 @@ def _move(pod: Pod, broken: Claims, how: MoveHow, not_to: frozenset[str], waits:
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Rebind."""
     return [Rebind]

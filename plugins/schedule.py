@@ -73,7 +73,6 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
     default: Annotated[Count | None, Meta(description="the wish while no floor is in force")] = None
 
     def __post_init__(self) -> None:
-        """Refuse a schedule without an entry."""
         if not self.windows and not self.instants:
             raise ValueError("windows: must have an entry unless instants has one, is empty")
 
@@ -103,7 +102,6 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
                     yield f"windows[{index}].replicas: must be <= {ceiling.replicas}, {why}, is {window.replicas}"
 
     def reads(self) -> tuple[str, ...]:
-        """No series: it uses the calendar."""
         return ()
 
     def sleeps(self) -> str:
@@ -123,7 +121,6 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        """The lowest ceiling in force."""
         return _plan(self, observation.at).value.limit
 
 
@@ -153,7 +150,6 @@ def _latest_moment(instants: Iterable[Moment], at: float) -> list[_Voice]:
 
 
 def _next_entry(following: Iterable[tuple[float, Window | Moment]]) -> str:
-    """Text for the entry that begins next."""
     when, entry = min(following, key=lambda entry: entry[0], default=(inf, None))
     return f"; next {entry.label}, {entry.stamp(when)}" if entry is not None and when < inf else ""
 
@@ -178,5 +174,4 @@ def _ceiling(voices: Iterable[_Voice], coming: str) -> Limit | None:
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The schedule."""
     return [Schedule]

@@ -51,7 +51,6 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse a share that is neither a number nor a percentage."""
         if isinstance(self.max, str) and self.max not in _PERCENT:
             raise ValueError(f'max: must be a number of pods or from "1%" to "100%", is "{self.max}"')
 
@@ -108,7 +107,6 @@ class _Layout(Struct, frozen=True, gc=False):
 
     @property
     def served(self) -> int:
-        """How many pods are ready, or on nodes that are not known."""
         return sum(map(len, self.serving)) + len(self.elsewhere) + len(self.unknown)
 
 
@@ -140,11 +138,9 @@ class Spread(Strategy, tag="spread", frozen=True):
     ] = 300.0
 
     def __post_init__(self) -> None:
-        """Refuse subsets that no pod could reach, and shares of more than 100 %."""
         check_subsets(self.subsets)
 
     def reads(self) -> tuple[str, ...]:
-        """No series."""
         return ()
 
     def check(self, policy: Policy) -> str | None:
@@ -200,7 +196,6 @@ class Spread(Strategy, tag="spread", frozen=True):
         return Limit("SubsetsOverflow" if overflow else "SubsetsFilled", summary)
 
     def shares(self, replicas: int) -> tuple[int, ...]:
-        """How many of `replicas` pods each subset should have."""
         return shares_of(self.subsets, replicas)
 
     def _stays(self, index: int) -> Rank:
@@ -258,20 +253,16 @@ class Subsets(PoolStrategy, tag="subsets", frozen=True):
     ] = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse subsets that no pod could reach, and shares of more than 100 %."""
         check_subsets(self.subsets)
 
     def reads(self) -> tuple[str, ...]:
-        """No series."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """The label keys of its subsets."""
         return tuple(sorted({key for subset in self.subsets for key in subset.labels}))
 
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal]:
-        """Refuse nodes of subsets that have their share."""
         if not pod.owner[2]:
             return []
         counts, siblings = self._count_siblings(pod, nodes)
@@ -320,5 +311,4 @@ class Subsets(PoolStrategy, tag="subsets", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """Which pods go, and where new ones come to."""
     return [Spread, Subsets]

@@ -33,7 +33,6 @@ class Static(LoadScored, tag="static", frozen=True):
 
     @hookimpl
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
-        """Refuse the nodes of the high-load queue."""
         band = 0.0 if self.mode == "paper" else self.band
         return [Refusal(HIGH, self.load(nodes) < -band, yields=True, mends=(Mend("their load falls to the pool's"),))]
 
@@ -45,5 +44,4 @@ class Static(LoadScored, tag="static", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Static."""
     return [Static]

@@ -93,17 +93,14 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     ] = "product"
 
     def __post_init__(self) -> None:
-        """Refuse a band that reaches down to 0."""
         most, prefix = (self.target, "target = ") if self.mode == "paper" else (100.0, "")
         if self.tolerance >= most:
             raise ValueError(f"tolerance: must be < {prefix}{most:g}, is {self.tolerance:g}")
 
     def reads(self) -> tuple[str, ...]:
-        """The one series it looks at."""
         return (self.series,)
 
     def fastest(self) -> float | None:
-        """Its own period, if it has one."""
         return self.period
 
     @property
@@ -117,7 +114,6 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         return "looks at pods alone"
 
     def own_pace(self) -> bool:
-        """In mode "paper"."""
         return self.mode == "paper"
 
     @hookimpl
@@ -172,7 +168,6 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
 
     @hookimpl
     def poll_interval(self) -> float | None:
-        """`period`, in seconds; in mode "paper" 30 unless given."""
         return PAPER_PERIOD if self.period is None and self.mode == "paper" else self.period
 
     def _answer(self, load: _Load, current: int) -> tuple[int, str]:
@@ -235,5 +230,4 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """Step tolerance."""
     return [StepTolerance]

@@ -38,7 +38,6 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def all(self) -> tuple[float, ...]:
-        """In the order of CRITERIA."""
         return self.cpu, self.memory, self.bandwidth, self.disk, self.io
 
 
@@ -53,7 +52,6 @@ class UseSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """In the order of CRITERIA."""
         return self.cpu, self.memory, self.bandwidth, self.disk, self.io
 
 
@@ -87,7 +85,6 @@ class Topsis(PoolStrategy, tag="topsis", frozen=True):
     use: Annotated[UseSeries, Meta(description="of what nodes really use")] = UseSeries()
 
     def __post_init__(self) -> None:
-        """Refuse weights that do not sum to 1, and comparisons that contradict each other."""
         total = sum(self.weights.all)
         if abs(total - 1) > 1e-6:
             raise ValueError(f"weights: must come to 1 with those left out, which are 0.2 each, is {total:.6g}")
@@ -108,11 +105,9 @@ class Topsis(PoolStrategy, tag="topsis", frozen=True):
             raise ValueError(f"pairwise: must have a consistency ratio <= {_CONSISTENT}, is {ratio:.3f}")
 
     def reads(self) -> tuple[str, ...]:
-        """No series of pods: it uses their requests alone."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """The series of use that are named."""
         return tuple(name for name in self.use.all if name)
 
     @hookimpl
@@ -206,5 +201,4 @@ def _ratio(amount: Column, capacity: Whole) -> Floats:
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Topsis."""
     return [Topsis]

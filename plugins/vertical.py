@@ -59,7 +59,6 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse bounds that are no quantities, or that contradict each other."""
         least = _amount("min", self.least)
         if self.most is not None and _amount("max", self.most) < least:
             raise ValueError(f"min: must be <= max = {self.most}, is {self.least}")
@@ -69,7 +68,6 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return min(max(value * (1 + self.margin), _amount("min", self.least) / containers), self.highest())
 
     def highest(self) -> float:
-        """The upper bound; infinity without one."""
         return float("inf") if self.most is None else _amount("max", self.most)
 
 
@@ -140,7 +138,6 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     looks_at_nodes: ClassVar[bool] = True
 
     def reads(self) -> tuple[str, ...]:
-        """The series of statistics, and of present use."""
         bounds = ("lower", "upper") if self.confident else ()
         statistics = [
             (name, statistic) for name in self.resources for statistic in (self._rule(name).statistic, *bounds)
@@ -270,12 +267,10 @@ def _used(samples: list[Sample], container: str) -> float | None:
 
 
 def _use_of_pod(uses: Mapping[str, Mapping[str, list[Sample]]], pod: Pod) -> dict[str, list[Sample]]:
-    """The present samples of one pod, by resource."""
     return {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
 
 
 def _rises(pod: Pod, sizes: Sizes) -> bool:
-    """Whether any request of the pod would grow."""
     return any(
         value > container.requests[name]
         for container in pod.containers
@@ -290,5 +285,4 @@ def _round_up(resource: str, value: float) -> float:
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The strategy of this module."""
     return [Vertical]

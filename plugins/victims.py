@@ -48,7 +48,6 @@ class Victims(Strategy, tag="victims", frozen=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse options that rank nothing, and options that have no effect."""
         if not self.load + self.node + self.age + self.pool:
             raise ValueError("load: must be > 0 unless node, age or pool is, is 0")
         if self.pool and not self.labels:
@@ -59,11 +58,9 @@ class Victims(Strategy, tag="victims", frozen=True):
             raise ValueError("node: must be > 0 where node_series are given, is 0")
 
     def reads(self) -> tuple[str, ...]:
-        """The series of the pods' load, if that counts."""
         return (self.series,) if self.load else ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """The series of the nodes' use, if that counts."""
         return self.node_series if self.node else ()
 
     def check(self, policy: Policy) -> str | None:
@@ -132,7 +129,6 @@ class Victims(Strategy, tag="victims", frozen=True):
         return {name: age / oldest if self.ages == "oldest" else 1 - age / oldest for name, age in ages.items()}
 
     def _pool_terms(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> dict[str, float]:
-        """1 for pods on nodes with the labels."""
         rooms_by_name, labels = _by_name("", rooms), self.labels.items()
         on = ((pod.name, rooms_by_name.get(pod.node)) for pod in pods)
         return {name: float(labels <= room.node.labels.items()) for name, room in on if room is not None}
@@ -149,5 +145,4 @@ _by_name: Memo[str, tuple[Room, ...], dict[str, Room]] = Memo(lambda _, rooms: {
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """Victims."""
     return [Victims]

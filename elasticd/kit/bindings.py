@@ -61,7 +61,6 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
     def __post_init__(self) -> None:
-        """Refuse values that do not fit the operator."""
         if not possible_key(self.key):
             rule = "what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 of A-Z a-z 0-9 - _ .)"
             raise ValueError(f"key: must be {rule}, is {shown(self.key)}")
@@ -81,7 +80,6 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def expression(self) -> Expression:
-        """The rule as an expression of Kubernetes."""
         return Expression(self.key, _KUBERNETES[self.operator], self.values)
 
     def __str__(self) -> str:
@@ -102,7 +100,6 @@ class Binding(Struct, frozen=True, forbid_unknown_fields=True):
     resource_not_fit: NotFit = "reschedule"
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Whether a node with these labels obeys all expressions."""
         return all(rule.expression.matches(labels) for rule in self.expressions)
 
     def __str__(self) -> str:
@@ -126,7 +123,6 @@ class BindingRule(Binding, frozen=True):
     namespaces: Annotated[tuple[str, ...], Meta(min_length=1, description='of the pods; "*" is any')] = ("*",)
 
     def __post_init__(self) -> None:
-        """Refuse a rule that binds to nothing."""
         if not self.expressions:
             raise ValueError("expressions: must not be empty, is []")
 

@@ -107,7 +107,6 @@ class Hours(Dated, frozen=True):
     ) = None
 
     def same_hours(self, other: "Hours") -> bool:
-        """Whether both are in force at the same times."""
         return all(getattr(self, name) == getattr(other, name) for name in Hours.__struct_fields__ if name != "name")
 
     def __post_init__(self) -> None:
@@ -125,7 +124,6 @@ class Hours(Dated, frozen=True):
 
     @property
     def label(self) -> str:
-        """The name, or else the start and the end."""
         until = f"for {self.duration:g} s" if self.end is None else f"to {self.end}"
         return self.name or f"{self.start} {until}"
 
@@ -156,7 +154,6 @@ class Instant(Dated, frozen=True):
 
     @property
     def label(self) -> str:
-        """The name, or else the expression."""
         return self.name or self.at
 
     def latest(self, at: float) -> float:

@@ -38,16 +38,13 @@ class PartScored(PoolStrategy, frozen=True, kw_only=True):
     weight: Weight = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a resource that is named twice."""
         if len({*self.resources}) < len(self.resources):
             raise ValueError(f"resources: must name each once, is {', '.join(self.resources)}")
 
     def reads(self) -> tuple[str, ...]:
-        """No series of pods."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """Those of what nodes use, if that counts."""
         return self.resources if self.of == "use" else ()
 
     def parts(self, nodes: Nodes, pod: Pod) -> list[Column]:
@@ -96,17 +93,14 @@ class Loaded(PoolStrategy, frozen=True, kw_only=True):
     ] = "product"
 
     def __post_init__(self) -> None:
-        """Refuse factors that do not add up."""
         total = self.cpu + self.memory + self.image + self.data
         if abs(total - 1) > 1e-6:
             raise ValueError(f"cpu: must add up to 1 with memory, image and data, is {self.cpu:g} of {total:g}")
 
     def reads(self) -> tuple[str, ...]:
-        """No series of pods."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """The series of the factors that count."""
         parts = (self.cpu, self.memory, self.image, self.data)
         series = ("cpu", "memory", self.image_series, self.data_series)
         return tuple(name for name, part in zip(series, parts, strict=True) if part)

@@ -177,33 +177,26 @@ class NodeTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In their order."""
         return self._frame.names
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The records, in the same order."""
         return self._frame.nodes
 
     def index(self, name: str) -> int | None:
-        """The index of a node; None: it is not in the table."""
         return self._frame.index.get(name)
 
     def allocatable(self, resource: str) -> Whole:
-        """What each node has of a resource."""
         return self._frame.allocatable(resource)
 
     def requested(self, resource: str) -> Whole:
-        """What the pods on each node request."""
         return _read_only(self._own(resource))
 
     def weighed(self, resource: str) -> Whole:
-        """What the pods on each node count for where nodes are compared."""
         assumed = self._requested.get(_ASSUMED + resource)
         return self.requested(resource) if assumed is None else _freeze(self._own(resource) + assumed)
 
     def leaving(self, resource: str) -> Whole:
-        """What the pods on each node request that are leaving it."""
         return _read_only(self._own(_LEAVING + resource))
 
     def _own(self, resource: str) -> Whole:
@@ -213,15 +206,12 @@ class NodeTable:
         return column
 
     def use(self, series: str) -> Column:
-        """What each node really uses: the same array until something changes."""
         return self._view("use", series)
 
     def peak(self, series: str) -> Column:
-        """The most that each node used of late."""
         return self._view("peak", series)
 
     def measured(self, series: str) -> Column:
-        """What each node was last measured to use."""
         return self._view("measured", series)
 
     def _view(self, kind: str, series: str) -> Column:
@@ -242,7 +232,6 @@ class NodeTable:
         return column
 
     def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
-        """The nodes for which a test holds, cached by key."""
         mask = self._frame.masks.get(key)
         if mask is None:
             if len(self._frame.masks) >= _KEPT:
@@ -251,15 +240,12 @@ class NodeTable:
         return mask
 
     def pods(self, index: int) -> Sequence[Pod]:
-        """The pods on a node."""
         return self._pods[index]
 
     def siblings(self, controller: str) -> int:
-        """How many pods a controller has that are ready and stay."""
         return self._siblings.get(controller, 0)
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """The nodes that have a pod with ports or disks, or one that repels others, for which the test holds."""
         mask = self._holding.get(key)
         if mask is None:
             self._tests[key] = test
@@ -267,7 +253,6 @@ class NodeTable:
         return _read_only(mask)
 
     def repels(self) -> Collection[tuple[str, Repel]]:
-        """The rules by which pods keep others off."""
         if self._repels is None:
             self._repels = {rule for pods in self._special for pod in pods for rule in _rules(pod)}
         return self._repels
@@ -399,7 +384,6 @@ def _freeze(array: T) -> T:
 
 
 def _read_only(array: T) -> T:
-    """A read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -23,7 +23,6 @@ class Serving(Struct, frozen=True, gc=False):
 
     @property
     def ready(self) -> tuple[Pod, ...]:
-        """All that load reaches."""
         return self.heard + self.missing
 
 

@@ -91,7 +91,6 @@ def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, 
 
 @lru_cache(maxsize=4096)
 def _longest_period(*directions: Rates | None) -> int:
-    """The longest period of any rate, in seconds."""
     return max([rate.period for rates in directions if rates for rate in rates.rates], default=0)
 
 
@@ -130,7 +129,6 @@ def _reach(current: int, rates: Rates, starts: _Starts, sign: int) -> _Reach:
 
 
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
-    """The count when the period of each rate began."""
     way = sign if rates.one_way else 0
     return tuple([_start(past, now - rate.period, current, way) for rate in rates.rates])
 

@@ -122,15 +122,12 @@ class CustomMetrics(Source, frozen=True, kw_only=True, tag="custom-metrics"):
     every: Every = 5.0
 
     def offers(self) -> tuple[str, ...]:
-        """The series it has."""
         return tuple(dict.fromkeys(series.name for series in self.series))
 
     def offers_of_nodes(self) -> tuple[str, ...]:
-        """None: they are of pods and workloads."""
         return ()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """A reader of this cluster; there is nothing to connect to."""
         return _open_reader(site, self.series, self.label)
 
 
@@ -141,15 +138,12 @@ class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics")
     every: Every = 5.0
 
     def offers(self) -> tuple[str, ...]:
-        """The series it has."""
         return tuple(dict.fromkeys(series.name for series in self.series))
 
     def offers_of_nodes(self) -> tuple[str, ...]:
-        """None: they are of pods and workloads."""
         return ()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """A reader of this cluster; there is nothing to connect to."""
         return _open_reader(site, self.series, self.label)
 
 
@@ -175,12 +169,10 @@ class _Asking:
             self._by_metric.setdefault(f"{entry.metric or entry.name} {entry.selector}", []).append(entry)
 
     async def ask(self, metric: str) -> Readings:
-        """The cluster's answer to all queries of one metric."""
         queries = [query for entry in self._by_metric[metric] for query in entry.queries(self._governed)]
         return await self._site.metrics.metrics(queries, self._site.clock.now())
 
     async def read(self, now: float) -> Readings:
-        """The answers for all metrics, together."""
         answers, silent = await self.rounds.round(self._by_metric, now)
         faults = {entry.name: silent[metric] for metric in silent for entry in self._by_metric[metric]}
         pods, workloads = _Table(), _Table()
@@ -200,5 +192,4 @@ class _Asking:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The sources of this module."""
     return [CustomMetrics, ExternalMetrics]

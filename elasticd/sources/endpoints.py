@@ -82,16 +82,13 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
                 raise ValueError(f'series: must have different names, has "{name}" twice')
 
     def offers(self) -> tuple[str, ...]:
-        """The series it has, of workloads."""
         return tuple(series.name for series in self.series)
 
     def offers_of_nodes(self) -> tuple[str, ...]:
-        """None: they are of pods and workloads."""
         return ()
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Connections to pods, for as long as the daemon runs."""
         place = Place(self.port, self.path, self.timeout, self.max_bytes, _LINES, self.at_once)
         metrics = [Wanted(series.name, series.metric or series.name, series.labels) for series in self.series]
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
@@ -110,7 +107,6 @@ class _Pages:
         self.addresses: dict[str, str] = {}
 
     async def page(self, key: str) -> Page | Fault:
-        """A pod's page."""
         return await self._scraper.read(self.addresses[key])
 
 
@@ -128,7 +124,6 @@ class _Endpoints:
         self._avoided: dict[str, float] = {}
 
     def describe(self) -> object:
-        """Who was asked, and who did not answer."""
         return self._rounds.describe()
 
     async def read(self, now: float) -> Readings:
@@ -199,7 +194,6 @@ def _key(pod: Pod) -> str:
 
 
 def _by_pod_name(silent: Mapping[str, str]) -> dict[str, str]:
-    """The faults by namespace/name of the pods."""
     return {key.rpartition("/")[0]: why for key, why in silent.items()}
 
 
@@ -216,5 +210,4 @@ def whole(samples: Sequence[Sample], population: int, now: float) -> Sample:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [Endpoints]

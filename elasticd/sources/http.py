@@ -88,7 +88,6 @@ class HttpSource(Source, frozen=True):
             raise ValueError(f"header: must each be given once, {twice[0]} is given twice")
 
     def examine(self) -> None:
-        """Raise ConfigError for secrets and certificates that cannot be used."""
         _Secrets(self)
         if _is_https(self.url):
             _tls(self)

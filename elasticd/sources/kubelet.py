@@ -50,7 +50,6 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Ask the kubelets of this cluster; there is nothing to connect to."""
         part: Part = "all" if self.devices else "usage"
         # A late answer keeps its own timestamps, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
@@ -74,7 +73,6 @@ class _Kubelets:
         self._site, self._rounds, self._label, self._series = site, node_rounds, label, series
 
     def describe(self) -> object:
-        """Who was asked, and who did not answer."""
         return self._rounds.describe()
 
     async def read(self, now: float) -> Readings:
@@ -111,5 +109,4 @@ class _Kubelets:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [Kubelet]

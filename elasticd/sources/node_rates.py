@@ -34,12 +34,10 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
     every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 10.0
 
     def offers(self) -> tuple[str, ...]:
-        """The series it has, of nodes."""
         return tuple(SERIES)
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Ask the kubelets of this cluster; there is nothing to connect to."""
         # A late answer keeps its own timestamps, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
         async with rounds(Asking(site, "node", self.timeout), site.clock, limits) as node_rounds:
@@ -52,7 +50,6 @@ class _Rates:
         self._rates = CounterRates(longest=options.longest)
 
     def describe(self) -> object:
-        """Who was asked, and who did not answer."""
         return self._rounds.describe()
 
     async def read(self, now: float) -> Readings:
@@ -76,5 +73,4 @@ class _Rates:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [NodeRates]

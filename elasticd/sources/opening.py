@@ -71,5 +71,4 @@ class CheckedReader:
         return checked(answer, self._source, now, self._most)
 
     def describe(self) -> object:
-        """What it says of itself."""
         return self._reader.describe() if isinstance(self._reader, Describes) else None

@@ -33,7 +33,6 @@ class PullRate(Source, frozen=True, kw_only=True, tag="pull-rate"):
     every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 5.0
 
     def offers(self) -> tuple[str, ...]:
-        """The series it has, of nodes."""
         return (RATE, SECONDS)
 
     @asynccontextmanager
@@ -94,5 +93,4 @@ def mean_rate(pulls: Iterable[Pull]) -> float | None:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [PullRate]

@@ -58,6 +58,5 @@ class CounterRates:
         return rate
 
     def retain(self, keys: Collection[str]) -> None:
-        """Forget all other counters."""
         for key in self._last.keys() - set(keys):
             del self._last[key]

@@ -31,7 +31,6 @@ class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
         return ("cpu", "memory") if self.nodes else ()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """A reader of this cluster; there is nothing to connect to."""
         return nullcontext(_Usage(site.metrics, self.label, nodes=self.nodes))
 
 
@@ -53,5 +52,4 @@ class _Usage:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [ResourceMetrics]

@@ -112,7 +112,6 @@ class Opening:
             self._daemon.call_soon_threadsafe(tell)
 
     def _call_soon(self, callback: Callable[..., object], *arguments: object) -> None:
-        """Schedule a call on the source's loop."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended meanwhile
                 self._loop.call_soon_threadsafe(callback, *arguments)

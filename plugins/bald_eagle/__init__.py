@@ -54,7 +54,6 @@ class _Eagles(PoolStrategy, frozen=True):
     balanced: Annotated[Weights, Meta(description="for all other pods")] = Weights(0.25, 0.25, 0.25, 0.25)
 
     def __post_init__(self) -> None:
-        """Refuse weights that do not sum to 1, and a resource that is named twice."""
         check_weights(
             load=self.load,
             compressible=self.compressible,
@@ -66,11 +65,9 @@ class _Eagles(PoolStrategy, frozen=True):
                 raise ValueError(f"{name}: must be a resource of its own, is {getattr(self, name)!r}")
 
     def reads(self) -> tuple[str, ...]:
-        """No series of pods: it uses their requests alone."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """The series of peak use that are named."""
         return tuple(name for name in self.peak.all if name)
 
     def scale(self) -> Scale:
@@ -138,5 +135,4 @@ def _places(pods: Sequence[Candidate], nodes: Nodes, way: Way) -> list[Placement
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Both."""
     return [BaldEagle, BaldEaglePlain]

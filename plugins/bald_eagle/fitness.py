@@ -56,7 +56,6 @@ class Pods(Struct, frozen=True, eq=False):
     asked: Floats
 
     def only(self, rows: "slice | NDArray[np.intp]") -> "Pods":
-        """The pods of these rows."""
         return Pods(self.needs[rows], self.asked[rows])
 
 
@@ -69,16 +68,13 @@ class State(Struct, eq=False):
     busy: Floats
 
     def copy(self) -> "State":
-        """An independent copy."""
         return State(self.capacity, self.left.copy(), self.busy.copy())
 
     def only(self, node: int) -> "State":
-        """A view of one node."""
         row = slice(node, node + 1)
         return State(self.capacity[row], self.left[row], self.busy[row])
 
     def take(self, node: int, pods: Pods) -> None:
-        """Put these pods on a node."""
         self.left[node] -= pods.needs.sum(axis=0)
         self.busy[node] += pods.asked.sum(axis=0)
 

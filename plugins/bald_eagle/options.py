@@ -21,7 +21,6 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def all(self) -> tuple[float, float, float, float]:
-        """The four values, in the order cpu, memory, bandwidth, disk."""
         return self.cpu, self.memory, self.bandwidth, self.disk
 
 
@@ -35,7 +34,6 @@ class PeakSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def all(self) -> tuple[str, str, str, str]:
-        """The four values, in the order cpu, memory, bandwidth, disk."""
         return self.cpu, self.memory, self.bandwidth, self.disk
 
 

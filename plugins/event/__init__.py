@@ -69,7 +69,6 @@ class Event(Strategy, tag="event", frozen=True):
     period_at_zero: Poll = 5.0
 
     def __post_init__(self) -> None:
-        """Refuse options that contradict each other."""
         check_triggers(self.triggers, self.formula)
         if self.idle >= self.least:
             raise ValueError(f"idle: must be < least = {self.least}, is {self.idle}")
@@ -80,7 +79,6 @@ class Event(Strategy, tag="event", frozen=True):
         return f"least: must be <= replicas.max = {most}, is {self.least}" if self.least > most else None
 
     def reads(self) -> tuple[str, ...]:
-        """The series of its triggers."""
         return tuple(dict.fromkeys(trigger.series for trigger in self.triggers))
 
     def recalls(self) -> float:
@@ -88,7 +86,6 @@ class Event(Strategy, tag="event", frozen=True):
         return self.cooldown + APART if self.cooldown else 0.0
 
     def fastest(self) -> float:
-        """The shorter of its periods."""
         return self.period_at_zero if self.period is None else min(self.period, self.period_at_zero)
 
     def sleeps(self) -> str:
@@ -189,5 +186,4 @@ class Event(Strategy, tag="event", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The strategy of this plugin."""
     return [Event]

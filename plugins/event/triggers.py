@@ -63,7 +63,6 @@ class Trigger(Goal, frozen=True):
     activates: Annotated[bool, Meta(description="false: it says how many, and never whether any")] = True
 
     def __post_init__(self) -> None:
-        """Refuse an activation that has no effect."""
         if not self.activates and self.activation:
             raise ValueError(f"activation: must be left out with activates = false, is {self.activation:g}")
 
@@ -74,7 +73,6 @@ class Trigger(Goal, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its name, or that of its series."""
         return self.name or self.series
 
 
@@ -84,7 +82,6 @@ class Formula(Goal, frozen=True):
     expression: Annotated[str, Meta(min_length=1, description="over the triggers' names, as in (orders ?? 8) + mails")]
 
     def __post_init__(self) -> None:
-        """Refuse an invalid formula."""
         check_goal("", self)
         try:
             formula.read(self.expression)
@@ -93,7 +90,6 @@ class Formula(Goal, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The triggers that it uses."""
         return formula.read(self.expression).names
 
     def of(self, values: formula.Values) -> float | None:

@@ -49,7 +49,6 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse amounts to keep free that are no quantities."""
         for resource, amount in self.keep_free.items():
             try:
                 quantity = parse_quantity(amount)
@@ -62,7 +61,6 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
                 raise ValueError(f"keep_free.{resource}: must be < {most}, is {amount!r}")
 
     def reads(self) -> tuple[str, ...]:
-        """None: requests alone count."""
         return ()
 
     @hookimpl
@@ -159,5 +157,4 @@ def _always(mend: str, nodes: Nodes) -> Mended:
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """The filters."""
     return [Filters]

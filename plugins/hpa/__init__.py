@@ -62,11 +62,9 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     period: Seconds | None = None
 
     def reads(self) -> tuple[str, ...]:
-        """The series of its metrics."""
         return tuple(metric.source for metric in self.metrics)
 
     def fastest(self) -> float | None:
-        """Its own period, if it has one."""
         return self.period
 
     def sleeps(self) -> str:
@@ -75,7 +73,6 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         return "" if can_wake else "has no Object or External metric"
 
     def own_pace(self) -> bool:
-        """In mode "paper"."""
         return self.mode == "paper"
 
     @hookimpl
@@ -186,7 +183,6 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     @hookimpl
     def poll_interval(self) -> float | None:
-        """`period`, in seconds; in mode "paper" 30 unless given."""
         if self.period is None and self.mode == "paper":
             return PAPER_PERIOD
         return self.period
@@ -194,5 +190,4 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """The HPA."""
     return [Hpa]

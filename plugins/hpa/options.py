@@ -34,12 +34,10 @@ class _OfResource(_Metric, frozen=True, kw_only=True):
     average_value: Quantity | None = None
 
     def __post_init__(self) -> None:
-        """Refuse two targets, none, or one of zero."""
         _check_one("utilization", self.utilization, "average_value", self.average_value)
 
     @property
     def source(self) -> str:
-        """The series that it reads."""
         return self.resource
 
     def _describe(self, what: str) -> str:
@@ -54,12 +52,10 @@ class Resource(_OfResource, tag="Resource", frozen=True):
 
     @property
     def label(self) -> str:
-        """A short name, for tables."""
         return self.resource
 
     @property
     def description(self) -> str:
-        """The HPA's words for it, as in "... above target"."""
         return self._describe("resource")
 
 
@@ -71,12 +67,10 @@ class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_on
 
     @property
     def label(self) -> str:
-        """A short name, for tables."""
         return f"{self.resource} of {self.container}"
 
     @property
     def description(self) -> str:
-        """The HPA's words for it, as in "... above target"."""
         return self._describe("container resource")
 
 
@@ -88,17 +82,14 @@ class _OfSeries(_Metric, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The series that it reads."""
         return self.series
 
     @property
     def label(self) -> str:
-        """A short name, for tables."""
         return f"{self.kind}/{self.series}"
 
     @property
     def description(self) -> str:
-        """The HPA's words for it, as in "... above target"."""
         return f"{self.kind} metric {self.series}"
 
 
@@ -110,7 +101,6 @@ class Pods(_OfSeries, tag="Pods", frozen=True, kw_only=True):
     average_value: Quantity
 
     def __post_init__(self) -> None:
-        """Refuse a target of zero."""
         _check_quantity("average_value", self.average_value)
 
 
@@ -121,7 +111,6 @@ class _OfWhole(_OfSeries, frozen=True, kw_only=True):
     average_value: Quantity | None = None
 
     def __post_init__(self) -> None:
-        """Refuse two targets, none, or one of zero."""
         _check_one("value", self.value, "average_value", self.average_value)
 
 

@@ -84,5 +84,4 @@ class Rebalance(Options, tag="rebalance", frozen=True):
 
 @hookimpl
 def register_strategies() -> list[type[PoolStrategy]]:
-    """Rebalance."""
     return [Rebalance]

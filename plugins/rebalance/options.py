@@ -65,7 +65,6 @@ class Options(Loaded, frozen=True, kw_only=True):
     ] = "product"
 
     def __post_init__(self) -> None:
-        """Refuse marks that contradict each other."""
         super().__post_init__()
         if not self.cpu + self.memory:
             raise ValueError("cpu: must be > 0, or memory, is 0 as memory is")
@@ -87,11 +86,9 @@ class Options(Loaded, frozen=True, kw_only=True):
                 raise ValueError(f'marks[{index}].low: must be > 0 for by = "use", is {mark.low:g}')
 
     def reads(self) -> tuple[str, ...]:
-        """The pods' use of the resources that count."""
         return self.resources()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """The series of the factors that count."""
         return super().reads_of_nodes() if self.by == "score" else self.resources()
 
     def resources(self) -> tuple[str, ...]:

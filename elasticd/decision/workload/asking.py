@@ -122,7 +122,6 @@ _TEXTS_OF_MEASURES = ("metric", "current", "target", *_TEXTS)
 
 
 def _cut_texts(record: Struct, names: Sequence[str]) -> dict[str, str]:
-    """The texts of a record, cut."""
     return {name: one_line(getattr(record, name)) for name in names}
 
 

@@ -91,19 +91,15 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 
     @property
     def result(self) -> str:
-        """The name of the series that it has."""
         return self.as_ or f"{self.series}_forecast"
 
     def offers(self) -> tuple[str, ...]:
-        """The forecast series."""
         return (self.result,)
 
     def offers_of_nodes(self) -> tuple[str, ...]:
-        """None: forecasts are of workloads."""
         return ()
 
     def derives(self) -> str:
-        """The source whose past it is made of."""
         return self.of
 
     def plan(self) -> ForecastPlan:
@@ -153,7 +149,6 @@ class _Forecasts:
         return self._keeper.describe()
 
     async def read(self, now: float) -> Readings:
-        """The forecasts."""
         if self._virtual and self._keeper.is_due(now):
             await self._keeper.round(now)
         return self._keeper.readings(now)
@@ -175,5 +170,4 @@ async def _cancel(rounds: "asyncio.Task[None]") -> None:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [ForecastSource]

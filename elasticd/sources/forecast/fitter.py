@@ -45,7 +45,6 @@ class Here:
     """Fits in this process, which blocks meanwhile: for virtual time, where nothing else waits."""
 
     async def fit(self, question: Question) -> Reply:
-        """The reply."""
         # Imported here because it needs numpy, which the daemon does without.
         module = importlib.import_module("elasticd.sources.forecasting.fit")
         return cast(Reply, module.answer(question))

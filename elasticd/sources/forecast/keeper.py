@@ -58,7 +58,6 @@ class ForecastKeeper:
         return Readings(plan.label, now, faults=faults, newest=newest, forecasts=forecasts)
 
     def describe(self) -> dict[str, object]:
-        """For the status page."""
         believed = sum(not forecast.doubt for forecast in self._forecasts.values())
         return {
             "forecasts": len(self._forecasts),

@@ -58,12 +58,10 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
             raise ValueError("share: must be empty where a topic is consecutive, is not")
 
     def offers(self) -> tuple[str, ...]:
-        """The series of its topics."""
         return tuple(dict.fromkeys(topic.series for topic in self.topic))
 
     @property
     def broker(self) -> Subscribed:
-        """The options of the connection."""
         return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
 
     def apart(self) -> Source:
@@ -71,7 +69,6 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
         return replace(self, client_id="", session_expiry=0, share="")
 
     def examine(self) -> None:
-        """Raise ConfigError for secrets and certificates that cannot be used."""
         self.broker.examine()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
@@ -90,5 +87,4 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [Mqtt]

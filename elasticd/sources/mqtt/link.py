@@ -61,7 +61,6 @@ class Unsubscribed:
         """Drop the message."""
 
     def work(self, seconds: float) -> bool:
-        """There is nothing to do."""
         return True
 
 

@@ -48,7 +48,6 @@ class Described(Struct, frozen=True):
     trouble: str = ""
 
     def counts(self) -> Mapping[str, int]:
-        """For the daemon's metrics."""
         names = ("received", "decoded", "duplicates", "late", "shed", "missed")
         return {name: getattr(self, name) for name in names} | {"refused": sum(self.refused.values())}
 
@@ -154,7 +153,6 @@ class Listening:
         return faults
 
     def describe(self) -> Described:
-        """For the page on sources."""
         intake, keeper = self.intake, self.keeper
         refused = intake.refused | {
             word: intake.verdicts[word] for word in ("clock", "subjects") if intake.verdicts[word]

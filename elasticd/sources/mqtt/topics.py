@@ -114,7 +114,6 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
 
     @cached_property
     def levels(self) -> frozenset[str]:
-        """The names in the template."""
         return _levels(self.topic, "topic")
 
     @cached_property
@@ -124,12 +123,10 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches the topics of readings."""
         return _pattern(self.topic)
 
     @cached_property
     def offline_pattern(self) -> re.Pattern[str] | None:
-        """Matches the topics of last wills."""
         return _pattern(self.offline) if self.offline else None
 
     @cached_property
@@ -139,7 +136,6 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
 
     @cached_property
     def paths(self) -> dict[str, Steps]:
-        """The given paths, compiled."""
         own = {"payload": self.payload, "time": self.time, "sequence": self.sequence, "items": self.items}
         return {name: compile_path(path) for name, path in own.items() if path and path != "number"}
 

@@ -79,7 +79,6 @@ class Queries:
         self._finder = Finder(http, options.rule, self._plans, options.find_every, options.max_found)
 
     async def read(self, now: float) -> Readings:
-        """The answers to all queries now."""
         if self._search is None:
             self._search = asyncio.create_task(self._finder.search(now))
             await self._search  # there are no earlier plans to go on with
@@ -98,5 +97,4 @@ class Queries:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [Prometheus]

@@ -65,15 +65,12 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
             raise ValueError(f"enough: must be <= history = {self.history * 24:g} hours, is {self.enough:g}")
 
     def offers(self) -> tuple[str, ...]:
-        """A series for each resource and statistic."""
         return SERIES
 
     def offers_of_nodes(self) -> tuple[str, ...]:
-        """None: they are of containers."""
         return ()
 
     def draws(self) -> str:
-        """The source that it reads."""
         return self.of
 
     @asynccontextmanager
@@ -130,7 +127,6 @@ class _Keeper:
             logger.warning("source %s: %s", self._options.label, self._file_trouble)
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for a round."""
         return now >= self._next
 
     async def run(self) -> None:
@@ -214,11 +210,9 @@ class _Reader:
         self._keeper, self._virtual = keeper, virtual
 
     def describe(self) -> object:
-        """What is known."""
         return self._keeper.describe()
 
     async def read(self, now: float) -> Readings:
-        """The statistics, as of the last round."""
         if self._virtual and self._keeper.is_due(now):
             await self._keeper.round(now)
         return self._keeper.readings
@@ -226,5 +220,4 @@ class _Reader:
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [UsageHistogram]
