@@ -32,9 +32,9 @@ from elasticd.base.text import one_line, plain
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
+from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
 from elasticd.runtime import control_file
-from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
 from elasticd.telemetry import log
 from elasticd.ui import decisions as show_decisions
@@ -329,7 +329,7 @@ def _record(arguments: argparse.Namespace) -> int:
     series = list(dict.fromkeys(name for name in arguments.series.split(",") if name))
     if not series:
         raise ConfigError("", "--series", "must name a series, is empty")
-    steps = Steps(arguments.begin, arguments.end, arguments.step)
+    steps = TimeRange(arguments.begin, arguments.end, arguments.step)
     recording = asyncio.run(write_recording(source, series, steps, arguments.out, time.time(), force=arguments.force))
     for name, fault in recording.faults.items():
         print(f"{name}: {fault}", file=sys.stderr)

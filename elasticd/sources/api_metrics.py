@@ -4,7 +4,7 @@ Knows which metric to query for which workload; knows nothing of how the cluster
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -115,45 +115,36 @@ def _check_workload(workload: str, namespaces: Sequence[str]) -> None:
         raise ValueError("namespaces: must be left out where there is a workload, is given")
 
 
-class CustomMetrics(Source, frozen=True, kw_only=True, tag="custom-metrics"):
+class _MetricsSource(Source, frozen=True, kw_only=True):
+    """One of the two APIs."""
+
+    series: Annotated[tuple[CustomSeries | ExternalSeries, ...], Meta(min_length=1, description="what to ask for")]
+    every: Every = 5.0
+
+    def offers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(series.name for series in self.series))
+
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        return ()
+
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        """Ask this cluster; there is nothing to connect to."""
+        asking = _Asking(site, self.series, self.label)
+        async with rounds(asking.ask, site.clock, _LIMITS) as asking.rounds:
+            yield asking
+
+
+class CustomMetrics(_MetricsSource, frozen=True, kw_only=True, tag="custom-metrics"):
     """What the custom metrics API (custom.metrics.k8s.io) says of pods and objects, as the HPA reads it."""
 
     series: Annotated[tuple[CustomSeries, ...], Meta(min_length=1, description="what to ask for")]
-    every: Every = 5.0
-
-    def offers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(series.name for series in self.series))
-
-    def offers_of_nodes(self) -> tuple[str, ...]:
-        return ()
-
-    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        return _open_reader(site, self.series, self.label)
 
 
-class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics"):
+class ExternalMetrics(_MetricsSource, frozen=True, kw_only=True, tag="external-metrics"):
     """What the external metrics API (external.metrics.k8s.io) says, as the HPA reads it."""
 
     series: Annotated[tuple[ExternalSeries, ...], Meta(min_length=1, description="what to ask for")]
-    every: Every = 5.0
-
-    def offers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(series.name for series in self.series))
-
-    def offers_of_nodes(self) -> tuple[str, ...]:
-        return ()
-
-    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        return _open_reader(site, self.series, self.label)
-
-
-@asynccontextmanager
-async def _open_reader(
-    site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str
-) -> AsyncIterator[Reader]:
-    asking = _Asking(site, series, label)
-    async with rounds(asking.ask, site.clock, _LIMITS) as asking.rounds:
-        yield asking
 
 
 class _Asking:

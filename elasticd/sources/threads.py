@@ -7,9 +7,12 @@ Knows threads and event loops; knows nothing of what is read. A thread that is s
 import asyncio
 import contextlib
 import logging
+import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,12 +22,61 @@ from elasticd.base.text import one_line, raised
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Counts, Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked, plain
-from elasticd.sources.pool import DaemonThreads
 from elasticd.sources.proxy import remote
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+AT_ONCE = 32
+"""Blocking calls of one source at a time, such as those of asyncio.to_thread; others wait for their turn."""
+
+_Call = tuple["Future[Any]", Callable[[], Any]]
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """An executor whose threads do not keep the process from ending: the standard library's joins all of its own at
+    exit, however long that takes. An event loop accepts only that class as its default executor, so this is one."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        super().__init__(1)
+        self._at_once, self._begun = at_once, 0
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._free = threading.Semaphore(0)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """Run a call in a free thread, in a new one, or as soon as one is free."""
+        future: Future[T] = Future()
+        self._calls.put((future, partial(fn, *args, **kwargs)))
+        if not self._free.acquire(blocking=False) and self._begun < self._at_once:
+            self._begun += 1
+            threading.Thread(target=self._work, name="source call", daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            _carry_out(*call, self._free.release)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the free threads; do not wait for the busy ones."""
+        for _ in range(self._begun):
+            self._calls.put(None)
+
+
+def _carry_out(future: "Future[Any]", call: Callable[[], Any], on_finished: Callable[[], None]) -> None:
+    """Tell that the thread is free before the caller has its answer, so that the caller's next call finds it free."""
+    if not future.set_running_or_notify_cancel():
+        on_finished()
+        return
+    try:
+        result = call()
+    except BaseException as error:
+        on_finished()
+        future.set_exception(error)
+    else:
+        on_finished()
+        future.set_result(result)
+
 
 STUCK = 4.0
 """Seconds without a turn of its event loop after which a source is considered stuck."""

@@ -1,7 +1,7 @@
 """Bald eagle search: places pending pods in batches, so that cpu, memory, bandwidth and disk are used evenly.
 
-Knows the options. The search is in search.py, its first positions in maps.py, the score of a plan in fitness.py, and
-the constraints on a plan in batches.py.
+Knows the options. The search is in search.py, the score of a plan in fitness.py, and the constraints on a plan in
+batches.py.
 
 Source: Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application", Computer
 Systems & Applications 32(4), 2023 (TBESK).

@@ -9,14 +9,12 @@ Sources: Alsattar, Zaidan, Zaidan, "Novel meta-heuristic bald eagle search optim
 Computer Systems & Applications 32(4), 2023 (TBESK), eqs (3)-(15).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elasticd.api import Struct
-
-from .maps import repaired, tent
 
 Floats = NDArray[np.float64]
 Fitness = Callable[[Floats], Floats]
@@ -91,8 +89,29 @@ def start(low: Floats, high: Floats, habits: Habits, chance: np.random.Generator
     if not habits.improved:
         return low + (high - low) * chance.random(shape)
     count = habits.eagles * len(low)
-    spread = np.fromiter(repaired(tent, chance.random(), _draws(chance, count), count), np.float64, count)
+    spread = np.fromiter(repaired_tent(chance.random(), _draws(chance, count), count), np.float64, count)
     return low + (high - low) * spread.reshape(shape)
+
+
+DEAD = frozenset({0.0, 0.25, 0.5, 0.75, 1.0})
+"""From these numbers the Tent map reaches a fixed point."""
+
+
+def tent(x: float) -> float:
+    """The next number of the Tent map (TBESK, 3.1.1, eq. 13). Not the Bernoulli shift of eq. 14, for which the paper
+    takes it: from 0.1 the two differ at the fourth number, 0.4 and 0.6. In doubles it is dead, at 0, after 54 steps."""
+    return 2 * x if x <= 0.5 else 2 * (1 - x)
+
+
+def repaired_tent(start: float, chance: Iterable[float], count: int) -> Iterator[float]:
+    """`count` numbers in [0, 1) after `start` that do not converge to 0. Each step adds `chance` / count, with the next
+    number of `chance` (0 to 1); a number in DEAD is replaced by the next of `chance`."""
+    x, draws = start, iter(chance)
+    for _ in range(count):
+        x = (tent(x) + next(draws) / count) % 1
+        while x in DEAD:
+            x = next(draws)
+        yield x
 
 
 def _draws(chance: np.random.Generator, count: int) -> Iterator[float]:

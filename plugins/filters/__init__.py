@@ -1,8 +1,8 @@
 """Filters: refuses the nodes that cannot take a pod, and says why.
 
 Knows what a pod requests, and what nodes are and have left; knows nothing of which node is better, nor of what the plan
-does about full nodes. See unfit for conditions of nodes, room for the pods on them, and lacks for how reasons are
-combined.
+does about full nodes. See node_conditions for the nodes themselves, conflicts for the pods on them, and refusals for
+how reasons are combined.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ import numpy as np
 from elasticd.api import Mend, Meta, Needs, Nodes, Pod, PoolStrategy, Refusal, Whole, field, hookimpl
 from elasticd.kit import LARGEST, needed, parse_quantity, whole
 
-from .lacks import Lack, Mended, all_of, any_of, refusals_of
-from .room import amount_of, disk_taken, free_of, nearby, port_taken, room_beside
-from .unfit import CORDONED, FAILED, READY, SIGNS, cordoned, failed, relabelled, tainted, wanted
+from .conflicts import amount_of, disk_taken, free_of, nearby, port_taken, room_beside
+from .node_conditions import CORDONED, FAILED, READY, SIGNS, cordoned, failed, relabelled, tainted, wanted
+from .refusals import Lack, Mended, all_of, any_of, refusals_of
 
 Part = Literal[
     "unschedulable", "not-ready", "taints", "affinity", "ports", "resources", "pods", "disks", "anti-affinity"

@@ -2,7 +2,7 @@
 
 Knows which node is too loaded and which pods should leave it; knows nothing of what else keeps a pod on its node, nor
 of how it is moved. See levels for the load of nodes, memory for what follows from the past, victims for the choice of
-pods, words for the explanation.
+pods, explanation for its text.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ import numpy as np
 from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, PoolStrategy, Scores, hookimpl
 
 from .choice import Choice
+from .explanation import explain
 from .levels import above, levels, taking
 from .memory import heat
 from .options import Options
-from .words import explain
 
 
 class Rebalance(Options, tag="rebalance", frozen=True):

@@ -8,6 +8,7 @@ import asyncio
 import sys
 import time
 import timeit
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from elasticd.kit.history import begin
 from elasticd.model.forecast import Forecast
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.registry import Hooks
-from elasticd.sources.forecast.fitter import Apart, apart
+from elasticd.sources.forecast.fitter import Apart
 from elasticd.sources.forecasting.arrays import Floats
 from elasticd.sources.forecasting.request import Method, Question, Wish
 from elasticd.testing import NOW, observation
@@ -61,7 +62,7 @@ async def timed(fitter: Apart, question: Question) -> tuple[float, str]:
 async def fits() -> float:
     """Print a line for each load and method; gives the longest."""
     longest = 0.0
-    async with apart(60.0) as fitter:
+    async with aclosing(Apart(60.0)) as fitter:
         begun = time.perf_counter()
         await fitter.fit(Question(Wish(), track(wave(0.5))))
         print(f"the process that fits, from its start to its first reply: {time.perf_counter() - begun:.2f} s")

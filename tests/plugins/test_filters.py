@@ -12,7 +12,7 @@ from elasticd.model.workload import Container
 from elasticd.testing import check_strategy
 from elasticd_plugins import filters as filters_module
 from elasticd_plugins.filters import Filters
-from elasticd_plugins.filters.unfit import NAMED
+from elasticd_plugins.filters.node_conditions import NAMED
 from tests.kit.plugins.builders import decode
 from tests.kit.pools import GIB, columns, mends, node, planned, pod, refused
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.api import Expression, Node, Pod, Port, Taint, Term, Toleration
 from elasticd.kit import parse_quantity
 from elasticd_plugins.filters import Filters
-from elasticd_plugins.filters.unfit import CORDONED, FAILED
+from elasticd_plugins.filters.node_conditions import CORDONED, FAILED
 from tests.kit.pools import GIB, columns, mends, node, pod
 
 TAINTS = [Taint("a", "NoSchedule"), Taint("a", "NoExecute", "x"), Taint("b", "NoSchedule", "y")]

@@ -150,7 +150,7 @@ class Rounds:
         """What is said after the round that is due at a time, if one is."""
         if self.keeper.is_due(now):
             await self.keeper.round(now)
-        return self.keeper.readings(now)
+        return await self.keeper.read(now)
 
 
 async def test_a_forecast_is_made_of_each_governed_workload_and_wakes_who_uses_it() -> None:
@@ -168,7 +168,7 @@ async def test_a_forecast_is_made_of_each_governed_workload_and_wakes_who_uses_i
 
 
 async def test_before_the_first_fit_the_series_is_there_and_nothing_is_known_of_it() -> None:
-    said = Rounds(Remembered(), WEB).keeper.readings(NOW)
+    said = await Rounds(Remembered(), WEB).keeper.read(NOW)
     assert (said.forecasts, said.newest, said.error) == ({"requests_forecast": {}}, None, "")
 
 

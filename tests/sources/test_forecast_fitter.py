@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import numpy as np
 import pytest
 import pytest_asyncio
 
-from elasticd.sources.forecast.fitter import Apart, Here, Lost, apart, here, lacking
+from elasticd.sources.forecast.fitter import Apart, Here, Lost, lacking
 from elasticd.sources.forecasting.__main__ import humble, serve
 from elasticd.sources.forecasting.request import (
     HEAD_BYTES,
@@ -55,14 +56,13 @@ while head := sys.stdin.buffer.read(HEAD_BYTES):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def genuine() -> AsyncIterator[Apart]:
     """The process that the daemon has, of which it takes a second to import what it needs."""
-    async with apart(60.0) as fitter:
+    async with aclosing(Apart(60.0)) as fitter:
         yield fitter
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_it_answers_as_it_would_have_here(genuine: Apart) -> None:
-    async with here(30.0) as near:
-        expected = await near.fit(QUESTION)
+    expected = await Here().fit(QUESTION)
     assert await genuine.fit(QUESTION) == expected
     assert expected.forecast is not None
 
@@ -101,7 +101,7 @@ async def test_the_loop_turns_while_it_fits(genuine: Apart) -> None:
 
 
 async def test_none_is_left_afterwards() -> None:
-    async with apart(60.0) as fitter:
+    async with aclosing(Apart(60.0)) as fitter:
         fitter._command = ANSWERS
         await fitter.fit(QUESTION)
         process = fitter._process
@@ -115,7 +115,7 @@ async def test_who_is_cancelled_while_closing_leaves_no_process() -> None:
     fitter._process = process = await asyncio.create_subprocess_exec(*silent, stdin=pipe, stdout=pipe)
     assert process.stdout is not None
     await process.stdout.read()  # it has said its last, and does not end
-    closing = asyncio.create_task(fitter.close())
+    closing = asyncio.create_task(fitter.aclose())
     await asyncio.sleep(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -124,12 +124,12 @@ async def test_who_is_cancelled_while_closing_leaves_no_process() -> None:
 
 
 async def test_who_is_cancelled_while_it_is_killed_leaves_no_process() -> None:
-    async with apart(60.0) as fitter:
+    async with aclosing(Apart(60.0)) as fitter:
         fitter._command = ANSWERS
         await fitter.fit(QUESTION)
         process = fitter._process
         assert process is not None
-        closing = asyncio.create_task(fitter.close())
+        closing = asyncio.create_task(fitter.aclose())
         await asyncio.sleep(0)
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -167,7 +167,7 @@ async def test_after_one_that_was_lost_a_fresh_one_answers() -> None:
         await fitter.fit(QUESTION)
     fitter._command, fitter._patience = ANSWERS, 60.0
     assert (await fitter.fit(QUESTION)).problem == "said"
-    await fitter.close()
+    await fitter.aclose()
 
 
 async def test_one_that_is_killed_while_it_fits_is_told() -> None:

@@ -17,7 +17,7 @@ from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.ports.source import History, TimeRange
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.prometheus import Prometheus
-from elasticd.sources.prometheus.memory import OVERLAP, Remembering
+from elasticd.sources.prometheus.history import OVERLAP, Remembering
 from elasticd.sources.recording import RecordingSource
 from elasticd.testing import site
 from tests.kit.sources.scripted import NOW, Handler, Say, Scripted, matrix

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from elasticd.sources.pool import DaemonThreads
+from elasticd.sources.threads import DaemonThreads
 
 
 def fail() -> None:
@@ -52,6 +52,6 @@ async def test_a_thread_that_is_free_is_used_again_and_all_end_with_the_pool() -
 
 
 def test_a_process_with_a_call_that_never_comes_back_can_exit() -> None:
-    code = "import time; from elasticd.sources.pool import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
+    code = "import time; from elasticd.sources.threads import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

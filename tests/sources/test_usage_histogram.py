@@ -23,7 +23,7 @@ from elasticd.ports.source import Reader, Site, Source
 from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.usage_histogram import UsageHistogram
-from elasticd.sources.usage_histogram.ledger import SERIES, Options, UsageLedger
+from elasticd.sources.usage_ledger import SERIES, Options, UsageLedger
 from elasticd.testing import judge, observation, simulate, site
 from elasticd_plugins.vertical import Vertical
 from tests.kit.clusters import Shown

@@ -6,7 +6,7 @@ past, elasticd.sources.forecasting the arithmetic. Knows nothing of who reads a 
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
@@ -14,19 +14,15 @@ from msgspec import Meta, field
 from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
-from elasticd.model.workload import Readings
 from elasticd.ports.source import JOURNAL, History, Reader, Site, Source
-from elasticd.sources.forecast.fitter import apart, here, lacking
+from elasticd.sources.forecast.fitter import Apart, Here, lacking
 from elasticd.sources.forecast.journal import JournalMemory
-from elasticd.sources.forecast.keeper import ForecastKeeper, ForecastPlan
-from elasticd.sources.forecast.options import Learn
+from elasticd.sources.forecast.keeper import ForecastKeeper, ForecastPlan, Learn
 from elasticd.sources.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 
 __all__ = ["ForecastSource", "register_sources"]
 
 MOST_POINTS = 50_000
-LOOK = 1.0
-"""Seconds between checks whether a round is due: there may be new workloads."""
 
 Name = Annotated[str, Meta(min_length=1)]
 Days = Annotated[float, Meta(gt=0, le=366, description="days of past that are looked at")]
@@ -122,12 +118,16 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
         meanwhile."""
         async with AsyncExitStack() as stack:
             memory = await self._memory(site, stack)
-            virtual = isinstance(site.clock, VirtualClock)
-            keeper = ForecastKeeper(self.plan(), memory, site, lambda: (here if virtual else apart)(self.patience))
-            if not virtual:
-                rounds = asyncio.create_task(_rounds(keeper, site), name=f"fit {self.label}")
-                stack.push_async_callback(_cancel, rounds)
-            yield _Forecasts(keeper, virtual=virtual)
+            if isinstance(site.clock, VirtualClock):
+                yield ForecastKeeper(self.plan(), memory, site, lambda: nullcontext(Here()), virtual=True)
+                return
+            keeper = ForecastKeeper(self.plan(), memory, site, lambda: aclosing(Apart(self.patience)))
+            rounds = asyncio.create_task(keeper.run(), name=f"fit {self.label}")
+            try:
+                yield keeper
+            finally:
+                rounds.cancel()
+                await asyncio.gather(rounds, return_exceptions=True)
 
     async def _memory(self, site: Site, stack: AsyncExitStack) -> History:
         source = site.beside.get(self.of)
@@ -136,36 +136,6 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
         if self.of == JOURNAL and site.journal is not None:
             return JournalMemory(site.journal)
         raise ConfigError("", "of", f'must be a source with a past, or a journal on disk, is "{self.of}"')
-
-
-class _Forecasts:
-    """The reader: it returns forecasts that the keeper has already."""
-
-    def __init__(self, keeper: ForecastKeeper, *, virtual: bool) -> None:
-        self._keeper, self._virtual = keeper, virtual
-
-    def describe(self) -> object:
-        """How many forecasts there are, how many are believed, and why some are not."""
-        return self._keeper.describe()
-
-    async def read(self, now: float) -> Readings:
-        if self._virtual and self._keeper.is_due(now):
-            await self._keeper.round(now)
-        return self._keeper.readings(now)
-
-
-async def _rounds(keeper: ForecastKeeper, site: Site) -> None:
-    """A round whenever one is due, until cancelled."""
-    while True:
-        now = site.clock.now()
-        if keeper.is_due(now):
-            await keeper.round(now)
-        await site.clock.sleep_until(site.clock.now() + LOOK)
-
-
-async def _cancel(rounds: "asyncio.Task[None]") -> None:
-    rounds.cancel()
-    await asyncio.gather(rounds, return_exceptions=True)
 
 
 @hookimpl

@@ -9,8 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Protocol, cast
 
 from elasticd.base.text import one_line
@@ -51,7 +50,7 @@ class Here:
 
 
 class Apart:
-    """Fits in a separate process, one question after the other; each may take `patience` seconds."""
+    """Fits in a separate process, which starts with the first question; each may take `patience` seconds."""
 
     def __init__(self, patience: float, command: tuple[str, ...] = COMMAND) -> None:
         self._patience, self._command = patience, command
@@ -67,9 +66,9 @@ class Apart:
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
             why = one_line(str(error)) or type(error).__name__
         except asyncio.CancelledError:
-            await self.close()
+            await self.aclose()
             raise
-        code = await self.close()
+        code = await self.aclose()
         raise Lost(f"the process that fits was lost: {_exit_reason(code) or why}")
 
     async def _exchange(self, question: Question) -> Reply:
@@ -84,7 +83,7 @@ class Apart:
         head = await stdout.readexactly(HEAD_BYTES)
         return reply(await stdout.readexactly(length(head)))
 
-    async def close(self) -> int | None:
+    async def aclose(self) -> int | None:
         """End the process. Returns its exit code if it had ended by itself, negative for a signal; else None."""
         process, self._process = self._process, None
         if process is None:
@@ -120,19 +119,3 @@ def _environment() -> dict[str, str]:
     """The environment: one thread, as several are slower on arrays so small, and this process's module path."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
-@asynccontextmanager
-async def apart(patience: float) -> AsyncIterator[Apart]:
-    """A fitter in a separate process, for as long as the block runs; the process starts with the first question."""
-    fitter = Apart(patience)
-    try:
-        yield fitter
-    finally:
-        await fitter.close()
-
-
-@asynccontextmanager
-async def here(patience: float) -> AsyncIterator[Here]:
-    """A fitter in this process."""
-    yield Here()

@@ -5,8 +5,9 @@ Knows when a fit is due, which past it needs and how failures are reported; know
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.errors import ElasticdError
@@ -15,8 +16,19 @@ from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings
 from elasticd.ports.source import History, Points, Site, TimeRange
 from elasticd.sources.forecast.fitter import Fitter, Lost
-from elasticd.sources.forecast.options import Learn
 from elasticd.sources.forecasting.request import PackedSamples, Question, Reply, Wish
+
+LOOK = 1.0
+"""Seconds between checks whether a round is due: there may be new workloads."""
+
+
+class Learn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The series of which it is learnt what one pod uses at which load. Both of the workload as a whole, of the same
+    past as the load."""
+
+    used: Annotated[str, Meta(min_length=1, description="what all pods use together, such as cores")]
+    replicas: Annotated[str, Meta(min_length=1, description='how many pods there were; of the journal: "replicas"')]
+
 
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 15360.0
 """Seconds after rounds that failed; they double, also up to `refit` at most."""
@@ -38,10 +50,12 @@ class ForecastPlan(Struct, frozen=True):
 
 
 class ForecastKeeper:
-    """Holds the forecasts by workload, and renews them in rounds."""
+    """The reader: holds the forecasts by workload, and renews them in rounds."""
 
-    def __init__(self, plan: ForecastPlan, memory: History, site: Site, opens: Opens) -> None:
+    def __init__(self, plan: ForecastPlan, memory: History, site: Site, opens: Opens, *, virtual: bool = False) -> None:
+        """`virtual`: a read runs the round that is due, as nobody calls `run`."""
         self._plan, self._memory, self._site, self._opens = plan, memory, site, opens
+        self._virtual = virtual
         self._forecasts: dict[str, Forecast] = {}
         self._newest: dict[str, float] = {}
         self._failures_in_a_row = self._fits = self._losses = 0
@@ -49,8 +63,19 @@ class ForecastKeeper:
         self.error = ""
         self.due = float("-inf")
 
-    def readings(self, now: float) -> Readings:
+    async def run(self) -> None:
+        """A round whenever one is due, until cancelled."""
+        clock = self._site.clock
+        while True:
+            now = clock.now()
+            if self.is_due(now):
+                await self.round(now)
+            await clock.sleep_until(clock.now() + LOOK)
+
+    async def read(self, now: float) -> Readings:
         """All present forecasts."""
+        if self._virtual and self.is_due(now):
+            await self.round(now)
         plan = self._plan
         faults = {plan.name: self.error} if self.error else {}
         newest = max((forecast.fitted for forecast in self._forecasts.values()), default=None)

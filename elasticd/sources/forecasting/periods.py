@@ -1,7 +1,7 @@
 """Finds the period of a series, if it has one.
 
-Knows two detectors, the autocorrelation's peaks and Crane's, and Fisher's test; knows nothing of what is made of a
-period. Periods are in samples.
+Knows two detectors, the autocorrelation's peaks and Crane's; knows nothing of what is made of a period. Periods are in
+samples.
 """
 
 import math
@@ -21,7 +21,6 @@ TOLERANCE = 0.05
 SMOOTHNESS = 1e10
 """Of the trend that is taken off before the autocorrelation is looked at."""
 
-_EXACT = 50
 _SEED = 0
 _SHUFFLES = 100
 
@@ -136,19 +135,3 @@ def _is_hill(correlation: Floats, period: int, widest: int) -> bool:
         return False
     rise, fall = (float(np.polyfit(np.arange(len(part)), part, 1)[0]) for part in (rising, falling))
     return rise > 0 > fall
-
-
-def fisher_p(count: int, greatest: float) -> float:
-    """The chance that white noise of `count` samples has a periodogram one bin of which holds this part of the sum. The
-    two detectors above do without; it is for who judges a spectrum by itself.
-
-    Source: Fisher's g test as in RobustPeriod (Wen et al., SIGMOD 2021): p = sum over k = 1 to floor(1/g) of
-    (-1)^(k-1) C(a, k) (1 - k g)^(a-1), a = floor((count - 1) / 2).
-    """
-    bins = (count - 1) // 2
-    alone = bins * (1 - greatest) ** (bins - 1)
-    if bins > _EXACT:  # the sum's terms would cancel to nothing but rounding; this is its limit
-        return -math.expm1(-alone)
-    terms = range(1, min(bins, int(1 / greatest)) + 1)
-    chance = math.fsum((-1) ** (k - 1) * math.comb(bins, k) * (1 - k * greatest) ** (bins - 1) for k in terms)
-    return min(1.0, max(0.0, chance))

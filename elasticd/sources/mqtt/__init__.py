@@ -4,7 +4,7 @@ Knows the source's options; knows nothing of who reads it.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -12,8 +12,19 @@ from msgspec.structs import replace
 
 from elasticd.api import hookimpl
 from elasticd.ports.source import Reader, Site, Source
-from elasticd.sources.mqtt import broker as options
-from elasticd.sources.mqtt.broker import Subscribed, Tls
+from elasticd.sources.mqtt.broker import (
+    ClientId,
+    Host,
+    Keepalive,
+    MaxPayload,
+    PasswordFile,
+    Port,
+    Protocol,
+    SessionExpiry,
+    Subscribed,
+    Tls,
+    Username,
+)
 from elasticd.sources.mqtt.reader import Listening, ReaderBounds
 from elasticd.sources.mqtt.topics import Topic
 
@@ -28,16 +39,16 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     """A sensor that is silent is not one that measures 0."""
 
     topic: Annotated[tuple[Topic, ...], Meta(min_length=1, description="what to listen to: [[source.topic]]")]
-    host: options.Host = "localhost"
-    port: options.Port = 0
-    protocol: options.Protocol = "5"
-    client_id: options.ClientId = ""
-    session_expiry: options.SessionExpiry = 0
-    keepalive: options.Keepalive = 30
-    username: options.Username = ""
-    password_file: options.PasswordFile = ""
+    host: Host = "localhost"
+    port: Port = 0
+    protocol: Protocol = "5"
+    client_id: ClientId = ""
+    session_expiry: SessionExpiry = 0
+    keepalive: Keepalive = 30
+    username: Username = ""
+    password_file: PasswordFile = ""
     tls: Tls | None = None
-    max_payload: options.MaxPayload = 1 << 20
+    max_payload: MaxPayload = 1 << 20
     share: Annotated[
         str,
         Meta(pattern="^[^/+#]*$", max_length=100, description="group in which each message goes to one; empty: none"),
@@ -71,12 +82,9 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     def examine(self) -> None:
         self.broker.examine()
 
-    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """Begin to connect: the readings report a broker that is down."""
-        return self._opened(site)
-
     @asynccontextmanager
-    async def _opened(self, site: Site) -> AsyncIterator[Reader]:
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        """Begin to connect: the readings report a broker that is down."""
         broker = self.broker
         broker.examine()
         bounds = ReaderBounds(self.queue, self.subjects, self.ttl, self.max_skew)

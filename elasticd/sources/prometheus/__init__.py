@@ -6,7 +6,7 @@ nodes. Knows nothing of who reads them.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -17,7 +17,7 @@ from elasticd.model.workload import Readings
 from elasticd.ports.source import History, Reader, Site, Source
 from elasticd.sources.http import HttpClient, HttpSource
 from elasticd.sources.prometheus.finder import Finder
-from elasticd.sources.prometheus.memory import Remembering
+from elasticd.sources.prometheus.history import Remembering
 from elasticd.sources.prometheus.plans import plan_of
 from elasticd.sources.prometheus.reader import Asker, ask_all, readings
 from elasticd.sources.prometheus.rules import RuleTable
@@ -49,23 +49,20 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
         """The series it has; None with rules, as theirs are not found yet."""
         return None if self.rule else tuple(dict.fromkeys(table.name for table in self.series))
 
-    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Connections to the server, which need not be up."""
-        return self._opened(site.clock)
+        async with HttpClient(self) as http:
+            queries = Queries(self, http, site.clock)
+            try:
+                yield queries
+            finally:
+                await queries.close()
 
     @asynccontextmanager
     async def memory(self, site: Site) -> AsyncIterator[History]:
         """The server's past; it is connected to only when that is asked for."""
         yield Remembering(self, site.clock)
-
-    @asynccontextmanager
-    async def _opened(self, clock: Clock) -> AsyncIterator["Queries"]:
-        async with HttpClient(self) as http:
-            queries = Queries(self, http, clock)
-            try:
-                yield queries
-            finally:
-                await queries.close()
 
 
 class Queries:

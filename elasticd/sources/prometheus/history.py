@@ -1,13 +1,19 @@
 """Reads the past of a series from Prometheus: its samples between two times, as if they had been read then.
 
-Knows range queries; knows nothing of files. A sample has the time at which it was measured, where that can be queried,
-and is returned once, however many steps include it.
+Knows range queries in portions, and caches what is asked for again; knows nothing of files. A sample has the time at
+which it was measured, where that can be queried, and is returned once, however many steps include it.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import asyncio
+from array import array
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from elasticd.base.clock import Clock
+from elasticd.base.errors import UnavailableError
+from elasticd.ports.source import Points, TimeRange
 from elasticd.sources.http import HttpClient, HttpFault
 from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
 from elasticd.sources.prometheus.finder import Finder
@@ -25,6 +31,12 @@ _FIRST_POINTS = 100
 MOST_ROWS = 200_000
 """About so many rows are held in memory at once."""
 
+ROWS = 20_000
+"""About so many rows are processed at once, while the daemon's other work waits."""
+
+OVERLAP = 5
+"""TimeRange that are queried again, as a sample may reach the server late."""
+
 _Subject = tuple[str, str]
 """A subject's key, and a container, empty where there is none."""
 
@@ -37,14 +49,6 @@ class PastSample(NamedTuple):
     key: str
     container: str
     value: float
-
-
-class Steps(NamedTuple):
-    """Times at even distances, in seconds: the last one included."""
-
-    first: float
-    last: float
-    step: float
 
 
 class TooMuch(QueryFault):
@@ -60,7 +64,7 @@ class PrometheusHistory:
         self._http, self._most = http, most
         self._last: dict[tuple[str, str, str], float] = {}
 
-    async def samples(self, plan: QueryPlan, steps: Steps) -> list[PastSample]:
+    async def samples(self, plan: QueryPlan, steps: TimeRange) -> list[PastSample]:
         """All samples of one series at these steps. Raises QueryFault, HttpFault, or TooMuch if fewer may succeed."""
         answer = await self._ask(plan, plan.query, steps)
         times = None
@@ -72,7 +76,7 @@ class PrometheusHistory:
             self.faults[plan.name] = problem
         return [past for subject, points in by_subject.items() for past in self._past(plan, subject, points, times)]
 
-    async def _ask(self, plan: QueryPlan, query: str, steps: Steps) -> QueryAnswer:
+    async def _ask(self, plan: QueryPlan, query: str, steps: TimeRange) -> QueryAnswer:
         form = {"query": query, "start": f"{steps.first:.3f}", "end": f"{steps.last:.3f}", "step": f"{steps.step:.3f}"}
         try:
             answer = await answer_of(await self._http.ask(RANGE, form), self._most)
@@ -132,13 +136,13 @@ async def history(source: "Prometheus", series: Sequence[str], now: float) -> As
         yield PrometheusHistory(http, [plan for plan in plans if plan.name in series], source.max_samples)
 
 
-async def portions(past: PrometheusHistory, steps: Steps, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:
+async def portions(past: PrometheusHistory, steps: TimeRange, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:
     """All rows by time, about `most` at once: each query has as many steps as give that, or as the server accepts."""
     points, index, total = _FIRST_POINTS, 0, int((steps.last - steps.first) / steps.step + 1e-9) + 1
     while index < total:
         count = min(points, total - index)
         first = steps.first + index * steps.step
-        part = Steps(first, first + (count - 1) * steps.step, steps.step)
+        part = TimeRange(first, first + (count - 1) * steps.step, steps.step)
         try:
             rows = [row for plan in past.plans for row in await past.samples(plan, part)]
         except TooMuch:
@@ -150,3 +154,56 @@ async def portions(past: PrometheusHistory, steps: Steps, most: int = MOST_ROWS)
         yield rows
         index += count
         points = max(1, min(_POINTS, int(count * min(4.0, most / max(len(rows), 1)))))
+
+
+class Remembering:
+    """The past of a Prometheus source. Samples are cached for as long as they are asked for again."""
+
+    def __init__(self, source: "Prometheus", clock: Clock) -> None:
+        self._source, self._clock = source, clock
+        self._points: dict[str, dict[str, Points]] = {}
+        self._last_requests: dict[str, tuple[frozenset[str], TimeRange]] = {}
+
+    async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
+        """The series' samples of these workloads between the two times. Raises UnavailableError."""
+        keys = frozenset(workloads)
+        last_keys, last_span = self._last_requests.pop(series, (frozenset(), span))
+        continues = (
+            keys <= last_keys and last_span.first <= span.first <= last_span.last and last_span.step == span.step
+        )
+        by_key = self._points.get(series, {}) if continues else {}
+        first = max(span.first, last_span.last - OVERLAP * span.step) if continues else span.first
+        await self._read(series, keys, TimeRange(first, span.last, span.step), by_key)
+        self._points[series] = {key: _since(points, span.first) for key, points in by_key.items() if key in keys}
+        self._last_requests[series] = keys, span
+        return self._points[series]
+
+    async def _read(self, series: str, keys: Collection[str], span: TimeRange, by_key: dict[str, Points]) -> None:
+        label = self._source.label
+        try:
+            async with history(self._source, (series,), self._clock.now()) as past:
+                past.plans = [plan for plan in past.plans if plan.subject == "workload"]
+                if not past.plans:
+                    raise UnavailableError(f'{label}: "{series}" must be a series of workloads, is not')
+                async for rows in portions(past, span, ROWS):
+                    _take(rows, keys, by_key)
+                    await asyncio.sleep(0)
+        except KeyError as error:
+            raise UnavailableError(f'{label}: has no series "{error.args[0]}"') from None
+        except (QueryFault, HttpFault) as fault:
+            raise UnavailableError(f"{label}: {fault}") from None
+
+
+def _take(rows: Iterable[PastSample], keys: Collection[str], by_key: dict[str, Points]) -> None:
+    """Append the rows that are newer than the known ones."""
+    for row in rows:
+        if row.key in keys:
+            points = by_key.setdefault(row.key, Points(array("d"), array("d")))
+            if not points.times or row.time > points.times[-1]:
+                points.times.append(row.time)
+                points.values.append(row.value)
+
+
+def _since(points: Points, first: float) -> Points:
+    start = bisect_left(points.times, first)
+    return Points(points.times[start:], points.values[start:]) if start else points

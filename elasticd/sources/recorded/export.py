@@ -19,11 +19,11 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from elasticd.base.errors import ConfigError, UnavailableError, nearest
-from elasticd.ports.source import Source
+from elasticd.ports.source import Source, TimeRange
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.answers import QueryFault
-from elasticd.sources.prometheus.history import PastSample, Steps, history, portions
+from elasticd.sources.prometheus.history import PastSample, history, portions
 
 ENDINGS = (".jsonl", ".csv")
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
@@ -76,7 +76,7 @@ def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
 
 
 async def write_recording(
-    source: Prometheus, series: Sequence[str], steps: Steps, out: Path, now: float, *, force: bool = False
+    source: Prometheus, series: Sequence[str], steps: TimeRange, out: Path, now: float, *, force: bool = False
 ) -> Recorded:
     """Write the past of those series into a file, which appears only once it is complete. Raises ConfigError for wrong
     arguments, UnavailableError for a failing server or disk."""

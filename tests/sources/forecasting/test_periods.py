@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.sources.forecasting.arrays import Floats
-from elasticd.sources.forecasting.periods import acf_period, autocorrelation, crane_period, fisher_p, peaks_of, trend_of
+from elasticd.sources.forecasting.periods import acf_period, autocorrelation, crane_period, peaks_of, trend_of
 from tests.kit.waves import DAY, WEEK, noise, wave
 from tests.sources.forecasting.test_robust_stl import SEASON, TREND, noisy
 
@@ -70,28 +70,6 @@ def test_cranes_detector_knows_a_day_and_a_week(values: Floats, expected: int | 
 def test_cranes_detector_shuffles_the_same_way_each_time() -> None:
     values = wave(3, 60)
     assert len({crane_period(values, DAY, WEEK, HOUR) for _ in range(3)}) == 1
-
-
-def test_check_fisher_the_chance_of_a_bin_in_noise() -> None:
-    assert fisher_p(48, 0.3) == pytest.approx(0.00899, abs=5e-6)
-
-
-@pytest.mark.parametrize(
-    ("count", "greatest", "expected"),
-    [
-        pytest.param(48, 1.0, 0.0, id="all in one bin"),
-        pytest.param(48, 1 / 23, 1.0, id="the least there can be"),
-        pytest.param(5, 0.5, 1.0, id="two bins share alike"),
-        pytest.param(20_160, 0.3, 0.0, id="a strong bin among thousands"),
-        pytest.param(20_160, 1e-4, 1.0, id="none among thousands"),
-    ],
-)
-def test_fishers_chance_is_between_none_and_certain(count: int, greatest: float, expected: float) -> None:
-    assert fisher_p(count, greatest) == pytest.approx(expected, abs=1e-6)
-
-
-def test_fishers_chance_goes_over_into_its_limit_without_a_step() -> None:
-    assert fisher_p(101, 0.15) == pytest.approx(fisher_p(103, 0.15), rel=0.3)
 
 
 def test_the_trend_of_a_straight_line_is_the_line() -> None:

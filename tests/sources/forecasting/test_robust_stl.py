@@ -7,8 +7,17 @@ from hypothesis import strategies as some
 from scipy import optimize
 
 from elasticd.sources.forecasting.arrays import Floats
-from elasticd.sources.forecasting.robust_stl import PAPER, PRODUCT, continued, denoised, season_of, taken_apart
-from elasticd.sources.forecasting.trend import MOST_POINTS, relative_trend, relative_trend_of_many
+from elasticd.sources.forecasting.robust_stl import (
+    MOST_POINTS,
+    PAPER,
+    PRODUCT,
+    continued,
+    denoised,
+    relative_trend,
+    relative_trend_of_many,
+    season_of,
+    taken_apart,
+)
 
 T, N = 24, 480
 TIMES = np.arange(N)

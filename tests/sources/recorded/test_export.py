@@ -15,13 +15,13 @@ from aiohttp import web
 
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cli import main
+from elasticd.ports.source import TimeRange
 from elasticd.sources.prometheus import Prometheus
-from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import Recorded, moment, seconds, write_recording
 from tests.kit.sources.scripted import NOW, Handler, Say, Scripted, matrix
 
 RANGE = "/api/v1/query_range"
-MINUTE = Steps(NOW, NOW + 60, 15)
+MINUTE = TimeRange(NOW, NOW + 60, 15)
 WEB = {"namespace": "shop", "deployment": "web"}
 CART = {"namespace": "shop", "deployment": "cart"}
 RATE = {"name": "rate", "query": "sum by (namespace, deployment) (rate(x[1m]))", "window": 60}
@@ -37,7 +37,9 @@ def source(server: Scripted, *series: dict[str, Any], **more: Any) -> Prometheus
     return msgspec.convert({"type": "prometheus", "url": server.url, "series": series or [RATE], **more}, Prometheus)
 
 
-async def record(server: Scripted, out: Path, *series: dict[str, Any], steps: Steps = MINUTE, **more: Any) -> Recorded:
+async def record(
+    server: Scripted, out: Path, *series: dict[str, Any], steps: TimeRange = MINUTE, **more: Any
+) -> Recorded:
     force = more.pop("force", False)
     wanted = [str(one["name"]) for one in series or (RATE,)]
     return await write_recording(source(server, *series, **more), wanted, steps, out, NOW, force=force)
@@ -112,7 +114,7 @@ async def test_a_sample_has_its_own_time_and_is_given_once(server: Scripted, tmp
 async def test_a_long_time_is_asked_for_in_parts_of_what_prometheus_answers(server: Scripted, tmp_path: Path) -> None:
     server.on(RANGE, ramp(WEB))
     total = 30_000
-    done = await record(server, tmp_path / "r.csv", steps=Steps(NOW, NOW + 15 * (total - 1), 15))
+    done = await record(server, tmp_path / "r.csv", steps=TimeRange(NOW, NOW + 15 * (total - 1), 15))
     assert done.rows == {"rate": total}
     parts = [(float(form["start"]), float(form["end"])) for form in server.forms(RANGE)]
     assert [round((last - first) / 15) + 1 for first, last in parts] == [100, 400, 1600, 6400, 11_000, 10_500]
@@ -137,7 +139,7 @@ async def test_fewer_steps_are_asked_for_where_the_answer_would_be_too_much(
 
     server.on(RANGE, picky)
     limit = {"max_bytes": 1100} if why == "bytes" else {}
-    done = await record(server, tmp_path / "r.jsonl", steps=Steps(NOW, NOW + 15 * 59, 15), **limit)
+    done = await record(server, tmp_path / "r.jsonl", steps=TimeRange(NOW, NOW + 15 * 59, 15), **limit)
     assert done.rows == {"rate": 60}
     assert asked[:2] == [60, 15]
     times = [row["time"] for row in rows_of(tmp_path / "r.jsonl")]
@@ -161,7 +163,7 @@ async def test_series_that_rules_find_are_recorded(server: Scripted, tmp_path: P
     rule = {"series": "{a='b'}", "resources": {"overrides": overrides}, "query": "<<.Series>>{<<.LabelMatchers>>}+0"}
     options = {"type": "prometheus", "url": server.url, "rule": [rule]}
     found = msgspec.convert(options, Prometheus)
-    await write_recording(found, ["http_total"], Steps(NOW, NOW + 15, 15), tmp_path / "r.jsonl", NOW)
+    await write_recording(found, ["http_total"], TimeRange(NOW, NOW + 15, 15), tmp_path / "r.jsonl", NOW)
     assert [row["key"] for row in rows_of(tmp_path / "r.jsonl")] == ["shop/web-1"]
 
 

@@ -25,10 +25,10 @@ def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: Poo
     free = takes.low & takes.calm & nodes.matching("rebalance: open", _open)
     lists = _lists(now.parts), _lists(excess(rule, now)), _lists(able)
     hot = (then.hot | then.lasts).tolist()
-    words = _Words(rule, nodes, now, then, marks, *lists, _states(now, then, free), hot, now.worst.tolist())
+    explainer = _Explainer(rule, nodes, now, then, marks, *lists, _states(now, then, free), hot, now.worst.tolist())
     places = np.arange(len(nodes.names))
     order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
-    return [words.of(place) for place in order.tolist()]
+    return [explainer.of(place) for place in order.tolist()]
 
 
 def _open(node: Node) -> bool:
@@ -54,7 +54,7 @@ def _lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: values.tolist() for name, values in columns.items()}
 
 
-class _Words(Struct, frozen=True, eq=False):
+class _Explainer(Struct, frozen=True, eq=False):
     """All that the texts about a pool are made of."""
 
     rule: Options

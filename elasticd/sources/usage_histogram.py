@@ -1,6 +1,6 @@
 """The source usage-histogram: percentiles of what containers have used, from decaying histograms.
 
-Knows when another source is read, and when the histograms are saved; the ledger beside it knows histograms.
+Knows when another source is read, and when the histograms are saved; usage_ledger.py knows histograms.
 Knows nothing of what a container should request.
 """
 
@@ -21,7 +21,7 @@ from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.source import Reader, Site, Source
-from elasticd.sources.usage_histogram.ledger import SERIES, Options, StatisticSamples, UsageLedger, write
+from elasticd.sources.usage_ledger import SERIES, Options, StatisticSamples, UsageLedger, write
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
             await keeper.begin()
             rounds = None if virtual else asyncio.create_task(keeper.run(), name=f"learn {self.label}")
             try:
-                yield _Reader(keeper, virtual=virtual)
+                yield keeper
             finally:
                 if rounds is not None:
                     rounds.cancel()
@@ -95,7 +95,7 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
 
 
 class _Keeper:
-    """Runs the rounds: read the other source, learn its new samples, compute the statistics, and sometimes save."""
+    """The reader, and its rounds: read the other source, learn its samples, compute the statistics, sometimes save."""
 
     def __init__(self, options: UsageHistogram, reader: Reader, site: Site, *, virtual: bool) -> None:
         self._options, self._reader, self._site, self._virtual = options, reader, site, virtual
@@ -107,7 +107,7 @@ class _Keeper:
         )
         self._ledger = UsageLedger(ledger_options)
         self._next, self._saved, self._early, self._trouble, self._file_trouble = 0.0, 0.0, 0, "", ""
-        self.readings = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
+        self._readings = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
 
     async def begin(self) -> None:
         """Load the saved histograms. A damaged file is reported and set aside, and learning starts from nothing."""
@@ -126,8 +126,11 @@ class _Keeper:
         if self._file_trouble:
             logger.warning("source %s: %s", self._options.label, self._file_trouble)
 
-    def is_due(self, now: float) -> bool:
-        return now >= self._next
+    async def read(self, now: float) -> Readings:
+        """The statistics, as of the last round."""
+        if self._virtual and now >= self._next:
+            await self._round(now)
+        return self._readings
 
     async def run(self) -> None:
         """A round whenever one is due, until cancelled."""
@@ -135,16 +138,16 @@ class _Keeper:
         while True:
             now = clock.now()
             try:
-                if self.is_due(now):
-                    await self.round(now)
+                if now >= self._next:
+                    await self._round(now)
                 if now - self._saved >= self._options.save:
                     await self.save(now)
             except Exception as error:  # an error of ours must not end the learning, nor go unseen
-                self.readings = Readings(self._options.label, now, error=raised(error))
+                self._readings = Readings(self._options.label, now, error=raised(error))
                 logger.warning("source %s: %s", self._options.label, raised(error))
             await clock.sleep_until(clock.now() + LOOK)
 
-    async def round(self, now: float) -> None:
+    async def _round(self, now: float) -> None:
         """Read and learn. Whatever goes wrong is reported in the readings."""
         snapshot = self._site.snapshot()
         if snapshot is None:
@@ -164,7 +167,7 @@ class _Keeper:
         early = f"too early: {self._early} without {self._options.enough:g} h of samples"
         why = self._trouble or (early if self._early else "nothing was learnt yet")
         faults = {name: why for name, table in statistics.items() if not table or self._trouble}
-        self.readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
+        self._readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
 
     def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[StatisticSamples, int]:
         """Learn from a reading. Runs in a thread, as it takes a tenth of a second for a thousand workloads."""
@@ -201,21 +204,6 @@ class _Keeper:
             "reads": self._trouble or "ok",
             "file": self._file_trouble or str(self._path or "none"),
         }
-
-
-class _Reader:
-    """The reader: it returns the statistics of the last round."""
-
-    def __init__(self, keeper: _Keeper, *, virtual: bool) -> None:
-        self._keeper, self._virtual = keeper, virtual
-
-    def describe(self) -> object:
-        return self._keeper.describe()
-
-    async def read(self, now: float) -> Readings:
-        if self._virtual and self._keeper.is_due(now):
-            await self._keeper.round(now)
-        return self._keeper.readings
 
 
 @hookimpl

@@ -11,7 +11,7 @@ import numpy as np
 from elasticd.api import Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration
 from elasticd.kit import Memo, whole_number
 
-from .lacks import Mended, all_of, any_of
+from .refusals import Mended, all_of, any_of
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 FAILED = Taint("node.kubernetes.io/not-ready", "NoSchedule")
