@@ -20,8 +20,8 @@ from elasticd.base.text import last_heard
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
-from elasticd.config.advice import examine
 from elasticd.config.reading import read_policies
+from elasticd.config.settings import examine
 from elasticd.journal import Journal
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Policy, PoolPolicy

@@ -9,16 +9,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.secrets import CredentialError
 from elasticd.cluster.kubernetes import Kubernetes
-from elasticd.config.advice import advise, advise_alone, advise_pools, examine
 from elasticd.config.reading import read_policies
-from elasticd.config.settings import Settings, load_settings
-from elasticd.model.policy import Policy, PoolPolicy
-from elasticd.registry import discover
+from elasticd.config.settings import Settings, examine, load_settings
+from elasticd.model.policy import MovesTable, Policy, PoolPolicy
+from elasticd.ports.source import Source
+from elasticd.registry import discover, hooks_of
 
 SETTINGS = "elasticd.toml"
+
+OTHERS = "default-scheduler"
+"""The name of kube-scheduler itself."""
 
 
 class Checked(Struct, frozen=True):
@@ -61,7 +64,7 @@ def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
     wrong = [*[ConfigError("", "", problem) for problem in registry.problems], *errors, *mistakes]
     if not policies and not errors and not mistakes:
         wrong.append(ConfigError(str(where), "", "must hold policies (NAME.toml), has none"))
-    advice = [] if wrong else [*map(str, unfit), *_advice(policies, settings)]
+    advice = [] if wrong else [*map(str, unfit), *advise(policies, settings)]
     return Checked(wrong, advice, policies, settings)
 
 
@@ -74,13 +77,80 @@ def _places(at: Path | None, config: Path | None, default: Path) -> tuple[Path |
     return config, at
 
 
-def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:
+def advise(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:
+    """A line for each option that is allowed but has no effect, as far as files alone tell."""
     pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-    yield from advise_alone(pools)
+    for pool in pools:
+        yield from (f"{pool.name}.toml: {line}" for line in _without_effect(pool))
     if settings is None:
         return
     yield from settings.renamed
     simulated = not isinstance(settings.cluster, Kubernetes)
-    yield from advise_pools(pools, settings.sources, simulated=simulated)
-    if not simulated:
-        yield from advise([policy for policy in policies if isinstance(policy, Policy)], settings.sources)
+    for pool in pools:
+        yield from _nobody_measures(pool, settings.sources, simulated=simulated)
+    for policy in policies:
+        if isinstance(policy, Policy) and not simulated:
+            yield from _too_often(policy, settings.sources)
+
+
+def _without_effect(policy: PoolPolicy) -> Iterator[str]:
+    """Pods that kube-scheduler places too, moves that no strategy makes, and what strategies say of themselves."""
+    pool = policy.pool
+    if policy.mode == "act" and pool.scheduler == OTHERS:
+        yield f'pool.scheduler: kube-scheduler places the pods of "{OTHERS}" too, and both would act'
+    hooks = hooks_of(policy.strategies)
+    if policy.moves != MovesTable() and not hooks & {"rebind_pods", "rebalance_nodes"}:
+        yield "moves: brings nothing: no strategy here moves pods"
+    for index, strategy in enumerate(policy.strategies):
+        yield from (f"strategy[{index}].{line}" for line in strategy.brings_nothing(policy, hooks))
+
+
+def _nobody_measures(policy: PoolPolicy, sources: Sequence[Source], *, simulated: bool) -> Iterator[str]:
+    """The series of nodes that a policy's strategies read and none of its sources offers, as far as sources can say: a
+    simulated cluster's own metrics may have further ones."""
+    trusted = policy.trust.sources
+    candidates = [source for source in sources if not trusted or source.label in trusted]
+    offers = [
+        None if simulated and offered else offered for offered in (source.offers_of_nodes() for source in candidates)
+    ]
+    if None in offers:
+        return
+    measured = sorted({name for series in offers for name in series or ()})
+    nobody = f"nobody of {', '.join(source.label for source in candidates)}" if candidates else "no source"
+    for strategy in policy.strategies:
+        for name in sorted(set(strategy.reads_of_nodes()) - set(measured)):
+            how = "; resource-metrics has it with nodes = true" if name in ("cpu", "memory") else ""
+            kind = strategy.__struct_config__.tag
+            yield f'{policy.name}.toml: {kind}: {nobody} has a series "{name}" of nodes{nearest(name, measured)}{how}'
+
+
+def _too_often(policy: Policy, sources: Sequence[Source]) -> Iterator[str]:
+    """A policy that runs more often than any of its sources is updated."""
+    intervals = [(fast, strategy) for strategy in policy.strategies if (fast := strategy.fastest()) is not None]
+    interval, by = policy.interval, "interval"
+    if intervals:
+        interval, strategy = min(intervals, key=lambda pair: pair[0])
+        by = f"strategy {strategy.__struct_config__.tag}"
+    paces = [
+        (source.usual if source.resolution is None else source.resolution, source.label)
+        for source in _sources_of(policy, sources)
+    ]
+    known = [(pace, label) for pace, label in paces if pace is not None]
+    if not known or len(known) < len(paces) or min(known)[0] <= interval:
+        return
+    pace, label = min(known)
+    why = f"{label} usually has something new every {pace:g} s (if not, say so by its option resolution)"
+    yield f"{policy.name}.toml: {by}: to look every {interval:g} s brings nothing: {why}"
+
+
+def _sources_of(policy: Policy, sources: Sequence[Source]) -> list[Source]:
+    """The sources that may have what the policy reads."""
+    trusted = policy.trust.sources
+    reads = [strategy.reads() for strategy in policy.strategies]
+    names = None if None in reads else {name for series in reads for name in series or ()}
+    return [source for source in sources if (not trusted or source.label in trusted) and _may_have(source, names)]
+
+
+def _may_have(source: Source, names: set[str] | None) -> bool:
+    offers = source.offers() or source.usual_series
+    return offers is None or names is None or bool(names & set(offers))

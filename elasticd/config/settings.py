@@ -103,6 +103,20 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     )
 
 
+def examine(settings: Settings, file: str) -> list[ConfigError]:
+    """Mistakes in the settings that only this machine shows: files that sources and publisher need and cannot use."""
+    checks = [(f"source[{index}]", source.examine) for index, source in enumerate(settings.sources)]
+    if settings.outlet is not None:
+        checks.append(("outlet", settings.outlet.examine))
+    errors = []
+    for key, ask in checks:
+        try:
+            ask()
+        except ConfigError as error:
+            errors.append(type(error)(file, key, str(error)))
+    return errors
+
+
 def _with_new_names(file: dict[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The tables by their present names, and a line for each that had its old one."""
     old_names = [old for old in _RENAMED if old in file]

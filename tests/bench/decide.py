@@ -20,9 +20,8 @@ from elasticd.kit.history import begin
 from elasticd.kit.windows import Rate
 from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
 from elasticd.limits.capacity import Capacity
-from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
-from elasticd.limits.staged import Stage, Staged
+from elasticd.limits.staged import Guard, Stage, Staged
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.workload import Observation
 from elasticd.registry import Hooks, discover

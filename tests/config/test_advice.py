@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from elasticd.config.advice import advise
+from elasticd.config.checking import advise
 from elasticd.model.policy import Bounds, Policy, Strategy, Target, Trust
 from elasticd.ports.source import Source
 from elasticd.sources.resource_metrics import ResourceMetrics
+from tests.kit.policies import settings_of
 
 
 class Fast(Strategy, tag="fast", frozen=True):
@@ -76,4 +77,4 @@ OWN = LINE.replace("strategy fast", "interval").replace("1 s", "5 s", 1)
     ],
 )  # fmt: skip
 def test_who_looks_too_often_is_told(one: Policy, sources: Sequence[Source], lines: list[str]) -> None:
-    assert advise([one], sources) == lines
+    assert [*advise([one], settings_of(sources))] == lines

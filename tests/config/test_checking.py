@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from elasticd.api import Move, Nodes, Scores, Strategy, hookimpl
-from elasticd.config.advice import advise_alone, advise_pools
-from elasticd.config.checking import checked
+from elasticd.config.checking import advise, checked
 from elasticd.kit import BindingRule
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust
 from elasticd.ports.source import Source
@@ -19,6 +18,7 @@ from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.rebind import Rebind
 from tests.kit.daemons import policy, write
+from tests.kit.policies import settings_of
 
 POOL = '[pool]\nnamespaces = ["batch"]\n[[strategy]]\ntype = "filters"\n'
 NOWHERE = Path("/nonexistent/elasticd.toml")
@@ -193,7 +193,7 @@ NOBODY = (
 def test_who_asks_for_what_nobody_measures_is_told(
     policy: PoolPolicy, sources: list[Source], simulated: bool, lines: list[str]
 ) -> None:
-    assert advise_pools([policy], sources, simulated=simulated) == lines
+    assert [*advise([policy], settings_of(sources, simulated=simulated))] == lines
 
 
 BOTH = 'p.toml: pool.scheduler: kube-scheduler places the pods of "default-scheduler" too, and both would act'
@@ -277,7 +277,7 @@ NEVER = "expressions: no node ever matches: a must exist and must not"
     ],
 )
 def test_what_rules_say_and_nothing_comes_of_is_told(policy: PoolPolicy, lines: list[str]) -> None:
-    assert advise_alone([policy]) == [f"p.toml: {line}" for line in lines]
+    assert [*advise([policy], None)] == [f"p.toml: {line}" for line in lines]
 
 
 IDLE = "p.toml: moves: brings nothing: no strategy here moves pods"
@@ -294,4 +294,4 @@ IDLE = "p.toml: moves: brings nothing: no strategy here moves pods"
     ],
 )
 def test_what_a_pool_says_in_vain_is_told(policy: PoolPolicy, lines: list[str]) -> None:
-    assert advise_alone([policy]) == lines
+    assert [*advise([policy], None)] == lines

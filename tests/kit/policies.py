@@ -1,9 +1,13 @@
-"""Loads policy files as what they are about."""
+"""Loads policy files as what they are about, and settings for what is read beside them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from elasticd.config import load_policy, read_policies
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.simulated import Simulated
+from elasticd.config import Settings, load_policy, read_policies
 from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.ports.source import Source
 from elasticd.registry import Registry
 
 
@@ -29,3 +33,9 @@ def read_right(folder: Path, registry: Registry) -> tuple[list[Policy], list[Poo
         [policy for policy in policies if isinstance(policy, Policy)],
         [policy for policy in policies if isinstance(policy, PoolPolicy)],
     )
+
+
+def settings_of(sources: Iterable[Source], *, simulated: bool = False) -> Settings:
+    """Settings with these sources."""
+    cluster = Simulated(nodes=()) if simulated else Kubernetes()
+    return Settings(cluster=cluster, sources=tuple(sources), policies=Path(), state=Path())

@@ -14,9 +14,8 @@ from elasticd.api import Change, Limit, Outcome, Past, Point, Recommendation, St
 from elasticd.kit import Rate
 from elasticd.kit.history import carry, remember
 from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
-from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
-from elasticd.limits.staged import ROLLED_BACK, Stage, Staged
+from elasticd.limits.staged import ROLLED_BACK, Guard, Stage, Staged
 from elasticd.model.history import Run
 from elasticd.model.workload import Observation, Pod, Quality, Sample, Series
 from elasticd.testing import check_strategy, judge
