@@ -33,7 +33,6 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import DISTURB, Placer
-from elasticd.runtime.pools.pod_lookup import PodLookup
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
@@ -111,6 +110,7 @@ class Daemon:
 
     def pages(self) -> Pages:
         """The functions behind the web pages."""
+        pools = PoolReports(self.cluster, self.placer, self.mover, self.clock, EvictionOrderWorker())
         return Pages(
             metrics=lambda: partial(
                 self.metrics.render,
@@ -124,9 +124,9 @@ class Daemon:
             status=self.status,
             sources=lambda: self.loop.router.report(self.clock.now()),
             query=self._query,
-            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, EvictionOrderWorker()).nodes,
+            nodes=pools.nodes,
             moves=self._moves,
-            pod=PodLookup(self.cluster, self.placer, self.mover, self.clock).find,
+            pod=pools.pod,
         )
 
     def status(self) -> StatusReport:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.ports.cluster import Stray
-from elasticd.runtime.pools.pod_lookup import found_pod
+from elasticd.runtime.pools.report import found_pod
 from elasticd.ui.pods import place, unclaimed, undecided
 from tests.kit.pools import NOW, pod
 

@@ -1,4 +1,4 @@
-"""Builds the reports of pools that people are shown, from the placer, the mover and the cluster.
+"""Builds the reports of pools and pods that people are shown, from the placer, the mover and the cluster.
 
 Knows where each part comes from; knows nothing of how it is shown.
 """
@@ -6,22 +6,24 @@ Knows where each part comes from; knows nothing of how it is shown.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
+from elasticd.base.errors import near
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.moves import restraint
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
-from elasticd.model.placement import EvictionOrder, Turn
-from elasticd.model.reports import Moving, NodeReport, NodeView, PoolReport
+from elasticd.model.placement import EvictionOrder, PodDecision, Turn
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.reports import Moving, NodeReport, NodeView, PodFound, PodStatus, PoolAbout, PoolReport
 from elasticd.model.workload import Failure, Pod
-from elasticd.ports.cluster import Cluster, Snapshot
+from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.runtime.pools.history import Latest
 from elasticd.runtime.pools.mover import Mover, moves
 from elasticd.runtime.pools.next_moves import moving
@@ -35,6 +37,9 @@ LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
 
 Asked = Callable[[Pod], Why | None]
 """Why a pod may not leave now, one word and a sentence; None: it may."""
+
+COMPARED = 20_000
+"""Names that are compared with a name that is not found, at most."""
 
 _NOT_LEADING = "NotLeading", "this elasticd does not lead: another moves pods"
 
@@ -54,7 +59,7 @@ class _Look(NamedTuple):
 
 
 class PoolReports:
-    """Reports on all pools of a daemon."""
+    """Reports on all pools of a daemon, and on their pods."""
 
     def __init__(
         self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, line_up: LineUp | None = None
@@ -177,6 +182,33 @@ class PoolReports:
             return "PluginBlocked", pool.blocked
         return ("Observe", 'mode is "observe": nobody is made to go') if pool.policy.mode == "observe" else None
 
+    async def pod(self, full_name: str) -> PodStatus:
+        """What is known of a pod, NAMESPACE/NAME; without a name, only which pools there are."""
+        now = self._clock.now()
+        snapshot = await self._placer.look(now)
+        policies = [pool.policy for pool in self._placer.pools]
+        status = PodStatus(
+            at=now,
+            confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
+            leading=self._cluster.leading,
+            pools=tuple([pool_about(policy, self._mover.latest(policy.name).at or None) for policy in policies]),
+        )
+        namespace, _, name = full_name.partition("/")
+        if not name:
+            return status
+        strays = {stray.pod.uid: stray for stray in snapshot.strays()} if isinstance(snapshot, Pretending) else {}
+        pods = [pod for pod in _all_pods(snapshot, strays) if pod.namespace == namespace]
+        pod = next((candidate for candidate in pods if candidate.name == name), None)
+        if pod is not None:
+            pod_found = found_pod(pod, policies, self._placer.decisions.latest(pod.uid), strays.get(pod.uid))
+            return replace(status, found=pod_found, inhabited=True)
+        names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        candidates = names or sorted({pod.namespace for pod in _all_pods(snapshot, strays)})
+        suggestion = await asyncio.to_thread(
+            near, full_name if names else namespace, list(islice(candidates, COMPARED))
+        )
+        return replace(status, inhabited=bool(pods), near=suggestion)
+
 
 async def _reasons_of(pods: Iterable[Pod], why: Asked) -> dict[str, Why]:
     """By UID, what keeps each pod that something keeps. It yields to the event loop after each pod, because the
@@ -218,3 +250,31 @@ def _moves_of_node(moving: Moving | None, node: str) -> Moving | None:
         return None
     mine = tuple(move for move in moving.moves if node in (move.decision.node, move.decision.target))
     return replace(moving, moves=mine)
+
+
+def _all_pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:
+    """All pods that wait or run, and those that left only in a dry run."""
+    gone = (stray.pod for stray in strays.values() if not stray.seen)
+    return chain(snapshot.pending(), *snapshot.on_nodes().values(), gone)
+
+
+def pool_about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
+    """Which pods a policy is about."""
+    pool = policy.pool
+    return PoolAbout(policy.name, policy.mode, pool.scheduler, pool.namespaces, pool.labels, looked)
+
+
+def found_pod(
+    pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None, stray: Stray | None = None
+) -> PodFound:
+    """A pod, and which policies are about it; as a dry run has it, where that differs from the cluster."""
+    mine = next((policy.name for policy in policies if policy.pool.has(pod)), "")
+    all_of = tuple(
+        [policy.name for policy in policies if policy.pool.has(pod) or (policy.moves.others and policy.pool.names(pod))]
+    )
+    pod_found = PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest, policies=all_of)
+    if stray is None:
+        return pod_found
+    if not stray.really:
+        return replace(pod_found, node="", phase="Pending", pretended="bound", seen=stray.seen)
+    return replace(pod_found, node=stray.really, pretended="moved" if stray.seen else "evicted", seen=stray.seen)

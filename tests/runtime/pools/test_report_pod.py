@@ -18,7 +18,7 @@ from elasticd.model.reports import PodFound, PodStatus, PoolAbout
 from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
-from elasticd.runtime.pools.pod_lookup import PodLookup, found_pod, pool_about
+from elasticd.runtime.pools.report import PoolReports, found_pod, pool_about
 from elasticd.telemetry.web import serve
 from elasticd.ui import remote
 from tests.kit.board import Board
@@ -47,7 +47,7 @@ class Scene:
         strategies = (Fits(), Stay())
         self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
         self.mover = Mover(self.board, self.placer, journal, self.clock)
-        self.lookout = PodLookup(self.board, self.placer, self.mover, self.clock)
+        self.reports = PoolReports(self.board, self.placer, self.mover, self.clock)
 
     async def tick(self, at: float) -> None:
         """Look at pods that wait, and at pods that should move."""
@@ -55,7 +55,7 @@ class Scene:
         await self.mover.tick(NOW + at)
 
     async def find(self, named: str) -> PodStatus:
-        return await self.lookout.find(named)
+        return await self.reports.pod(named)
 
 
 @pytest.fixture
