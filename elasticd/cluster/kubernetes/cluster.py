@@ -42,10 +42,8 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.events import Events
 from elasticd.cluster.kubernetes.write.jobs import Jobs
-from elasticd.cluster.kubernetes.write.marks import Marker
-from elasticd.cluster.kubernetes.write.pod_actions import PodActions
-from elasticd.cluster.kubernetes.write.pods import PodWriter
-from elasticd.cluster.kubernetes.write.resize import Resizer
+from elasticd.cluster.kubernetes.write.patches import Patcher
+from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.jobs import JOB_KIND
@@ -232,8 +230,7 @@ class KubernetesCluster:
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
-        self._marker = Marker(session, means.discovery, parts.budget)
-        self._resizer = Resizer(session, means.discovery, parts.budget)
+        self._patcher = Patcher(session, means.discovery, parts.budget)
         writer = PodWriter(session, means.discovery, parts.budget, clock)
         records, patience = Records(session, parts.home), 3 * parts.patience
         restorer_parts = RestorerParts(
@@ -327,14 +324,14 @@ class KubernetesCluster:
                 self._events.after_scale(action, answer)
                 return answer
             case Mark():
-                answer = await self._marker.mark(action, self._allowed)
+                answer = await self._patcher.mark(action, self._allowed)
                 if answer.result == "done" and not action.pod:
                     self._note(action)
                 return answer
             case Remove():
                 return await self._jobs.remove(action, self._allowed)
             case Resize():
-                return await self._resizer.resize(action, self._allowed)
+                return await self._patcher.resize(action, self._allowed)
             case Announce():
                 return await self._events.announce(action)
             case Bind() | Evict() | Nominate():

@@ -6,7 +6,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.marks import Marker
+from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.model.actions import Answer, Mark
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
@@ -20,8 +20,8 @@ IMMUTABLE = 'Pod "web-0" is invalid: metadata.uid: Invalid value: "u": field is 
 
 
 @pytest.fixture
-def marker(session: Session, clock: HurriedClock) -> Marker:
-    return Marker(session, Discovery(session), Budget(clock, 1000, 10))
+def marker(session: Session, clock: HurriedClock) -> Patcher:
+    return Patcher(session, Discovery(session), Budget(clock, 1000, 10))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def marker(session: Session, clock: HurriedClock) -> Marker:
     ],
 )
 async def test_annotations_are_patched_with_the_uid_as_precondition(
-    api: FakeApi, marker: Marker, mark: Mark, path: str, annotations: dict[str, str | None]
+    api: FakeApi, marker: Patcher, mark: Mark, path: str, annotations: dict[str, str | None]
 ) -> None:
     api.on("PATCH", path, {})
     assert await marker.mark(mark, lambda: None) == Answer("done", 200)
@@ -41,7 +41,7 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     assert seen.headers["Content-Type"] == "application/merge-patch+json"
 
 
-async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Marker) -> None:
+async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Patcher) -> None:
     api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
     answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)
     (seen,) = api.asked("PATCH", DEPLOYMENT)
@@ -62,7 +62,7 @@ async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeA
     ],
 )
 async def test_what_cannot_be_marked_is_told(
-    api: FakeApi, marker: Marker, reply: Reply, result: str, reason: str
+    api: FakeApi, marker: Patcher, reply: Reply, result: str, reason: str
 ) -> None:
     api.on("PATCH", POD, reply)
     answer = await marker.mark(ON_POD, lambda: None)
@@ -78,26 +78,26 @@ async def test_what_cannot_be_marked_is_told(
     ],
 )  # fmt: skip
 async def test_one_of_a_version_whose_object_was_replaced_is_told_as_gone(
-    api: FakeApi, marker: Marker, reply: Reply
+    api: FakeApi, marker: Patcher, reply: Reply
 ) -> None:
     api.on("PATCH", DEPLOYMENT, reply)
     answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)
     assert (answer.result, answer.code, answer.reason) == ("conflict", 404, "NotFound")
 
 
-async def test_unknown_kind_is_told(marker: Marker) -> None:
+async def test_unknown_kind_is_told(marker: Patcher) -> None:
     answer = await marker.mark(Mark(Ref("shop", "DaemonSet", "web"), "v", {"a": "1"}), lambda: None)
     assert answer.reason == "UnknownKind"
 
 
-async def test_nothing_is_marked_without_the_lead(api: FakeApi, marker: Marker) -> None:
+async def test_nothing_is_marked_without_the_lead(api: FakeApi, marker: Patcher) -> None:
     assert await marker.mark(ON_POD, lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("PATCH", POD) == []
 
 
 async def test_marks_are_paid_from_the_budget(api: FakeApi, session: Session, clock: HurriedClock) -> None:
     api.on("PATCH", POD, {})
-    poor = Marker(session, Discovery(session), Budget(clock, 0.001, 1))
+    poor = Patcher(session, Discovery(session), Budget(clock, 0.001, 1))
     assert (await poor.mark(ON_POD, lambda: None)).result == "done"
     assert (await poor.mark(ON_POD, lambda: None)).reason == "BudgetSpent"
     assert len(api.asked("PATCH", POD)) == 1

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed
-from elasticd.cluster.kubernetes.write.pod_actions import NOT_READY, PodActions
-from elasticd.cluster.kubernetes.write.pods import TERMINATING, PodWriter, Unfit
+from elasticd.cluster.kubernetes.write.pods import NOT_READY, TERMINATING, PodActions, PodWriter, Unfit
 from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.pod_spec import Taint, Toleration
 from elasticd.model.workload import Node, Pod

@@ -8,7 +8,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.resize import RECOMMENDED_ONLY, Resizer, quantities
+from elasticd.cluster.kubernetes.write.patches import RECOMMENDED_ONLY, Patcher, quantities
 from elasticd.model.actions import Answer, Resize
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
@@ -30,14 +30,14 @@ def pod(uid: str = "u", **requests: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def resizer(api: FakeApi, session: Session, clock: HurriedClock) -> Resizer:
+def resizer(api: FakeApi, session: Session, clock: HurriedClock) -> Patcher:
     api.on("GET", "/api/v1", {"resources": [PODS, RESIZE]})
     api.on("GET", POD, pod())
     api.on("PATCH", f"{POD}/resize", {})
-    return Resizer(session, Discovery(session), Budget(clock, 1000, 10))
+    return Patcher(session, Discovery(session), Budget(clock, 1000, 10))
 
 
-async def test_requests_are_patched_with_uid_and_version_as_preconditions(api: FakeApi, resizer: Resizer) -> None:
+async def test_requests_are_patched_with_uid_and_version_as_preconditions(api: FakeApi, resizer: Patcher) -> None:
     assert await resizer.resize(CHANGE, lambda: None) == Answer("done", 200)
     (seen,) = api.asked("PATCH", f"{POD}/resize")
     assert seen.body == {
@@ -47,7 +47,7 @@ async def test_requests_are_patched_with_uid_and_version_as_preconditions(api: F
     assert seen.headers["Content-Type"] == "application/strategic-merge-patch+json"
 
 
-async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resizer: Resizer) -> None:
+async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resizer: Patcher) -> None:
     both = {"main": {"cpu": 0.1}, "mesh": {"cpu": 0.05}}, {"main": {"cpu": 0.2}, "mesh": {"cpu": 0.01}}
     assert (await resizer.resize(Resize(WEB, "u", "web-0", *both), lambda: None)).result == "done"
     (seen,) = api.asked("PATCH", f"{POD}/resize")
@@ -57,7 +57,7 @@ async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resi
     }
 
 
-async def test_a_server_without_the_subresource_is_told_nothing_and_asked_again(api: FakeApi, resizer: Resizer) -> None:
+async def test_a_server_without_the_subresource_is_told_nothing_and_asked_again(api: FakeApi, resizer: Patcher) -> None:
     api.on("GET", "/api/v1", {"resources": [PODS]}, {"resources": [PODS, RESIZE]})
     assert await resizer.resize(CHANGE, lambda: None) == RECOMMENDED_ONLY
     assert (RECOMMENDED_ONLY.result, RECOMMENDED_ONLY.reason) == ("refused", "NoInPlaceResize")
@@ -79,7 +79,7 @@ async def test_a_server_without_the_subresource_is_told_nothing_and_asked_again(
     ],
 )  # fmt: skip
 async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
-    api: FakeApi, resizer: Resizer, found: Reply, reason: str, told: str
+    api: FakeApi, resizer: Patcher, found: Reply, reason: str, told: str
 ) -> None:
     api.on("GET", POD, found)
     answer = await resizer.resize(CHANGE, lambda: None)
@@ -106,7 +106,7 @@ async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
     ],
 )
 async def test_what_is_not_done_is_told_and_not_tried_again(
-    api: FakeApi, resizer: Resizer, reply: Reply, result: str, reason: str
+    api: FakeApi, resizer: Patcher, reply: Reply, result: str, reason: str
 ) -> None:
     api.on("PATCH", f"{POD}/resize", reply)
     answer = await resizer.resize(CHANGE, lambda: None)
@@ -114,21 +114,21 @@ async def test_what_is_not_done_is_told_and_not_tried_again(
     assert len(api.asked("PATCH", f"{POD}/resize")) == 1
 
 
-async def test_an_answer_that_is_no_pod_changes_nothing(api: FakeApi, resizer: Resizer) -> None:
+async def test_an_answer_that_is_no_pod_changes_nothing(api: FakeApi, resizer: Patcher) -> None:
     api.on("GET", POD, b"[]")
     assert (await resizer.resize(CHANGE, lambda: None)).reason == "ServerError"
     assert api.asked("PATCH", f"{POD}/resize") == []
 
 
-async def test_nothing_is_changed_without_the_lead(api: FakeApi, resizer: Resizer) -> None:
+async def test_nothing_is_changed_without_the_lead(api: FakeApi, resizer: Patcher) -> None:
     assert await resizer.resize(CHANGE, lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("PATCH", f"{POD}/resize") == []
 
 
 async def test_changes_are_paid_from_the_budget(
-    api: FakeApi, resizer: Resizer, session: Session, clock: HurriedClock
+    api: FakeApi, resizer: Patcher, session: Session, clock: HurriedClock
 ) -> None:
-    poor = Resizer(session, Discovery(session), Budget(clock, 0.001, 1))
+    poor = Patcher(session, Discovery(session), Budget(clock, 0.001, 1))
     assert (await poor.resize(CHANGE, lambda: None)).result == "done"
     assert (await poor.resize(CHANGE, lambda: None)).reason == "BudgetSpent"
     assert len(api.asked("PATCH", f"{POD}/resize")) == 1

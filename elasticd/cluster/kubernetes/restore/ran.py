@@ -10,54 +10,13 @@ from msgspec import Raw, Struct
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.wire.manifest import RESTORED
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WatchEvent, Wire, WireCondition
+from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.model.workload import Ref
 
 _TAKEN_AWAY = "DisruptionTarget"
 """The condition of a pod that is ended from outside, since Kubernetes 1.26."""
 
-
-class _Ended(Wire, frozen=True):
-    started_at: str | None = None
-
-
-class _Waiting(Wire, frozen=True):
-    reason: str = ""
-
-
-class _State(Wire, frozen=True):
-    running: dict[str, str | None] | None = None
-    terminated: _Ended | None = None
-    waiting: _Waiting | None = None
-
-    @property
-    def started(self) -> bool:
-        # A kubelet that looks for a container in vain calls it terminated, without a time at which it started.
-        return self.running is not None or (self.terminated is not None and bool(self.terminated.started_at))
-
-
-class _Container(Wire, frozen=True):
-    state: _State = _State()
-    last_state: _State = _State()
-
-    @property
-    def started(self) -> bool:
-        return self.state.started or self.last_state.started
-
-
-class _Status(Wire, frozen=True):
-    phase: str = ""
-    reason: str = ""
-    conditions: list[WireCondition] | None = None
-    container_statuses: list[_Container] | None = None
-    init_container_statuses: list[_Container] | None = None
-
-
-class _Pod(ObjectMeta, frozen=True):
-    status: _Status = _Status()
-
-
-_POD = msgspec.json.Decoder(_Pod)
+_POD = msgspec.json.Decoder(WirePod)
 _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
@@ -72,13 +31,14 @@ def life_of(body: bytes | Raw) -> Life:
     """Read it from a pod's JSON: a pod has run when all its containers have started, or when it failed by itself."""
     status = _POD.decode(body).status
     containers = status.container_statuses or []
-    waits = next((container.state.waiting.reason for container in containers if container.state.waiting), "")
+    states = [container.state for container in containers if container.state]
+    waits = next((state.waiting.reason for state in states if state.waiting), "")
     return Life(
         status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)), waits
     )
 
 
-def _failed_itself(status: _Status) -> bool:
+def _failed_itself(status: PodStatus) -> bool:
     """Whether a failed pod ran. One that was ended before its containers started did not: the kubelet rejected it or
     had too little memory, or its node is gone."""
     containers = status.container_statuses or []

@@ -292,13 +292,28 @@ class Terminated(Wire, frozen=True):
     """How a container ended."""
 
     reason: str = ""
+    started_at: str | None = None
     finished_at: datetime | None = None
 
 
-class ContainerState(Wire, frozen=True):
-    """What a container does, or did: of interest is its end."""
+class Waiting(Wire, frozen=True):
+    """Why a container waits."""
 
+    reason: str = ""
+
+
+class ContainerState(Wire, frozen=True):
+    """What a container does, or did: one of these."""
+
+    running: Raw = UNREAD
     terminated: Terminated | None = None
+    waiting: Waiting | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether it was started. A kubelet that looks for one in vain calls it terminated, without a time of start."""
+        running = bytes(self.running) not in (b"", b"null")
+        return running or (self.terminated is not None and bool(self.terminated.started_at))
 
 
 class ContainerStatus(Wire, frozen=True):
@@ -311,11 +326,17 @@ class ContainerStatus(Wire, frozen=True):
     resources: Raw = UNREAD
     allocated_resources: Raw = UNREAD
 
+    @property
+    def started(self) -> bool:
+        """Whether it, or the one before it, was started."""
+        return any(state is not None and state.started for state in (self.state, self.last_state))
+
 
 class PodStatus(Wire, frozen=True):
     """What became of a pod."""
 
     phase: str = ""
+    reason: str = ""
     start_time: datetime | None = None
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")

@@ -22,7 +22,8 @@ class Bucket:
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate, self.burst = rate, burst
         self._level, self._at = float(burst), now
-        self._paused_until = now
+        self.paused_until = now
+        """When the server's last request for quiet ends."""
 
     def level(self, now: float) -> float:
         """The tokens that are there now."""
@@ -30,7 +31,7 @@ class Bucket:
 
     def wait(self, now: float) -> float:
         """Seconds until a token that is reserved now may be used."""
-        return max((1 - self.level(now)) / self.rate, self._paused_until - now, 0.0)
+        return max((1 - self.level(now)) / self.rate, self.paused_until - now, 0.0)
 
     def reserve(self, now: float) -> float:
         """Take a token, perhaps of the future, and return when it may be used."""
@@ -44,19 +45,14 @@ class Bucket:
 
     def spare(self, now: float) -> bool:
         """Take a token if more than half of the burst remains for scales; whether it was taken."""
-        if now < self._paused_until or self.level(now) < 1 + self.burst / 2:
+        if now < self.paused_until or self.level(now) < 1 + self.burst / 2:
             return False
         self.reserve(now)
         return True
 
     def pause(self, until: float) -> None:
         """Nothing may be written before then: the server asked for it."""
-        self._paused_until = max(self._paused_until, until)
-
-    @property
-    def paused_until(self) -> float:
-        """When the server's last request for quiet ends."""
-        return self._paused_until
+        self.paused_until = max(self.paused_until, until)
 
 
 class Budget:

@@ -1,7 +1,8 @@
-"""Changes what a running pod requests, in place, where the API server has pods/resize: from Kubernetes 1.33 on.
+"""Patches objects that still are the ones that were judged: annotations of pods and workloads, requests of pods.
 
-Knows the path and that the pod must be as it was judged; knows nothing of why. A resize says how things shall be, so
-that one whose reply was lost shows in the pod, or is sent again.
+A mark is an annotation that other controllers heed, or that another elasticd must find. A pod is resized in place,
+where the API server has pods/resize: from Kubernetes 1.33 on. Either says how things shall be, so that one whose reply
+was lost is simply written again. Knows the paths and preconditions; knows nothing of what a mark means or of why.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,13 @@ from msgspec.structs import replace
 
 from elasticd.base.units import format_milli, milli
 from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Session, decoded, encode
-from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import WirePod
-from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by
+from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by, unknown_kind
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.kit.history import NO_RESIZE
-from elasticd.model.actions import Answer, Resize
+from elasticd.model.actions import Answer, Mark, Resize
 from elasticd.model.workload import Pod
 
 RECOMMENDED_ONLY = Answer(
@@ -29,11 +30,33 @@ RECOMMENDED_ONLY = Answer(
 _POD = msgspec.json.Decoder(WirePod)
 
 
-class Resizer:
-    """Resizes pods within the budget."""
+class Patcher:
+    """Writes marks and resizes pods, within the budget."""
 
     def __init__(self, session: Session, discovery: Discovery, budget: Budget) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
+
+    async def mark(self, mark: Mark, allowed: Allowed) -> Answer:
+        """Write the annotations, if the object has the expected UID and they are `allowed` when their turn comes."""
+        if stop := await self._budget.turn(allowed):
+            return stop
+        try:
+            await self._annotate(mark)
+        except UnknownKindError as error:
+            return unknown_kind(error)
+        except ApiError as error:
+            self._budget.pause(error.quiet)
+            return _explain(error, mark)
+        return Answer("done", 200)
+
+    async def _annotate(self, mark: Mark) -> None:
+        ref = mark.workload
+        resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
+        metadata = {"uid": mark.uid, "annotations": mark.annotations}
+        if mark.version:
+            metadata["resourceVersion"] = mark.version
+        body = encode({"metadata": metadata})
+        await self._session.send(resource.request("patch", ref.namespace, mark.pod or ref.name, body=body))
 
     async def resize(self, resize: Resize, allowed: Allowed) -> Answer:
         """Resize the pod, if it is as the decision found it and it is `allowed` when its turn comes."""
@@ -68,6 +91,14 @@ class Resizer:
         body = {"metadata": {"uid": resize.uid, "resourceVersion": pod.metadata.resource_version}, "spec": spec}
         request = PODS.request("patch", resize.workload.namespace, resize.pod, "resize", encode(body))
         await self._session.send(replace(request, content_type=STRATEGIC_PATCH))
+
+
+def _explain(error: ApiError, mark: Mark) -> Answer:
+    if error.code == 409 and mark.version and not other_uid(error):
+        return conflict(409, f"it changed: {error}")
+    if error.code in (404, 409) or other_uid(error):  # 409: the uid is another, so that what was to be marked is gone
+        return conflict(404, f"it is gone: {error}")
+    return refused_by(error)
 
 
 def _find_change(resize: Resize, pod: Pod) -> Answer | None:
