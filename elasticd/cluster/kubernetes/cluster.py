@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 import msgspec
 from msgspec import Struct
 
-from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
@@ -18,8 +17,6 @@ from elasticd.cluster.kubernetes.metrics import MetricsClient
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
-from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore
 from elasticd.cluster.kubernetes.watch.informer import (
@@ -35,7 +32,7 @@ from elasticd.cluster.kubernetes.watch.informer import (
 )
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PullSink
-from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.watch.store import AutoscalerStore, NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.wire.selector import SelectorError
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
@@ -111,7 +108,6 @@ class LiveSnapshot:
             informer.awaited = True
 
     async def close(self) -> None:
-        """Stop all watches."""
         await _end([*self._tasks, *[task for _, task in self._kinds.values()]])
 
     def problems(self) -> dict[Kind, str]:
@@ -206,8 +202,6 @@ class Description(Struct, frozen=True):
 class ClusterParts(Struct, frozen=True):
     """What a cluster is made of."""
 
-    session: Session
-    clock: Clock
     means: Dependencies
     budget: Budget
     elector: Elector | None
@@ -227,7 +221,7 @@ class KubernetesCluster:
     def __init__(self, parts: ClusterParts, tasks: asyncio.TaskGroup) -> None:
         self._parts, self._group = parts, tasks
         self.snapshot = view = LiveSnapshot(parts.means, tasks, self._resume)
-        session, clock, means = parts.session, parts.clock, parts.means
+        means, session, clock = parts.means, parts.means.session, parts.means.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._patcher = Patcher(session, means.discovery, parts.budget)
@@ -260,7 +254,6 @@ class KubernetesCluster:
 
     @property
     def leading(self) -> bool:
-        """Whether this daemon may act now."""
         return self._parts.elector is None or self._parts.elector.leading
 
     def _allowed(self) -> Answer | None:
@@ -354,12 +347,10 @@ class KubernetesCluster:
             self.snapshot.workload_store.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call this whenever a pod waits for a node or frees room on one, or a node appears, changes or goes."""
         for stirred in (self.snapshot.pod_store.stirred, self.snapshot.node_store.stirred):
             stirred.callbacks.append(callback)
 
     def problems(self) -> dict[Kind, str]:
-        """What is wrong with each watched kind (pods and nodes too) and with the lease, one line each."""
         problems = self.snapshot.problems()
         if self._parts.elector is not None and self._parts.elector.fault:
             problems[_LEASE] = self._parts.elector.fault
@@ -368,11 +359,10 @@ class KubernetesCluster:
         return problems
 
     def describe(self) -> Description:
-        """What a status page shows."""
         elector = self._parts.elector
         problems = {"/".join(kind): text for kind, text in self.problems().items()}
         return Description(
-            server=self._parts.session.host,
+            server=self._parts.means.session.host,
             version=self._parts.version,
             identity=self._parts.identity,
             leading=self.leading,
@@ -385,7 +375,6 @@ class KubernetesCluster:
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for their end."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

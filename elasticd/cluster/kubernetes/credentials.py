@@ -95,7 +95,6 @@ class Credentials:
 
     @property
     def proxy(self) -> str | None:
-        """The proxy to go through."""
         return self._configuration.proxy or None
 
     async def tls(self) -> ssl.SSLContext | bool:

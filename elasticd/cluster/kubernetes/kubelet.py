@@ -31,26 +31,26 @@ _WINDOW = 10.0
 Samples = tuple[Sample, ...]
 
 
-class _Cpu(Wire, frozen=True):
+_FIELDS = {
+    CPU: ("cpu", "usage_nano_cores", 1e9),
+    MEMORY: ("memory", "working_set_bytes", 1),
+    RECEIVED: ("network", "rx_bytes", 1),
+    TRANSMITTED: ("network", "tx_bytes", 1),
+    FS_USED: ("fs", "used_bytes", 1),
+    FS_AVAILABLE: ("fs", "available_bytes", 1),
+    FS_CAPACITY: ("fs", "capacity_bytes", 1),
+}
+"""Where each series stands in the summary, and what its figure is divided by."""
+
+
+class _Figures(Wire, frozen=True):
+    """Those of a container's or node's cpu, memory, network (of the interface that has the default route) or disk."""
+
     time: datetime
     usage_nano_cores: Any = None
-
-
-class _Memory(Wire, frozen=True):
-    time: datetime
     working_set_bytes: Any = None
-
-
-class _Network(Wire, frozen=True):
-    """Of the interface that has the default route."""
-
-    time: datetime
     rx_bytes: Any = None
     tx_bytes: Any = None
-
-
-class _Filesystem(Wire, frozen=True):
-    time: datetime
     used_bytes: Any = None
     available_bytes: Any = None
     capacity_bytes: Any = None
@@ -58,8 +58,8 @@ class _Filesystem(Wire, frozen=True):
 
 class _Container(Wire, frozen=True):
     name: str = ""
-    cpu: _Cpu | None = None
-    memory: _Memory | None = None
+    cpu: _Figures | None = None
+    memory: _Figures | None = None
 
 
 class _Pod(Wire, frozen=True):
@@ -69,10 +69,10 @@ class _Pod(Wire, frozen=True):
 
 class _Node(Wire, frozen=True):
     node_name: str = ""
-    cpu: _Cpu | None = None
-    memory: _Memory | None = None
-    network: _Network | None = None
-    fs: _Filesystem | None = None
+    cpu: _Figures | None = None
+    memory: _Figures | None = None
+    network: _Figures | None = None
+    fs: _Figures | None = None
 
 
 class _Summary(Wire, frozen=True):
@@ -113,9 +113,9 @@ class Kubelets:
         offset = self._times.offset()
         pods, parts = ({}, {}) if part == "node" else self._pods(summary.pods or (), now, offset)
         of_node = {
-            series: {node: (_sample(value, time, now, offset),)}
-            for series, value, time in _figures(summary.node)
-            if value is not None
+            series: {node: (Sample(figure[0], figure[1].timestamp() + offset, now),)}
+            for series in _FIELDS
+            if (figure := _figure(summary.node, series)) is not None
         }
         return Readings(SOURCE, now, pods, nodes=of_node, parts=parts)
 
@@ -139,7 +139,7 @@ def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
     """One sample for each container that has one."""
     samples = []
     for container in pod.containers or ():
-        figure = _cpu(container.cpu) if name == CPU else _memory(container.memory)
+        figure = _figure(container, name)
         if figure is None:
             continue
         value, time = figure
@@ -149,39 +149,14 @@ def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
     return tuple(samples)
 
 
-def _cpu(cpu: _Cpu | None) -> tuple[float, datetime] | None:
-    """Cores. A container that was only seen once has none yet."""
-    return None if cpu is None or cpu.usage_nano_cores is None else (_number(cpu.usage_nano_cores) / 1e9, cpu.time)
-
-
-def _memory(memory: _Memory | None) -> tuple[float, datetime] | None:
-    if memory is None or memory.working_set_bytes is None:
-        return None
-    return _number(memory.working_set_bytes), memory.time
-
-
-def _figures(node: _Node) -> list[tuple[str, float | None, datetime]]:
-    """The figures of a node: series, value (None: it has none) and time."""
-    figures: list[tuple[str, float | None, datetime]] = []
-    for name, figure in ((CPU, _cpu(node.cpu)), (MEMORY, _memory(node.memory))):
-        if figure is not None:
-            figures.append((name, *figure))
-    if net := node.network:
-        figures += [(RECEIVED, _maybe(net.rx_bytes), net.time), (TRANSMITTED, _maybe(net.tx_bytes), net.time)]
-    if fs := node.fs:
-        sizes = ((FS_USED, fs.used_bytes), (FS_AVAILABLE, fs.available_bytes), (FS_CAPACITY, fs.capacity_bytes))
-        figures += [(name, _maybe(value), fs.time) for name, value in sizes]
-    return figures
-
-
-def _maybe(value: Any) -> float | None:
-    return None if value is None else _number(value)
+def _figure(owner: _Node | _Container, series: str) -> tuple[float, datetime] | None:
+    """A figure and its time; None: it has none. A container that was only seen once has no cpu yet."""
+    part, name, divisor = _FIELDS[series]
+    figures: _Figures | None = getattr(owner, part)
+    value = getattr(figures, name, None)
+    return None if figures is None or value is None else (_number(value) / divisor, figures.time)
 
 
 def _number(value: Any) -> float:
     """A number of the summary, which are all plain; NaN when it is none."""
     return amount(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-
-
-def _sample(value: float, time: datetime, now: float, offset: float) -> Sample:
-    return Sample(value, time.timestamp() + offset, now)

@@ -56,7 +56,6 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        """Whether this daemon may act now."""
         return self._clock.now() < self._until
 
     @property
@@ -65,7 +64,6 @@ class Elector:
         return (self._last_spec.holder_identity or "") if self._last_spec else ""
 
     async def run(self) -> None:
-        """Stand for election for ever."""
         while True:
             started = self._clock.now()
             try:

@@ -113,7 +113,6 @@ class Session:
 
     @property
     def host(self) -> str:
-        """The API server's address."""
         return self._credentials.host
 
     async def _connect(self) -> aiohttp.ClientSession:

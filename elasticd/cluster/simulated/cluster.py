@@ -63,7 +63,6 @@ class SimulatedCluster:
         return ()
 
     def problems(self) -> Mapping[Kind, str]:
-        """None: it watches all there is."""
         return {}
 
     def describe(self) -> object:
@@ -93,7 +92,6 @@ class SimulatedCluster:
                 callback()
 
     async def usage(self, now: float) -> Readings:
-        """Series cpu and memory of every pod that is ready, and the further series of the workloads."""
         self._world.advance(now)
         return self._usage.read(now)
 
@@ -119,7 +117,6 @@ class SimulatedCluster:
         return nullcontext(_Nothing("a simulated cluster pulls no images"))
 
     async def act(self, action: Action) -> Answer:
-        """Carry an action out, if what it was judged on holds. Only a change of spec alters the version."""
         if isinstance(action, Announce):
             self.announcements.append(action)
             return Answer("done", 201)

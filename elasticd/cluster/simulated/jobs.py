@@ -89,7 +89,6 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
         return {**self.pod_labels, "controller-uid": self.jobs[pod.name.removesuffix("-pod")].uid}
 
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
-        """Its Job."""
         job = self.jobs[pod.name.removesuffix("-pod")]
         return ("Job", job.name, job.uid)
 
@@ -128,7 +127,6 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
         return self.options.drawn(self.seed, pod.name) if messages else 0.0
 
     def end(self, pod: SimulatedPod, at: float) -> None:
-        """A Job is done."""
         name = pod.name.removesuffix("-pod")
         self.jobs[name] = replace(self.jobs[name], ended=at, result="Complete")
         self.replicas -= 1
@@ -161,7 +159,6 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
         return self._arrived(self.start + t) - (self.left[at - 1].messages if at else 0)
 
     def look(self) -> Workload:
-        """As judgement sees it."""
         jobs = tuple(sorted(self.jobs.values(), key=lambda job: job.name))
         count, selector = self.replicas, f"app={self.ref.name}"
         return Workload(self.ref, self.uid, "", count, count, selector=selector, jobs=jobs, gone=self.gone.all())

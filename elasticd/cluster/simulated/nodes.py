@@ -40,8 +40,6 @@ NOTHING = Claim()
 
 
 class _FreeRoom(Struct):
-    """The free capacity of a node, and the needs of the pods that took ports and disks there."""
-
     cpu: int
     memory: int
     pods: int
@@ -67,7 +65,6 @@ class NodePool:
             self._sort(index)
 
     def __contains__(self, name: str) -> bool:
-        """Whether a node is there."""
         return name in self._index and name not in self._gone
 
     def answers(self, name: str) -> bool:
@@ -100,7 +97,6 @@ class NodePool:
         return why
 
     def give(self, node: str, need: Need, claim: Claim = NOTHING) -> None:
-        """Give back what a pod had taken."""
         index = self._index[node]
         del self._order[bisect_left(self._order, (self._score(index), index))]
         self._change(index, need, claim, 1)

@@ -66,7 +66,6 @@ class CountedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     count: Number = 1
 
     def names(self) -> list[str]:
-        """The names it stands for."""
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(1, self.count + 1)]
 
 

@@ -88,7 +88,6 @@ class SimulatedPod(Struct, eq=False):
         return self.ready is True and not self.deleted
 
     def look(self) -> Pod:
-        """As judgement sees it; the same record until it changes."""
         if self.seen is None:
             self.seen = Pod(
                 namespace=self.owner.ref.namespace,
@@ -207,14 +206,12 @@ class SimulatedWorkload(Struct, eq=False):
             self.served.popleft()
 
     def serving_at(self, at: float) -> ServingPods:
-        """The pods that served at a time."""
         for since, serving in reversed(self.served):
             if since <= at:
                 return serving
         return ServingPods()
 
     def look(self) -> Workload:
-        """As judgement sees it."""
         return Workload(
             ref=self.ref,
             uid=self.uid,
@@ -274,7 +271,6 @@ class Bare(SimulatedWorkload, eq=False):
         return self.ref.name if self.replicas == 1 else f"{self.ref.name}-{serial}"
 
     def begin(self, pod: SimulatedPod, at: float) -> float | None:
-        """A pod runs; for how many seconds it will."""
         return self.table.run_seconds
 
     def lost(self, pod: SimulatedPod) -> bool:

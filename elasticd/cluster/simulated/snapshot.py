@@ -66,7 +66,6 @@ class Sight:
 
     @cached_property
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes with their free capacity."""
         return tuple(room(node, self.on_nodes.get(node.name, ())) for node in self.nodes)
 
     @cached_property

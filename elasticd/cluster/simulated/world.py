@@ -85,11 +85,9 @@ class World:
         self.now = max(self.now, now)
 
     def pod(self, namespace: str, name: str) -> SimulatedPod | None:
-        """A pod by its name."""
         return self._pods.get((namespace, name))
 
     def scale(self, workload: SimulatedWorkload, replicas: int) -> None:
-        """Change what is asked for, now."""
         if replicas == workload.replicas:
             return
         workload.replicas = replicas
@@ -108,7 +106,6 @@ class World:
         self._settle()
 
     def create(self, jobs: SimulatedJobSet, action: Create) -> None:
-        """Create Jobs, now."""
         for pod in jobs.create(action, self.now):
             self._add(pod)
         self._unsettled[jobs] = None

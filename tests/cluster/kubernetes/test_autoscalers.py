@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.watch.autoscalers import Autoscaler, AutoscalerStore, to_autoscaler
+from elasticd.cluster.kubernetes.watch.store import Autoscaler, AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.model.workload import Ref
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.restore.ran import Life, life_of
+from elasticd.cluster.kubernetes.restore.steps import Life, life_of
 
 AT = "2026-01-01T00:00:00Z"
 WAITS = {"state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}

@@ -47,7 +47,6 @@ class Restorer:
 
     @property
     def underway(self) -> list[Underway]:
-        """The pods that are being recreated."""
         return [steps.underway for steps in self._steps.values()]
 
     async def close(self) -> None:

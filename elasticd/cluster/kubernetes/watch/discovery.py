@@ -94,10 +94,6 @@ class Discovery:
             raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, served.resources)}')
         return served.resources[name]
 
-    async def has(self, api_version: str, subresource: str) -> bool:
-        """Whether there is a subresource, such as pods/resize. Raises ApiError when the server does not say."""
-        return await self.body_of(api_version, subresource) is not None
-
     async def body_of(self, api_version: str, subresource: str) -> str | None:
         """The apiVersion in which a subresource, such as pods/eviction, takes its body; None: there is none. Raises
         ApiError when the server does not say."""

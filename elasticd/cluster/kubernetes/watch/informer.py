@@ -18,13 +18,20 @@ from msgspec import Struct
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
-from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_event
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
-from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
+from elasticd.cluster.kubernetes.watch.store import (
+    AutoscalerStore,
+    KindSink,
+    NodeStore,
+    PodStore,
+    Sink,
+    WorkloadStore,
+    to_autoscaler,
+)
 from elasticd.cluster.kubernetes.watch.watch import ListOptions, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.jobs import SET, WireJob, to_job
@@ -119,7 +126,6 @@ class Informer:
 
     @property
     def skipped(self) -> int:
-        """How often an object could not be read."""
         return sum(reflector.skipped for reflector in self._reflectors)
 
     async def settled(self) -> None:

@@ -69,7 +69,6 @@ class ScaleSink:
         return unread.current_to if unread else None
 
     def put(self, item: Metadata, *, listed: bool) -> Key:
-        """An object appeared or changed, or was listed as it was."""
         key = (item.namespace, item.name)
         if self._read.get(key) != item.resource_version:
             self._ask(key, item)
@@ -93,7 +92,6 @@ class ScaleSink:
         self.idle.clear()
 
     def remove(self, item: Metadata) -> None:
-        """The object is gone."""
         self._forget((item.namespace, item.name))
 
     def _forget(self, key: Key) -> None:
@@ -108,7 +106,6 @@ class ScaleSink:
             self.idle.set()
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all objects of the namespace (all namespaces, if empty) but these."""
         # In the store there may be some from before the kind was served anew.
         self._store.retain(self._kind, namespace, keep)
         keys = {*self._read, *self._waiting, *self._refused}

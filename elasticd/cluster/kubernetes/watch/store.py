@@ -3,13 +3,17 @@
 Knows how to find things without scanning; knows nothing of how they came or of the wire format.
 """
 
+import sys
+from bisect import insort
 from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.watch.places import Key, Places, stirs
+from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.cluster.rooms import Loads
 from elasticd.model.workload import Node, Pod, Ref, Workload
@@ -82,7 +86,6 @@ class _Namespace:
                 by_value.setdefault(value, _Bucket()).put(new.name, new)
 
     def remove(self, pod: Pod) -> None:
-        """Remove a pod that is known."""
         self.all.drop(pod.name)
         self._forget(pod)
 
@@ -145,7 +148,6 @@ class PodStore:
             self.put(replace(pod, **known), listed=False)
 
     def get(self, namespace: str, name: str) -> Pod | None:
-        """One pod."""
         space = self._namespaces.get(namespace)
         return None if space is None else space.all.pods.get(name)
 
@@ -236,11 +238,9 @@ class Store(Generic[T]):
         return key
 
     def remove(self, item: T) -> None:
-        """The object is gone."""
         self._drop(self._key(item))
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all objects of the namespace (all namespaces, if empty) but these."""
         for key in [key for key in self._items if namespace in ("", key[0]) and key not in keep]:
             self._drop(key)
 
@@ -265,7 +265,6 @@ class NodeStore(Store[Node]):
         self.stirred()
 
     def get(self, name: str) -> Node | None:
-        """One node."""
         return self._items.get(("", name))
 
     def all(self) -> tuple[Node, ...]:
@@ -284,7 +283,6 @@ class WorkloadStore:
         self.version = 0
 
     def get(self, ref: Ref) -> Workload | None:
-        """One workload."""
         return self._workloads.get(ref)
 
     def all(self) -> tuple[Workload, ...]:
@@ -304,13 +302,11 @@ class WorkloadStore:
         return item.ref.namespace, item.ref.name
 
     def remove(self, ref: Ref) -> None:
-        """The workload is gone."""
         if self._workloads.pop(ref, None) is not None:
             self._all = None
             self.version += 1
 
     def retain(self, kind: Kind, namespace: str, keep: Collection[Key]) -> None:
-        """Forget all workloads of the kind and namespace (all namespaces, if empty) but these."""
         for ref in list(self._workloads):
             if (ref.api_version, ref.kind) != kind or namespace not in ("", ref.namespace):
                 continue
@@ -346,3 +342,49 @@ def selector_fault(selector: str) -> str:
     except SelectorError as error:
         return str(error)
     return ""
+
+
+Target = tuple[str, str, str, str]
+"""Namespace, API group, kind and name: an autoscaler may name another version of the group."""
+
+
+class Autoscaler(Struct, frozen=True, gc=False):
+    """An autoscaler and its target."""
+
+    namespace: str
+    name: str
+    target: Target
+
+
+def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
+    """The namespace, name and target of an autoscaler; nothing else of it is used."""
+    meta, target = wire.metadata, wire.spec.scale_target_ref
+    space = sys.intern(meta.namespace)
+    return Autoscaler(space, meta.name, (space, _group(target.api_version), sys.intern(target.kind), target.name))
+
+
+class AutoscalerStore(Store[Autoscaler]):
+    """All autoscalers, by what they scale."""
+
+    def __init__(self) -> None:
+        super().__init__(attrgetter("namespace", "name"))
+        self._by_target: dict[Target, list[str]] = {}
+
+    def scaling(self, ref: Ref) -> tuple[str, ...]:
+        """The names of the autoscalers of a workload. More than one is a mistake, but possible."""
+        if not self._by_target:
+            return ()
+        return tuple(self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ()))
+
+    def _changed(self, old: Autoscaler | None, new: Autoscaler | None) -> None:
+        """An autoscaler's status changes with every metrics read, so most events never come to this."""
+        if old is not None:
+            self._by_target[old.target].remove(old.name)
+            if not self._by_target[old.target]:
+                del self._by_target[old.target]
+        if new is not None:
+            insort(self._by_target.setdefault(new.target, []), new.name)
+
+
+def _group(api_version: str) -> str:
+    return sys.intern(api_version.rpartition("/")[0])

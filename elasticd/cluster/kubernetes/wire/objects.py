@@ -117,32 +117,14 @@ class Named(Wire, frozen=True):
     """Something of which only its being there counts."""
 
 
-class GceDisk(Wire, frozen=True):
-    """A disk of Google's."""
+class WireDisk(Wire, frozen=True):
+    """A disk of Google's or Amazon's, an image in a Ceph cluster, or a disk by iSCSI: each has some of these."""
 
     pd_name: str = ""
-    read_only: bool = False
-
-
-class AwsDisk(Wire, frozen=True):
-    """A disk of Amazon's."""
-
     volume_id: str = msgspec.field(default="", name="volumeID")
-    read_only: bool = False
-
-
-class RbdImage(Wire, frozen=True):
-    """An image in a Ceph cluster."""
-
     monitors: tuple[str, ...] = ()
     image: str = ""
     pool: str = "rbd"
-    read_only: bool = False
-
-
-class IscsiDisk(Wire, frozen=True):
-    """A disk by iSCSI."""
-
     iqn: str = ""
     read_only: bool = False
 
@@ -156,10 +138,10 @@ class WireVolume(Wire, frozen=True):
     ephemeral: Named | None = None
     azure_disk: Named | None = None
     cinder: Named | None = None
-    gce_persistent_disk: GceDisk | None = None
-    aws_elastic_block_store: AwsDisk | None = None
-    rbd: RbdImage | None = None
-    iscsi: IscsiDisk | None = None
+    gce_persistent_disk: WireDisk | None = None
+    aws_elastic_block_store: WireDisk | None = None
+    rbd: WireDisk | None = None
+    iscsi: WireDisk | None = None
 
 
 class Identity(Wire, frozen=True):
@@ -407,7 +389,6 @@ class WireScale(Wire, frozen=True):
 
     @property
     def replicas(self) -> int:
-        """spec.replicas."""
         return self.spec.replicas or 0
 
 

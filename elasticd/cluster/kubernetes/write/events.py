@@ -63,7 +63,6 @@ class Events:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Give what is under way a moment, then leave it."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=1.0)
             for task in late:

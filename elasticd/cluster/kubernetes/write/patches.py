@@ -61,7 +61,7 @@ class Patcher:
     async def resize(self, resize: Resize, allowed: Allowed) -> Answer:
         """Resize the pod, if it is as the decision found it and it is `allowed` when its turn comes."""
         try:
-            if not await self._discovery.has("v1", "pods/resize"):
+            if await self._discovery.body_of("v1", "pods/resize") is None:
                 return RECOMMENDED_ONLY
             return await self._budget.turn(allowed) or await self._change(resize)
         except ApiError as error:

@@ -260,7 +260,6 @@ class PodActions:
         self._allowed, self._tell = allowed, tell
 
     async def act(self, action: Bind | Evict | Nominate) -> Answer:
-        """Do it, once, if what it was judged on still holds."""
         match action:
             case Bind():
                 return await self._bind(action)
