@@ -11,7 +11,7 @@ from elasticd.model.workload import Sample
 Samples = tuple[Sample, ...]
 
 
-class Together:
+class BulkLookup:
     """A table that finds the samples of a workload's pods at once, without looking each of them up."""
 
     def together(self, keys: tuple[str, ...]) -> Samples:
@@ -26,4 +26,4 @@ def one_by_one(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
 
 def samples_of(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
     """The samples of these subjects, in the way that is shortest for the table."""
-    return table.together(keys) if isinstance(table, Together) else one_by_one(table, keys)
+    return table.together(keys) if isinstance(table, BulkLookup) else one_by_one(table, keys)

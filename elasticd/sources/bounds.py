@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.text import one_line, raised, shown
-from elasticd.model.bulk_lookup import Together
+from elasticd.model.bulk_lookup import BulkLookup
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings, Sample
 
@@ -45,7 +45,7 @@ def within(readings: Readings, most: int) -> Readings:
 def _count_samples(readings: Readings) -> int:
     """The number of samples. Bulk lookups are not counted: that would compute all of them."""
     tables = [subjects for table in (readings.pods, readings.workloads, readings.nodes) for subjects in table.values()]
-    return sum(sum(map(len, subjects.values())) for subjects in tables if not isinstance(subjects, Together))
+    return sum(sum(map(len, subjects.values())) for subjects in tables if not isinstance(subjects, BulkLookup))
 
 
 def _too_many(most: int) -> str:

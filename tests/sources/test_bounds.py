@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.model.bulk_lookup import Together
+from elasticd.model.bulk_lookup import BulkLookup
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings, Sample
 from elasticd.sources.bounds import LARGEST_DETAILS, LONGEST_NAME, MOST_FAULTS, checked, plain, within
@@ -187,7 +187,7 @@ def test_what_cannot_be_shown_of_a_source_is_refused(said: Any) -> None:
         plain(said, None)
 
 
-class Computed(Together, dict[str, tuple[Sample, ...]]):
+class Computed(BulkLookup, dict[str, tuple[Sample, ...]]):
     """A table that computes its samples when they are looked up."""
 
     def values(self) -> Any:

@@ -347,8 +347,8 @@ class KubernetesCluster:
             self.snapshot.workload_store.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        for stirred in (self.snapshot.pod_store.stirred, self.snapshot.node_store.stirred):
-            stirred.callbacks.append(callback)
+        for changed in (self.snapshot.pod_store.placement_changed, self.snapshot.node_store.placement_changed):
+            changed.callbacks.append(callback)
 
     def problems(self) -> dict[Kind, str]:
         problems = self.snapshot.problems()

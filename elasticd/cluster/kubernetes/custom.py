@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
@@ -32,20 +33,6 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 _VALUE = msgspec.json.Decoder(MetricValue)
 
 SeriesSamples = dict[str, dict[str, tuple[Sample, ...]]]
-
-
-class _Ask(Struct, frozen=True):
-    """One request to a metrics API. Queries that differ only in their series or workload share it."""
-
-    external: bool
-    namespace: str
-    metric: str
-    selector: str
-    object: tuple[str, str, str] | None
-
-    @property
-    def group(self) -> str:
-        return EXTERNAL if self.external else CUSTOM
 
 
 class _Answer(Struct):
@@ -69,11 +56,11 @@ class AggregatedMetrics:
 
     async def read(self, queries: Sequence[MetricQuery], now: float) -> Readings:
         """The answers to all queries. Never raises."""
-        asks = list(dict.fromkeys(_ask(query) for query in queries))
+        asks = list(dict.fromkeys(_request_of(query) for query in queries))
         answers = dict(zip(asks, await self._all(asks, now), strict=True))
         pods, workloads, faults = SeriesSamples(), SeriesSamples(), dict[str, str]()
         for query in queries:
-            answer = answers[_ask(query)]
+            answer = answers[_request_of(query)]
             if query.object is None and not query.external:
                 _put_pods(pods.setdefault(query.series, {}), query.namespace, answer)
             else:
@@ -84,10 +71,10 @@ class AggregatedMetrics:
             return Readings(SOURCE, now, error=next(iter(answers.values())).fault, faults=faults)
         return Readings(SOURCE, now, pods, workloads, faults=faults)
 
-    async def _all(self, asks: Sequence[_Ask], now: float) -> list[_Answer]:
+    async def _all(self, asks: Sequence[MetricQuery], now: float) -> list[_Answer]:
         if not asks:
             return []
-        for group in {ask.group for ask in asks}:
+        for group in {_group(ask) for ask in asks}:
             with suppress(ApiError, msgspec.DecodeError, ValueError):  # each call says why it has none
                 await self._discovery.version_of(group)
         tasks = [asyncio.create_task(self._one(ask, now)) for ask in asks]
@@ -100,7 +87,7 @@ class AggregatedMetrics:
         late = f"no answer within {self._patience:g} s"
         return [end if isinstance(end, _Answer) else _fault(ask, late) for ask, end in zip(asks, ends, strict=True)]
 
-    async def _one(self, ask: _Ask, now: float) -> _Answer:
+    async def _one(self, ask: MetricQuery, now: float) -> _Answer:
         async with self._turns:
             try:
                 return await self._decoded(ask, await self._send(ask), now)
@@ -109,13 +96,13 @@ class AggregatedMetrics:
             except (msgspec.DecodeError, ValueError) as error:
                 return _fault(ask, f"its answer is no list: {error}")
 
-    async def _send(self, ask: _Ask) -> bytes:
-        await self._discovery.version_of(ask.group)  # where there is none, nothing else is asked
+    async def _send(self, ask: MetricQuery) -> bytes:
+        await self._discovery.version_of(_group(ask))  # where there is none, nothing else is asked
         params = {"labelSelector" if ask.external else "metricLabelSelector": ask.selector} if ask.selector else {}
-        options = {"resource": ask.group, "params": params, "largest": _LARGEST}
-        return await self._discovery.list_of(ask.group, await self._path(ask), **options)
+        options = {"resource": _group(ask), "params": params, "largest": _LARGEST}
+        return await self._discovery.list_of(_group(ask), await self._path(ask), **options)
 
-    async def _path(self, ask: _Ask) -> str:
+    async def _path(self, ask: MetricQuery) -> str:
         """The path that the HPA would use, but without a namespace for an object that has none."""
         space, metric = f"/namespaces/{quote(ask.namespace, safe='')}", quote(ask.metric, safe="")
         if ask.external:
@@ -129,7 +116,7 @@ class AggregatedMetrics:
         of_group = f"{resource.plural}.{version.partition('/')[0]}" if "/" in version else resource.plural
         return f"{space if resource.namespaced else ''}/{of_group}/{quote(name, safe='')}/{metric}"
 
-    async def _decoded(self, ask: _Ask, body: bytes, now: float) -> _Answer:
+    async def _decoded(self, ask: MetricQuery, body: bytes, now: float) -> _Answer:
         """A list may be long: it is decoded in parts, so that the loop is never held up for long."""
         items, offset, answer = _ENVELOPE.decode(body).items or [], self._times.offset(), _Answer([])
         unreadable = strange = 0
@@ -151,19 +138,24 @@ class AggregatedMetrics:
         return answer
 
 
-def _ask(query: MetricQuery) -> _Ask:
-    return _Ask(query.external, query.namespace, query.metric, query.selector, query.object)
+def _request_of(query: MetricQuery) -> MetricQuery:
+    """Queries that differ only in their series or workload share one request."""
+    return replace(query, series="", workload="")
 
 
-def _fault(ask: _Ask, why: str) -> _Answer:
-    return _Answer([], one_line(f"{ask.group}: {ask.metric} of {ask.namespace}: {why}"))
+def _group(query: MetricQuery) -> str:
+    return EXTERNAL if query.external else CUSTOM
+
+
+def _fault(ask: MetricQuery, why: str) -> _Answer:
+    return _Answer([], one_line(f"{_group(ask)}: {ask.metric} of {ask.namespace}: {why}"))
 
 
 def _put_pods(series: dict[str, tuple[Sample, ...]], namespace: str, answer: _Answer) -> None:
     """Each pod's sample; of a pod that is named twice the last, as the HPA takes it."""
     for name, sample in answer.samples:
         if name:
-            series[f"{namespace}/{name}"] = (msgspec.structs.replace(sample, pod=name),)
+            series[f"{namespace}/{name}"] = (replace(sample, pod=name),)
 
 
 def _put_workload(series: dict[str, tuple[Sample, ...]], query: MetricQuery, answer: _Answer) -> None:

@@ -15,7 +15,7 @@ from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.options import BudgetTable
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import SimulatedUsage
-from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
+from elasticd.cluster.simulated.snapshot import SimulatedSnapshot, WorldView, look
 from elasticd.cluster.simulated.world import World
 from elasticd.kit.sizes import resized, unfit
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
@@ -46,7 +46,7 @@ class SimulatedCluster:
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
         self._clock, self._world, self._usage, self._budgets = clock, world, usage, budgets
-        self._sight = Sight({}, world.nodes.nodes, budgets)
+        self._view = WorldView({}, world.nodes.nodes, budgets)
         self._callbacks: list[Callable[[], None]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -69,25 +69,25 @@ class SimulatedCluster:
         return {"simulated": True}
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> SimulatedSnapshot:
-        sight = self._look(now)
-        return SimulatedSnapshot(self._world.now, kinds, sight)
+        view = self._look(now)
+        return SimulatedSnapshot(self._world.now, kinds, view)
 
-    def _look(self, now: float) -> Sight:
+    def _look(self, now: float) -> WorldView:
         """What there is to see; only what changed since the last look is looked at."""
         world = self._world
         world.advance(now)
-        if world.changed or world.nodes.nodes is not self._sight.nodes:
+        if world.changed or world.nodes.nodes is not self._view.nodes:
             # Earlier snapshots keep theirs.
-            views = {**self._sight.views, **{w.ref: look(w) for w in world.changed}}
+            views = {**self._view.views, **{w.ref: look(w) for w in world.changed}}
             world.changed.clear()
-            self._sight = Sight(views, world.nodes.nodes, self._budgets, self._sight)
+            self._view = WorldView(views, world.nodes.nodes, self._budgets, self._view)
         self._tell()
-        return self._sight
+        return self._view
 
     def _tell(self) -> None:
         """Call back if something happened that may let pods be placed."""
-        if self._world.stirred:
-            self._world.stirred = False
+        if self._world.placement_changed:
+            self._world.placement_changed = False
             for callback in self._callbacks:
                 callback()
 
@@ -98,9 +98,9 @@ class SimulatedCluster:
     async def node_usage(self, now: float) -> Readings:
         """Series cpu and memory of every node that answers: what the pods on it use, and what else is used there; and
         the further series of the nodes."""
-        sight = self._look(now)
-        placed = {node: [f"{pod.namespace}/{pod.name}" for pod in pods] for node, pods in sight.on_nodes.items()}
-        return self._usage.read_nodes(now, [node.name for node in sight.nodes if node.ready], placed)
+        view = self._look(now)
+        placed = {node: [f"{pod.namespace}/{pod.name}" for pod in pods] for node, pods in view.on_nodes.items()}
+        return self._usage.read_nodes(now, [node.name for node in view.nodes if node.ready], placed)
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
         """None: the further series of simulated workloads are read with their usage, as resource-metrics."""

@@ -133,7 +133,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
         if self.options.leave == "end":
             self._leave(pod.messages, at)
 
-    def lost(self, pod: SimulatedPod) -> bool:
+    def comes_back(self, pod: SimulatedPod) -> bool:
         """A pod was evicted or rejected. Its messages are free again, and while its Job is in flight another comes."""
         job = self.jobs.get(pod.name.removesuffix("-pod"))
         if job is None or job.result:

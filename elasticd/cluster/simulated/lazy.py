@@ -6,7 +6,7 @@ Knows which workload a key belongs to; knows nothing of what its samples are.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar, overload
 
-from elasticd.model.bulk_lookup import Samples, Together, one_by_one
+from elasticd.model.bulk_lookup import BulkLookup, Samples, one_by_one
 
 _T = TypeVar("_T")
 
@@ -24,7 +24,7 @@ class Block(NamedTuple):
             yield key, self.samples[number * each : (number + 1) * each]
 
 
-class LazySamples(Together, Mapping[str, Samples]):
+class LazySamples(BulkLookup, Mapping[str, Samples]):
     """A series: samples by key. Counting or iterating computes all of them.
 
     `owner` says which workload a key belongs to, `make` makes a workload's block; `everyone` has a key of each.

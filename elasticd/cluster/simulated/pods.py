@@ -64,7 +64,7 @@ class SimulatedPod(Struct, eq=False):
     nominated: str = ""
     held: bool = False
     """Whether it has room on its node."""
-    well: bool = False
+    healthy: bool = False
     """Whether it would be ready, if its node were."""
     rejected: str = ""
     """Why its kubelet did not admit it."""
@@ -188,7 +188,7 @@ class SimulatedWorkload(Struct, eq=False):
     def end(self, pod: SimulatedPod, at: float) -> None:
         """A pod has run for as long as it had to."""
 
-    def lost(self, pod: SimulatedPod) -> bool:
+    def comes_back(self, pod: SimulatedPod) -> bool:
         """A pod is gone, or was rejected; whether another comes under its name. What is merely counted does not."""
         return False
 
@@ -273,7 +273,7 @@ class Bare(SimulatedWorkload, eq=False):
     def begin(self, pod: SimulatedPod, at: float) -> float | None:
         return self.table.run_seconds
 
-    def lost(self, pod: SimulatedPod) -> bool:
+    def comes_back(self, pod: SimulatedPod) -> bool:
         """Whether a pod that is gone comes back: only if it was evicted to be restored."""
         return pod.evicted is not None
 

@@ -15,27 +15,27 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
 
-OVER = ("Succeeded", "Failed")
+ENDED = ("Succeeded", "Failed")
 
 OnNodes = Mapping[str, tuple[Pod, ...]]
 
 
-class View(NamedTuple):
+class WorkloadView(NamedTuple):
     """A workload and its pods."""
 
     workload: Workload
     pods: tuple[Pod, ...]
 
 
-class Sight:
+class WorldView:
     """The state of the world between two changes, and what is derived from it when first asked for."""
 
     def __init__(
         self,
-        views: Mapping[Ref, View],
+        views: Mapping[Ref, WorkloadView],
         nodes: tuple[Node, ...],
         budgets: Sequence[BudgetTable],
-        before: "Sight | None" = None,
+        before: "WorldView | None" = None,
     ) -> None:
         self.views, self.nodes = views, nodes
         self._budgets = budgets
@@ -53,7 +53,7 @@ class Sight:
         """The pods on each node; a node that did not change keeps the same tuple."""
         pods_by_node: dict[str, list[Pod]] = {}
         for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):
-            if pod.phase not in OVER:
+            if pod.phase not in ENDED:
                 pods_by_node.setdefault(pod.node, []).append(pod)
         return {node: _same(self._earlier.get(node), pods_by_node[node]) for node in sorted(pods_by_node)}
 
@@ -61,7 +61,7 @@ class Sight:
     def pending(self) -> tuple[Pod, ...]:
         """The pods that are on no node and not being deleted."""
         pods = (pod for view in self.views.values() for pod in view.pods)
-        waiting = [pod for pod in pods if not (pod.node or pod.deleted or pod.phase in OVER)]
+        waiting = [pod for pod in pods if not (pod.node or pod.deleted or pod.phase in ENDED)]
         return tuple(sorted(waiting, key=_by_name))
 
     @cached_property
@@ -77,7 +77,7 @@ class Sight:
     def _budget(self, table: BudgetTable, name: str) -> DisruptionBudget:
         views = (view for ref, view in self.views.items() if ref.namespace == table.namespace)
         pods = [pod for view in views for pod in view.pods if table.selector.items() <= pod.labels.items()]
-        live = [pod for pod in pods if not pod.deleted and pod.phase not in OVER]
+        live = [pod for pod in pods if not pod.deleted and pod.phase not in ENDED]
         healthy = sum(pod.ready is True for pod in live)
         allowed = max(0, healthy - table.min_available)
         sick_go = table.unhealthy_pod_eviction_policy == "AlwaysAllow" or healthy >= table.min_available > 0
@@ -96,10 +96,10 @@ def _by_name(pod: Pod) -> tuple[str, str]:
     return (pod.namespace, pod.name)
 
 
-def look(workload: SimulatedWorkload) -> View:
+def look(workload: SimulatedWorkload) -> WorkloadView:
     """A workload as it is now."""
     pods = sorted(workload.pods.values(), key=lambda pod: pod.name)
-    return View(workload.look(), tuple(pod.look() for pod in pods))
+    return WorkloadView(workload.look(), tuple(pod.look() for pod in pods))
 
 
 class SimulatedSnapshot:
@@ -108,27 +108,27 @@ class SimulatedSnapshot:
     version = 1
     """Always the same: workloads neither come nor go, and keep their labels."""
 
-    def __init__(self, confirmed: float, kinds: frozenset[Kind], sight: Sight) -> None:
+    def __init__(self, confirmed: float, kinds: frozenset[Kind], view: WorldView) -> None:
         self.confirmed = self.nodes_confirmed = confirmed
-        self.kinds, self._sight = kinds, sight
+        self.kinds, self._view = kinds, view
 
     def confirmed_for(self, ref: Ref) -> float:
         return self.confirmed
 
     @cached_property
     def _workloads(self) -> tuple[Workload, ...]:
-        views = self._sight.views.values()
+        views = self._view.views.values()
         return tuple(view.workload for view in views if self._asked(view.workload.ref))
 
     def workloads(self) -> Collection[Workload]:
         return self._workloads
 
     def workload(self, ref: Ref) -> Workload | None:
-        view = self._sight.views.get(ref)
+        view = self._view.views.get(ref)
         return view.workload if view and self._asked(ref) else None
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        view = self._sight.views.get(workload.ref)
+        view = self._view.views.get(workload.ref)
         return view.pods if view else ()
 
     def selector_fault(self, workload: Workload) -> str:
@@ -136,19 +136,19 @@ class SimulatedSnapshot:
         return ""
 
     def nodes(self) -> tuple[Node, ...]:
-        return self._sight.nodes
+        return self._view.nodes
 
     def rooms(self) -> tuple[Room, ...]:
-        return self._sight.rooms
+        return self._view.rooms
 
     def pending(self) -> tuple[Pod, ...]:
-        return self._sight.pending
+        return self._view.pending
 
     def on_nodes(self) -> OnNodes:
-        return self._sight.on_nodes
+        return self._view.on_nodes
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
-        return self._sight.budgets
+        return self._view.budgets
 
     def autoscaler(self, ref: Ref) -> str:
         """None: nobody else scales a simulated workload."""

@@ -28,9 +28,9 @@ Transition = Callable[[Any, float], None]
 class World:
     """Workloads, their pods, and what will happen to them next.
 
-    `changed` holds the workloads that changed since somebody last emptied it. `stirred` is whether something happened
-    since somebody last said no that may matter to a pod that waits for another scheduler. `keep` is for how many
-    seconds it is remembered which pods served.
+    `changed` holds the workloads that changed since somebody last emptied it. `placement_changed` is whether something
+    happened since somebody last said no that may matter to a pod that waits for another scheduler. `keep` is for how
+    many seconds it is remembered which pods served.
     """
 
     def __init__(
@@ -44,28 +44,28 @@ class World:
         self.now = start
         self.workloads = {workload.ref: workload for workload in workloads}
         self.changed: dict[SimulatedWorkload, None] = {}
-        self.stirred = False
+        self.placement_changed = False
         self.nodes = NodePool(nodes)
         self._keep = keep
         self._due: list[tuple[float, int, Transition, Any]] = []
         self._sequence = itertools.count()
         self._pods: dict[tuple[str, str], SimulatedPod] = {}
         self._on: dict[str, dict[SimulatedPod, None]] = {}
-        self._unheard: dict[str, list[tuple[Transition, SimulatedPod]]] = {}
+        self._postponed: dict[str, list[tuple[Transition, SimulatedPod]]] = {}
         """What nodes that do not answer will do when they do again."""
         self._unbound: dict[SimulatedPod, None] = {}
         self._too_big: set[tuple[Need, Claim]] = set()
         self._unsettled: dict[SimulatedWorkload, None] = {}
-        self._bereft: dict[SimulatedWorkload, None] = {}
+        self._waiting_for_names: dict[SimulatedWorkload, None] = {}
         """StatefulSets that may have waited for a name."""
         for workload in self.workloads.values():
             self._control(workload)
             if isinstance(workload, Bare):
                 for at, serial in workload.times():
-                    self._later(at, self._come, (workload, serial))
+                    self._later(at, self._arrive, (workload, serial))
         for name, planned in (changes or {}).items():
             for change in planned:
-                self._later(change.at, self._turn, (name, change))
+                self._later(change.at, self._change_node, (name, change))
         self.advance(start)
         self._settle()
 
@@ -173,9 +173,9 @@ class World:
         if owner.claim.needs.scheduler == OWN:
             self._unbound[pod] = None
         else:
-            self.stirred = True
+            self.placement_changed = True
 
-    def _come(self, arrival: tuple[SimulatedWorkload, int], _at: float) -> None:
+    def _arrive(self, arrival: tuple[SimulatedWorkload, int], _at: float) -> None:
         self._create(*arrival)
 
     def _delete(self, pod: SimulatedPod) -> None:
@@ -200,16 +200,16 @@ class World:
     def _freed(self) -> None:
         """Note that room was freed, so that pods that did not fit are tried again."""
         self._too_big.clear()
-        self.stirred = True
+        self.placement_changed = True
 
     def _later(self, seconds: float, happen: Transition, subject: Any) -> None:
         heapq.heappush(self._due, (self.now + seconds, next(self._sequence), happen, subject))
 
     def _settle(self) -> None:
         """Bind the pods that fit now and note what changed, once for everything that happened at this time."""
-        for workload in self._bereft:
+        for workload in self._waiting_for_names:
             self._control(workload)
-        self._bereft.clear()
+        self._waiting_for_names.clear()
         for pod in sorted(self._unbound, key=_urgency):
             # What did not fit will not fit before something is given back.
             if (pod.owner.need, pod.owner.claim) not in self._too_big:
@@ -238,18 +238,18 @@ class World:
         self._on.setdefault(node, {})[pod] = None
         self._touch(pod)
         if node not in self.nodes:
-            self._later(ORPHANED, self._orphan, node)
+            self._later(ORPHANED, self._collect_orphans, node)
 
-    def _deferred(self, pod: SimulatedPod, happen: Transition) -> bool:
+    def _postpone(self, pod: SimulatedPod, happen: Transition) -> bool:
         """Whether the pod's node is silent: then the transition is kept until it answers again."""
         if not pod.node or self.nodes.answers(pod.node):
             return False
-        self._unheard.setdefault(pod.node, []).append((happen, pod))
+        self._postponed.setdefault(pod.node, []).append((happen, pod))
         return True
 
     def _admit(self, pod: SimulatedPod, at: float) -> None:
         """The kubelet hears of a pod, and takes it or rejects it."""
-        if self._deferred(pod, self._admit) or pod.deleted:
+        if self._postpone(pod, self._admit) or pod.deleted:
             return
         if not pod.held:
             pod.rejected = self.nodes.put(pod.node, pod.need, pod.owner.claim)
@@ -265,13 +265,13 @@ class World:
     def _replace(self, pod: SimulatedPod) -> None:
         """What the controller of a rejected pod does: another, which may need its name."""
         owner = pod.owner
-        if owner.numbered or owner.lost(pod):
+        if owner.numbered or owner.comes_back(pod):
             self._vanish(pod, self.now, lost=True)
         else:
             self._control(owner)
 
     def _run(self, pod: SimulatedPod, at: float) -> None:
-        if self._deferred(pod, self._run) or pod.deleted:
+        if self._postpone(pod, self._run) or pod.deleted:
             return
         pod.running = True
         self._touch(pod)
@@ -281,13 +281,13 @@ class World:
             self._later(seconds, self._end, pod)
 
     def _become_ready(self, pod: SimulatedPod, at: float) -> None:
-        if not self._deferred(pod, self._become_ready) and not pod.deleted:
-            pod.well = pod.ready = True
+        if not self._postpone(pod, self._become_ready) and not pod.deleted:
+            pod.healthy = pod.ready = True
             pod.ready_changed = at
             self._touch(pod)
 
     def _end(self, pod: SimulatedPod, at: float) -> None:
-        if not self._deferred(pod, self._end) and not pod.deleted:
+        if not self._postpone(pod, self._end) and not pod.deleted:
             pod.owner.end(pod, at)
             pod.deleted = True
             self._drop(pod)
@@ -295,47 +295,47 @@ class World:
     def _vanish(self, pod: SimulatedPod, at: float, *, lost: bool | None = None) -> None:
         """A pod that was deleted is gone, unless it went before. Some come again under their names."""
         owner = pod.owner
-        if owner.pods.get(pod.name) is not pod or (lost is None and self._deferred(pod, self._vanish)):
+        if owner.pods.get(pod.name) is not pod or (lost is None and self._postpone(pod, self._vanish)):
             return
-        again = owner.lost(pod) if lost is None else lost
+        again = owner.comes_back(pod) if lost is None else lost
         self._drop(pod)
         if owner.numbered:
-            self._bereft[owner] = None
+            self._waiting_for_names[owner] = None
         elif again:
             annotations = None if pod.evicted is None else {**pod.annotations, RESUMED: str(pod.evicted)}
             owner.serial += 1
             self._add(SimulatedPod(owner, pod.name, pod.serial, make_uid(pod.uid, owner.serial)), annotations)
 
-    def _turn(self, planned: tuple[str, NodeChange], at: float) -> None:
+    def _change_node(self, planned: tuple[str, NodeChange], at: float) -> None:
         """Apply a planned change to a node."""
         name, change = planned
         answered = self.nodes.answers(name)
         self.nodes.change(name, change)
         self._freed()
         if name not in self.nodes:
-            self._later(ORPHANED, self._orphan, name)
+            self._later(ORPHANED, self._collect_orphans, name)
         hears = self.nodes.answers(name)
         if answered != hears:
             for pod in list(self._on.get(name, ())):
-                self._hear(pod, at, hears=hears)
+                self._set_readiness(pod, at, hears=hears)
         if hears:
-            for happen, pod in self._unheard.pop(name, ()):
+            for happen, pod in self._postponed.pop(name, ()):
                 happen(pod, at)
 
-    def _hear(self, pod: SimulatedPod, at: float, *, hears: bool) -> None:
+    def _set_readiness(self, pod: SimulatedPod, at: float, *, hears: bool) -> None:
         """Act as the node controller when a node falls silent or answers again: set the readiness of its pods."""
-        if pod.well:
+        if pod.healthy:
             pod.ready, pod.ready_changed = hears, at
             self._touch(pod)
 
-    def _orphan(self, name: str, at: float) -> None:
+    def _collect_orphans(self, name: str, at: float) -> None:
         """The garbage collector removes pods of a node that is no more."""
         if name in self.nodes:
             return
-        self._unheard.pop(name, None)
+        self._postponed.pop(name, None)
         for pod in list(self._on.get(name, ())):
             pod.deleted = True
-            self._vanish(pod, at, lost=pod.owner.lost(pod))
+            self._vanish(pod, at, lost=pod.owner.comes_back(pod))
             self._control(pod.owner)
 
 

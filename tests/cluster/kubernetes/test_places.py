@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.watch.places import Places, stirs
+from elasticd.cluster.kubernetes.watch.places import Places, affects_placement
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Node, Pod
@@ -106,11 +106,11 @@ SMALLER = replace(RUNS, needs=Needs(requests={"cpu": 0.01}))
     ],
 )
 def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod | None, stirred: bool) -> None:
-    assert stirs(old, new) is stirred
+    assert affects_placement(old, new) is stirred
     store, told = PodStore(), list[str]()
     if old is not None:
         store.put(old, listed=True)
-    store.stirred.callbacks.append(lambda: told.append("stirred"))
+    store.placement_changed.callbacks.append(lambda: told.append("stirred"))
     if new is not None:
         store.put(new, listed=False)
     else:
@@ -120,7 +120,7 @@ def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod
 
 def test_who_asked_is_told_of_nodes_that_come_change_and_go() -> None:
     store, told = NodeStore(), list[int]()
-    store.stirred.callbacks.append(lambda: told.append(len(told)))
+    store.placement_changed.callbacks.append(lambda: told.append(len(told)))
     one = Node("n", "u", ready=True)
     for change in (one, one, replace(one, ready=False)):
         store.put(change, listed=False)

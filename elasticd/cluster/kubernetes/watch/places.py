@@ -24,7 +24,7 @@ def takes_room(pod: Pod) -> bool:
     return bool(pod.node) and pod.phase not in _OVER
 
 
-def stirs(old: Pod | None, new: Pod | None) -> bool:
+def affects_placement(old: Pod | None, new: Pod | None) -> bool:
     """Whether a change may let another pod be placed, or needs one to be: a pod waits, has left a node, changed its
     requests, or has failed."""
     if new is not None and waits(new):

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.watch.places import Key, Places, stirs
+from elasticd.cluster.kubernetes.watch.places import Key, Places, affects_placement
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.cluster.rooms import Loads
@@ -38,7 +38,7 @@ class Sink(Protocol[T_contra]):
         """Forget all objects of the namespace (all namespaces, if empty) but these."""
 
 
-class Stirred:
+class Callbacks:
     """Calls back when something happened that may let pods be placed. Callbacks must not block or raise."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class PodStore:
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
         self._loads: Loads | None = None
         self._places: Places | None = None
-        self.stirred = Stirred()
+        self.placement_changed = Callbacks()
 
     def put(self, item: Pod, *, listed: bool) -> Key:
         """Take a pod; one that is equal to what is known disturbs nothing."""
@@ -138,8 +138,8 @@ class PodStore:
             self._loads.change(old, new)
         if self._places is not None:
             self._places.change(old, new)
-        if stirs(old, new):
-            self.stirred()
+        if affects_placement(old, new):
+            self.placement_changed()
 
     def assume(self, ref: Ref, uid: str, **known: Any) -> None:
         """Store our own change of a pod before the watch reports it, if the pod still has this UID."""
@@ -258,11 +258,11 @@ class NodeStore(Store[Node]):
     def __init__(self) -> None:
         super().__init__(lambda node: ("", node.name))
         self._sorted: tuple[Node, ...] | None = ()
-        self.stirred = Stirred()
+        self.placement_changed = Callbacks()
 
     def _changed(self, old: Node | None, new: Node | None) -> None:
         self._sorted = None
-        self.stirred()
+        self.placement_changed()
 
     def get(self, name: str) -> Node | None:
         return self._items.get(("", name))
