@@ -94,7 +94,7 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         lease = msgspec.structs.replace(self.lease, namespace=self.lease.namespace or own_namespace())
         namespaces, silence = tuple(dict.fromkeys(self.namespaces)), self.watch_silence
         return ClusterParts(
-            means=Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, self.page, silence),
+            deps=Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, self.page, silence),
             budget=Budget(clock, self.writes_per_second, self.burst),
             elector=Elector(session, clock, lease, identity) if elect and lease.enabled else None,
             identity=identity,

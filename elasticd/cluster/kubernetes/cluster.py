@@ -63,16 +63,16 @@ class LiveSnapshot:
     """What is watched of a cluster, and a Snapshot of it. It is live: each call answers as of now, with immutable
     records."""
 
-    def __init__(self, means: Dependencies, tasks: asyncio.TaskGroup, on_pending: Callable[[], None]) -> None:
+    def __init__(self, deps: Dependencies, tasks: asyncio.TaskGroup, on_pending: Callable[[], None]) -> None:
         """`on_pending` is called whenever somebody asks which pods wait."""
         self.pod_store, self.node_store, self.workload_store = PodStore(), NodeStore(), WorkloadStore()
-        self.job_store, self.autoscaler_store = JobStore(means.clock.now), AutoscalerStore()
+        self.job_store, self.autoscaler_store = JobStore(deps.clock.now), AutoscalerStore()
         self._budget_store = BudgetStore(self.pod_store)
-        self._means, self._group, self._on_pending = means, tasks, on_pending
+        self._deps, self._group, self._on_pending = deps, tasks, on_pending
         self._always = {
-            _POD: follow_pods(means, self.pod_store),
-            _NODE: follow_nodes(means, self.node_store),
-            _AUTOSCALER: follow_autoscalers(means, self.autoscaler_store),
+            _POD: follow_pods(deps, self.pod_store),
+            _NODE: follow_nodes(deps, self.node_store),
+            _AUTOSCALER: follow_autoscalers(deps, self.autoscaler_store),
         }
         self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(informer.run()) for informer in self._always.values()]
@@ -90,9 +90,9 @@ class LiveSnapshot:
                 self.job_store.clear()
         for kind in sorted(kinds - self._kinds.keys()):
             if kind == JOB_KIND:
-                informer = follow_jobs(self._means, self.job_store)
+                informer = follow_jobs(self._deps, self.job_store)
             else:
-                informer = follow_kind(self._means, kind, self.workload_store)
+                informer = follow_kind(self._deps, kind, self.workload_store)
             self._kinds[kind] = informer, self._group.create_task(informer.run())
 
     async def settled(self, patience: float) -> None:
@@ -176,7 +176,7 @@ class LiveSnapshot:
         """The first call starts the watch, so that only those who ask need the right to read them."""
         informer = self._always.get(_BUDGET)
         if informer is None:
-            informer = self._always[_BUDGET] = follow_budgets(self._means, self._budget_store)
+            informer = self._always[_BUDGET] = follow_budgets(self._deps, self._budget_store)
             self._tasks.append(self._group.create_task(informer.run()))
         return self._budget_store.all() if informer.confirmed() > 0 else None
 
@@ -202,7 +202,7 @@ class Description(Struct, frozen=True):
 class ClusterParts(Struct, frozen=True):
     """What a cluster is made of."""
 
-    means: Dependencies
+    deps: Dependencies
     budget: Budget
     elector: Elector | None
     identity: str
@@ -220,12 +220,12 @@ class KubernetesCluster:
 
     def __init__(self, parts: ClusterParts, tasks: asyncio.TaskGroup) -> None:
         self._parts, self._group = parts, tasks
-        self.snapshot = view = LiveSnapshot(parts.means, tasks, self._resume)
-        means, session, clock = parts.means, parts.means.session, parts.means.clock
+        self.snapshot = view = LiveSnapshot(parts.deps, tasks, self._resume)
+        deps, session, clock = parts.deps, parts.deps.session, parts.deps.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
-        self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
-        self._patcher = Patcher(session, means.discovery, parts.budget)
-        writer = PodWriter(session, means.discovery, parts.budget, clock)
+        self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)
+        self._patcher = Patcher(session, deps.discovery, parts.budget)
+        writer = PodWriter(session, deps.discovery, parts.budget, clock)
         records, patience = Records(session, parts.home), 3 * parts.patience
         restorer_parts = RestorerParts(
             session, parts.budget, clock, records, writer, lambda: self.leading, parts.identity, patience
@@ -234,10 +234,10 @@ class KubernetesCluster:
         self._pod_actions = PodActions(
             (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
         )
-        self._jobs = Jobs(session, parts.budget, clock, means.times, view.job_store)
-        self._metrics = MetricsClient(means.discovery, means.times, means.namespaces)
-        self._custom = AggregatedMetrics(means.discovery, means.times, parts.patience)
-        self._kubelets = Kubelets(session, means.times)
+        self._jobs = Jobs(session, parts.budget, clock, deps.times, view.job_store)
+        self._metrics = MetricsClient(deps.discovery, deps.times, deps.namespaces)
+        self._custom = AggregatedMetrics(deps.discovery, deps.times, parts.patience)
+        self._kubelets = Kubelets(session, deps.times)
         self._restoring = False
         self._tasks = [tasks.create_task(parts.elector.run())] if parts.elector is not None else []
 
@@ -294,7 +294,7 @@ class KubernetesCluster:
 
     @contextlib.asynccontextmanager
     async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
-        follower = follow_pulls(self._parts.means, PullSink(take))
+        follower = follow_pulls(self._parts.deps, PullSink(take))
         task = asyncio.create_task(follower.run(), name="follow pulls")
         try:
             yield follower
@@ -362,7 +362,7 @@ class KubernetesCluster:
         elector = self._parts.elector
         problems = {"/".join(kind): text for kind, text in self.problems().items()}
         return Description(
-            server=self._parts.means.session.host,
+            server=self._parts.deps.session.host,
             version=self._parts.version,
             identity=self._parts.identity,
             leading=self.leading,

@@ -48,13 +48,13 @@ class Bench:
     """Followers, and the store of workloads that they fill."""
 
     def __init__(self, session: Session, clock: HurriedClock, *namespaces: str) -> None:
-        self.means = Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, 500, 5.0)
+        self.deps = Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, 500, 5.0)
         self.store = WorkloadStore()
         self.tasks: list[asyncio.Task[None]] = []
 
     def follow(self, kind: Kind = GADGET) -> Informer:
         """Begin to follow a kind."""
-        return self.begin(follow_kind(self.means, kind, self.store))
+        return self.begin(follow_kind(self.deps, kind, self.store))
 
     def begin(self, follower: Informer) -> Informer:
         """Let a follower run."""
@@ -318,7 +318,7 @@ async def test_kind_that_is_taken_away_stays_as_it_was_seen_until_a_list_says_ot
     await until(lambda: "does not serve" in follower.problem)
     assert bench.replicas() == 3
     last = follower.confirmed()
-    await bench.means.clock.sleep_until(bench.means.clock.now() + 2)
+    await bench.deps.clock.sleep_until(bench.deps.clock.now() + 2)
     assert follower.confirmed_for("shop", "web") <= last
     serve(api)
     api.on("GET", GADGETS, page(version=7))
@@ -395,8 +395,8 @@ async def test_what_was_always_refused_was_never_confirmed(api: FakeApi, make: M
     api.on("GET", PODS, refused)
     api.on("GET", "/api/v1/nodes", refused)
     bench = make()
-    pods = bench.begin(follow_pods(bench.means, PodStore()))
-    nodes = bench.begin(follow_nodes(bench.means, NodeStore()))
+    pods = bench.begin(follow_pods(bench.deps, PodStore()))
+    nodes = bench.begin(follow_nodes(bench.deps, NodeStore()))
     for follower in (pods, nodes):
         await bench.settled(follower)
     assert (pods.confirmed(), nodes.confirmed()) == (0.0, 0.0)
@@ -407,6 +407,6 @@ async def test_unreadable_objects_are_counted(api: FakeApi, make: Make) -> None:
     api.on("GET", PODS, page(pod("a"), {"metadata": 7}))
     api.feed(PODS)
     bench = make()
-    follower = bench.begin(follow_pods(bench.means, PodStore()))
+    follower = bench.begin(follow_pods(bench.deps, PodStore()))
     await bench.settled(follower)
     assert follower.skipped == 1

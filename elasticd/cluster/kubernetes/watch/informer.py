@@ -85,13 +85,13 @@ class Informer:
 
     def __init__(
         self,
-        means: Dependencies,
+        deps: Dependencies,
         find: Callable[[], Awaitable[Resource]],
         feed: Callable[[Resource, Proved], Feed],
         *,
         optional: bool = False,
     ) -> None:
-        self._means, self._find, self._feed, self._optional = means, find, feed, optional
+        self._deps, self._find, self._feed, self._optional = deps, find, feed, optional
         self._resolved = asyncio.Event()
         self._reflectors: list[Reflector[Any]] = []
         self._scales: ScaleSink | None = None
@@ -164,14 +164,14 @@ class Informer:
         self._resolved.set()
 
     async def _sleep(self, seconds: float) -> None:
-        await self._means.clock.sleep_until(self._means.clock.now() + seconds)
+        await self._deps.clock.sleep_until(self._deps.clock.now() + seconds)
 
     async def _mirror(self, resource: Resource) -> None:
         """Mirror the resource until it is no longer served."""
-        means, feed = self._means, self._feed(resource, self.confirmed)
-        spaces = means.namespaces if resource.namespaced and means.namespaces else ("",)
+        deps, feed = self._deps, self._feed(resource, self.confirmed)
+        spaces = deps.namespaces if resource.namespaced and deps.namespaces else ("",)
         self._reflectors = [
-            Reflector(means.session, means.clock, self._list_options(resource, space, feed), feed.codec, feed.sink)
+            Reflector(deps.session, deps.clock, self._list_options(resource, space, feed), feed.codec, feed.sink)
             for space in spaces
         ]
         self._scales, self._fault = feed.scales, ""
@@ -192,80 +192,80 @@ class Informer:
             path=resource.path(namespace),
             resource=resource.plural,
             namespace=namespace,
-            page=self._means.page,
-            silence=self._means.silence,
+            page=self._deps.page,
+            silence=self._deps.silence,
             accept=feed.accept[0],
             watch_accept=feed.accept[1],
             params=feed.params,
         )
 
 
-def _follow(means: Dependencies, resource: Resource, feed: Feed) -> Informer:
+def _follow(deps: Dependencies, resource: Resource, feed: Feed) -> Informer:
     async def find() -> Resource:
         return resource
 
-    return Informer(means, find, lambda *_: feed)
+    return Informer(deps, find, lambda *_: feed)
 
 
-def follow_pods(means: Dependencies, store: PodStore) -> Informer:
+def follow_pods(deps: Dependencies, store: PodStore) -> Informer:
     """All pods."""
-    return _follow(means, PODS, Feed(Codec(WirePod, to_pod, means.times.offset), store))
+    return _follow(deps, PODS, Feed(Codec(WirePod, to_pod, deps.times.offset), store))
 
 
-def follow_nodes(means: Dependencies, store: NodeStore) -> Informer:
+def follow_nodes(deps: Dependencies, store: NodeStore) -> Informer:
     """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
-    return _follow(means, NODES, Feed(Codec(WireNode, to_node), store))
+    return _follow(deps, NODES, Feed(Codec(WireNode, to_node), store))
 
 
-def follow_pulls(means: Dependencies, sink: PullSink) -> Informer:
+def follow_pulls(deps: Dependencies, sink: PullSink) -> Informer:
     """The Events of images that were pulled; the server leaves out all others."""
-    codec = Codec(WireEvent, to_pull_event, means.times.offset)
-    return _follow(means, EVENTS, Feed(codec, sink, params={"fieldSelector": PULLED}))
+    codec = Codec(WireEvent, to_pull_event, deps.times.offset)
+    return _follow(deps, EVENTS, Feed(codec, sink, params={"fieldSelector": PULLED}))
 
 
-def follow_autoscalers(means: Dependencies, store: AutoscalerStore) -> Informer:
+def follow_autoscalers(deps: Dependencies, store: AutoscalerStore) -> Informer:
     """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
 
     feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
-    return Informer(means, partial(_preferred, means, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
+    return Informer(deps, partial(_preferred, deps, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
 
 
-def follow_budgets(means: Dependencies, store: BudgetStore) -> Informer:
+def follow_budgets(deps: Dependencies, store: BudgetStore) -> Informer:
     """All PodDisruptionBudgets, in the version that the server prefers. Of v1beta1 an empty selector selects none."""
 
     def feed(resource: Resource, _: Proved) -> Feed:
         empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
         return Feed(Codec(WireBudget, lambda wire: to_budget(wire, empty)), store)
 
-    return Informer(means, partial(_preferred, means, "policy", _BUDGET), feed)
+    return Informer(deps, partial(_preferred, deps, "policy", _BUDGET), feed)
 
 
-async def _preferred(means: Dependencies, group: str, kind: str) -> Resource:
+async def _preferred(deps: Dependencies, group: str, kind: str) -> Resource:
     """Where a kind is, in the version of its group that the server prefers."""
-    path = await means.discovery.preferred(group)
+    path = await deps.discovery.preferred(group)
     if path is None:
         raise UnknownKindError(f"the server does not serve {group}")
-    return await means.discovery.resource((path.removeprefix("/apis/"), kind))
+    return await deps.discovery.resource((path.removeprefix("/apis/"), kind))
 
 
-def follow_jobs(means: Dependencies, store: JobStore) -> Informer:
+def follow_jobs(deps: Dependencies, store: JobStore) -> Informer:
     """The Jobs of all job sets; the server leaves out all others."""
-    codec = Codec(WireJob, to_job, means.times.offset)
-    return _follow(means, JOBS, Feed(codec, store, params={"labelSelector": SET}))
+    codec = Codec(WireJob, to_job, deps.times.offset)
+    return _follow(deps, JOBS, Feed(codec, store, params={"labelSelector": SET}))
 
 
-def follow_kind(means: Dependencies, kind: Kind, store: WorkloadStore) -> Informer:
+def follow_kind(deps: Dependencies, kind: Kind, store: WorkloadStore) -> Informer:
     """All workloads of a kind."""
 
     async def find() -> Resource:
-        means.discovery.forget(kind)  # it is asked only when the kind is new, or was no longer served
-        return await means.discovery.scalable(kind)
+        deps.discovery.forget(kind)  # it is asked only when the kind is new, or was no longer served
+        return await deps.discovery.scalable(kind)
 
     def feed(resource: Resource, proved: Proved) -> Feed:
         if kind in TYPED:
             return Feed(Codec(WireWorkload, partial(to_workload, *kind)), KindSink(store, kind))
-        scales = ScaleSink(means.session, means.clock, kind, resource, store, proved)
+        scales = ScaleSink(deps.session, deps.clock, kind, resource, store, proved)
         codec = Codec(ObjectMeta, attrgetter("metadata"))
         return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")), scales)
 
-    return Informer(means, find, feed)
+    return Informer(deps, find, feed)
