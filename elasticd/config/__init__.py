@@ -1,7 +1,7 @@
 """TOML to settings and policies, or to one line for each mistake.
 
 files finds and reads; settings and policies decode, tables what plugins bring; impossible and sourced find what cannot
-work; reading puts these together for a folder. checking is `elasticd check`, connecting and needed its `--connect`.
+work; reading puts these together for a folder. checking is `elasticd check`, connecting its `--connect`.
 """
 
 from elasticd.config.files import policy_files, template_files

@@ -7,30 +7,42 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ElasticdError, near
 from elasticd.base.text import counted, one_line, raised
-from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.session import ApiError
-from elasticd.config.needed import Need, home, kinds, needed
 from elasticd.config.settings import Settings
 from elasticd.model import rights
+from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy
-from elasticd.model.rights import FEATURES, Right
+from elasticd.model.rights import FEATURES, Feature, Right
 from elasticd.model.workload import Readings, Ref
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source
+from elasticd.registry import hooks_of, implemented
+from elasticd.sources.resource_metrics import ResourceMetrics
 
 PATIENCE = 10.0
 """Seconds that a source may take to be opened and read."""
 
 _AGAIN = 0.2
+
+_Resources = Mapping[Kind, tuple[str, str]]
+"""The API group and the plural resource name of each kind."""
+
+_OF_SOURCES = {
+    "kubelet": rights.KUBELETS, "node-rates": rights.KUBELETS, "pull-rate": rights.PULLS,
+    "custom-metrics": rights.CUSTOM, "external-metrics": rights.EXTERNAL,
+}  # fmt: skip
+_OF_NODES = (rights.NODES, rights.NODE_USAGE, rights.KUBELETS)
+"""Features about nodes alone, which are in no namespace."""
 
 
 class Finding(Struct, frozen=True):
@@ -51,6 +63,14 @@ class Finding(Struct, frozen=True):
     def bad(self) -> bool:
         """Whether something will not work."""
         return self.result in ("failed", "missing")
+
+
+class _Need(NamedTuple):
+    """A feature that is on, in a namespace (empty: in all), and the policy, source or file that turns it on."""
+
+    feature: Feature
+    namespace: str
+    by: str
 
 
 async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
@@ -80,13 +100,13 @@ async def _rights(
     """The rights that are missing, and those that are needless."""
     findings = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
     resources: dict[Kind, tuple[str, str]] = {}
-    for kind in sorted(kinds(policies)):
+    for kind in sorted(_kinds(policies)):
         resource = await access.resource(kind)
         if isinstance(resource, str):
             findings.append(Finding(_about(kind), "failed", resource))
         else:
             resources[kind] = resource
-    needs = needed(settings, cluster, policies, resources)
+    needs = _needed(settings, cluster, policies, resources)
     required = [Asked(right, need.namespace) for need in needs for right in need.feature.rights]
     unneeded = _not_needed(needs, cluster)
     may = await access.allowed([Asked(rights.ANYTHING, ""), *required, *unneeded])
@@ -96,9 +116,9 @@ async def _rights(
     )
 
 
-def _missing(needs: Sequence[Need], may: Collection[Asked]) -> Iterator[Finding]:
+def _missing(needs: Sequence[_Need], may: Collection[Asked]) -> Iterator[Finding]:
     """A finding for each feature that lacks rights, with the file that grants them."""
-    lacking: dict[tuple[rights.Feature, tuple[Right, ...]], tuple[list[str], list[str]]] = {}
+    lacking: dict[tuple[Feature, tuple[Right, ...]], tuple[list[str], list[str]]] = {}
     for need in needs:
         if lack := tuple(right for right in need.feature.rights if Asked(right, need.namespace) not in may):
             spaces, users = lacking.setdefault((need.feature, lack), ([], []))
@@ -110,11 +130,11 @@ def _missing(needs: Sequence[Need], may: Collection[Asked]) -> Iterator[Finding]
         yield Finding("rights", "missing", f"{text}: see config/kubernetes/{feature.file}")
 
 
-def _not_needed(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
+def _not_needed(needs: Sequence[_Need], cluster: Kubernetes) -> dict[Asked, str]:
     """The rights that are not needed, each with the file that grants it; empty where no file does."""
     required = {right for need in needs for right in need.feature.rights}
     unneeded = {
-        Asked(right, home(cluster) if feature.place == "home" else ""): feature.file
+        Asked(right, _home(cluster) if feature.place == "home" else ""): feature.file
         for feature in FEATURES
         for right in feature.rights
         if right not in required and right.resource != "leases"
@@ -127,7 +147,7 @@ def _not_needed(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
     return unneeded
 
 
-def _needless(needs: Sequence[Need], unneeded: dict[Asked, str], may: Collection[Asked]) -> Iterator[Finding]:
+def _needless(needs: Sequence[_Need], unneeded: dict[Asked, str], may: Collection[Asked]) -> Iterator[Finding]:
     """A finding for each file whose rights are granted and not needed, at all or in that namespace."""
     if Asked(rights.ANYTHING, "") in may:
         text = "it may do anything: give elasticd an account of its own, with the rights of config/kubernetes/rbac.yaml"
@@ -147,15 +167,117 @@ def _needless(needs: Sequence[Need], unneeded: dict[Asked, str], may: Collection
         yield Finding("rights", "needless", f"{rights.listed(tuple(extra))} {rights.where(namespace)}: {why}{of}")
 
 
+def _home(cluster: Kubernetes) -> str:
+    """The daemon's own namespace."""
+    return cluster.lease.namespace or own_namespace()
+
+
+def _kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
+    """The kinds of workloads that policies are about."""
+    about = [policy.workload or policy.select for policy in policies if isinstance(policy, Policy)]
+    return frozenset((target.api_version, target.kind) for target in about if target is not None)
+
+
+def _needed(
+    settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], resources: _Resources
+) -> list[_Need]:
+    """The features that settings and policies turn on."""
+    spaces = cluster.namespaces or ("",)
+    acting = [] if settings.dry_run else [policy for policy in policies if policy.mode == "act"]
+    needs = [
+        _Need(feature, space, by)
+        for feature, by in _reading(settings, policies, resources)
+        for space in (("",) if feature in _OF_NODES else spaces)
+    ]
+    if cluster.lease.enabled and not settings.dry_run:
+        needs.append(_Need(rights.leading(cluster.lease.name), _home(cluster), "elasticd.toml"))
+    for policy in acting:
+        for feature in _pool(policy) if isinstance(policy, PoolPolicy) else _workloads(policy, resources):
+            about = [_home(cluster)] if feature.place == "home" else _spaces(policy, spaces)
+            needs += [_Need(feature, space, policy.name) for space in about]
+    moving = [policy.name for policy in acting if isinstance(policy, PoolPolicy) and _moves(policy)]
+    needs += [_Need(rights.BUDGETS, space, name) for name in moving for space in spaces]
+    return list(dict.fromkeys(needs))
+
+
+def _reading(
+    settings: Settings, policies: Sequence[Policy | PoolPolicy], resources: _Resources
+) -> Iterator[tuple[Feature, str]]:
+    """The features that only read, with who turns them on."""
+    yield from ((feature, "elasticd") for feature in (rights.PODS, rights.NODES, rights.AUTOSCALERS))
+    for policy in (policy for policy in policies if isinstance(policy, Policy)):
+        for kind in _kinds([policy]):
+            if kind == JOB_KIND:
+                yield rights.SEEING_JOBS, policy.name
+            elif kind in resources:
+                yield rights.seeing(*resources[kind]), policy.name
+    for source in settings.sources:
+        if isinstance(source, ResourceMetrics):
+            yield rights.USAGE, source.label
+            if source.nodes:
+                yield rights.NODE_USAGE, source.label
+        elif (tag := str(source.__struct_config__.tag)) in _OF_SOURCES:
+            yield _OF_SOURCES[tag], source.label
+
+
+def _workloads(policy: Policy, resources: _Resources) -> Iterator[Feature]:
+    """The features by which a policy about workloads writes."""
+    hooks = hooks_of(policy.strategies)
+    if policy.job is not None:
+        yield rights.JOBS
+    yield rights.EVENTS
+    for kind in _kinds([policy]) & resources.keys():
+        if "recommend_replicas" in hooks:
+            yield rights.scaling(*resources[kind])
+            if policy.replicas.min == 0:
+                yield rights.sleeping(*resources[kind])
+    if "rank_pods" in hooks:
+        yield rights.VICTIMS
+    sizing = [strategy for strategy in policy.strategies if "recommend_resources" in implemented(type(strategy))]
+    if any(getattr(strategy, "mode", "apply") == "apply" for strategy in sizing):
+        yield rights.VERTICAL
+
+
+def _pool(policy: PoolPolicy) -> Iterator[Feature]:
+    """The features by which a policy about pods writes."""
+    yield rights.BINDING
+    yield rights.RECORDS
+    if not _moves(policy):
+        return
+    yield rights.EVICTING
+    if policy.moves.bare:
+        yield rights.RESTORING
+    if policy.moves.surge:
+        yield rights.VICTIMS
+        yield rights.scaling("apps", "deployments")
+        yield rights.sleeping("apps", "deployments")
+
+
+def _moves(policy: PoolPolicy) -> bool:
+    """Whether a policy may evict running pods."""
+    return bool(hooks_of(policy.strategies) & {"select_victims", "rebind_pods", "rebalance_nodes"})
+
+
+def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]:
+    """The namespaces that a policy writes to."""
+    if isinstance(policy, PoolPolicy):
+        namespaces: Sequence[str] = policy.pool.namespaces
+    elif policy.workload is not None:
+        namespaces = (policy.workload.namespace,)
+    else:
+        namespaces = policy.select.namespaces if policy.select is not None else ()
+    return spaces if "*" in namespaces else namespaces
+
+
 async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
     """Look for the workloads that policies name, and read each source once."""
     clock, findings = WallClock(), list[Finding]()
     try:
         async with settings.cluster.open(clock, elect=False) as cluster:
-            snapshot = await cluster.observe(clock.now(), kinds(policies))
+            snapshot = await cluster.observe(clock.now(), _kinds(policies))
             problems = cluster.problems()
             findings += _unwatched(problems)
-            findings += _absent(snapshot, [policy for policy in policies if not kinds([policy]) & problems.keys()])
+            findings += _absent(snapshot, [policy for policy in policies if not _kinds([policy]) & problems.keys()])
             site = _site(settings, cluster, clock, snapshot, policies)
             tried = [_try(source, site) for source in settings.sources]
             findings += await asyncio.gather(*tried)
