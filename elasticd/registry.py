@@ -71,7 +71,7 @@ class Registry:
 
     def add(self, name: str, plugin: object, distribution: str = "") -> None:
         """Take in one plugin; whatever is wrong with it becomes a line in `problems`."""
-        with self._blame(name):
+        with self.blaming(name):
             if self.modules.has_plugin(name):
                 raise _PluginRefusedError("another plugin has this name already")
             _check_version(plugin)
@@ -79,7 +79,7 @@ class Registry:
             self.modules.register(plugin, name)
             for hook, table in (("register_strategies", self.strategies), ("register_sources", self.sources)):
                 for found in self._brought(plugin, hook):
-                    with self._blame(name):
+                    with self.blaming(name):
                         _check_type(hook, found)
                         new = Installed(found, name, distribution)
                         if new.name in table:
@@ -88,7 +88,8 @@ class Registry:
                         table[new.name] = new
 
     @contextmanager
-    def _blame(self, name: str) -> Iterator[None]:
+    def blaming(self, name: str) -> Iterator[None]:
+        """Make what the block raises a line in `problems`."""
         try:
             yield
         except _PluginRefusedError as error:
@@ -209,14 +210,8 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     registry = Registry()
     found = entry_points(group=GROUP) if points is None else points
     for point, distribution in _in_order(found):
-        try:
-            module = point.load()
-        except BaseException as error:  # a plugin that calls sys.exit on import must not end the daemon
-            if is_interrupt(error):
-                raise
-            registry.problems.append(f"plugin {point.name} ({point.value}): {raised(error)}")
-            continue
-        registry.add(point.name, module, distribution)
+        with registry.blaming(f"{point.name} ({point.value})"):
+            registry.add(point.name, point.load(), distribution)
     return registry
 
 

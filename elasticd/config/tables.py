@@ -33,18 +33,17 @@ def records(
 ) -> tuple[Strategy, ...]:
     """The records of tables that name their type. `role` is what the tables are for (strategy, limit or pool), `key` if
     empty. Raises ConfigError for all that is wrong with them."""
-    decoded: list[Strategy] = []
-    mistakes = Mistakes()
-    fit = [
-        name
-        for name, installed in registry.strategies.items()
-        if not _misplaced(implemented(installed.type), role or key)
-    ]
+    decoded, mistakes, role = list[Strategy](), Mistakes(), role or key
+    known = registry.strategies.items()
+    fit = [name for name, installed in known if not _misplaced(implemented(installed.type), role)]
     for index, table in enumerate(tables):
         where = f"{key}[{index}]"
         with mistakes.collected():
             record = typed(table, registry.strategies, registry, file, where, fit)
-            _check_role(record, file, where, role or key)
+            if problem := _misplaced(implemented(type(record)), role):
+                raise ConfigError(file, f"{where}.type", f'{problem} "{record.__struct_config__.tag}"')
+            if role == "limit" and record.priority:
+                raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
             if record in decoded:
                 raise ConfigError(file, where, f"must differ from {key}[{decoded.index(record)}], is the same")
             _check_reads(record, file, where)
@@ -53,24 +52,16 @@ def records(
     return tuple(decoded)
 
 
-def _check_role(record: Strategy, file: str, where: str, role: str) -> None:
-    """Refuse a type that may not stand there, and a limit with a priority."""
-    if problem := _misplaced(implemented(type(record)), role):
-        raise ConfigError(file, f"{where}.type", f'{problem} "{record.__struct_config__.tag}"')
-    if role == "limit" and record.priority:
-        raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
-
-
-def _misplaced(hooks: frozenset[str], key: str) -> str:
+def _misplaced(hooks: frozenset[str], role: str) -> str:
     """Why a type with these hooks may not stand under [[strategy]] or [[limit]]; empty if it may."""
     places = bool(hooks & PLACING)
-    if key == "pool":
+    if role == "pool":
         return "" if places else "must be one that places pods, is the strategy"
     if places:
         return "must be one for workloads, is the strategy for pods of a [pool]"
-    if key == "limit" and ("limit" not in hooks or hooks & {"recommend_replicas", "recommend_resources"}):
+    if role == "limit" and ("limit" not in hooks or hooks & {"recommend_replicas", "recommend_resources"}):
         return "must be a limit, is the strategy"
-    if key == "strategy" and not hooks & {"recommend_replicas", "recommend_resources", "poll_interval", "rank_pods"}:
+    if role == "strategy" and not hooks & {"recommend_replicas", "recommend_resources", "poll_interval", "rank_pods"}:
         return "must be a strategy, is the limit"
     return ""
 
