@@ -1,8 +1,6 @@
 """Preemption: chooses which lesser pods of a node are evicted for a pod that fits nowhere.
 
 Knows which pods are lesser and which are spared; knows nothing of how pods are evicted, nor of where they run again.
-See there for the pods of a node, short for how few evictions suffice, budgets for PodDisruptionBudgets, and kept for
-what would have to change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,10 +27,9 @@ from elasticd.api import (
 )
 from elasticd.kit import CRITICAL, SPARE, possible_namespace
 
-from .budgets import Held, held, within
-from .kept import Causes, Lesser, Lifted, Options, mends_of
-from .short import Short, helps, short_of, spared_from, until_it_fits
-from .there import CLASSES, Cause, Group, Rank, There, there_is
+from .groups import CLASSES, Group, NodePods, Rank, node_pods
+from .protection import Cause, Causes, Lesser, Lifted, Options, PodBudgets, budgets_of, mends_of, within
+from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
 
 
 class Preemption(PoolStrategy, tag="preemption", frozen=True):
@@ -131,7 +128,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         """The eviction order of this node's pods, with the option that keeps each; without those that are never
         evicted."""
         order = self._order(observation.use.get("cpu", {}))
-        pods = sorted(there_is(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
+        pods = sorted(node_pods(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
         return EvictionOrder(
             tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in pods]), self._rule()
         )
@@ -155,19 +152,18 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     def _victims_on(
         self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, missing: Mapping[str, int]
     ) -> Victims | Spared | None:
-        groups, rank = there_is(nodes.names[node], nodes.pods(node)), self._rank(pod)
+        groups, rank = node_pods(nodes.names[node], nodes.pods(node)), self._rank(pod)
         if not (self._has_lesser(groups.movable, rank) or self._has_lesser(groups.asking, rank) or groups.leaving):
             return self._nobody_lesser(groups, rank)
-        short = short_of(pod, node, nodes, groups, missing)
+        short = shortage_of(pod, node, nodes, groups, missing)
         if short is None:
             return None
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
         lesser = self._lesser_pods(groups, pod, short, observation)
         free = [victim for victim, options in lesser if not options]
-        evictable = (
-            within((victim, held(victim, observation.budgets)) for victim in free) if observation.budgets else free
-        )
+        budgets = observation.budgets
+        evictable = within((victim, budgets_of(victim, budgets)) for victim in free) if budgets else free
         chosen = self._choose(evictable, short)
         if not chosen:
             return self._explain_spared(
@@ -178,7 +174,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         cost = () if self.mode == "paper" else self._cost(chosen, observation.at)
         return Victims(tuple(chosen), cost, self._explain(pod, chosen, observation))
 
-    def _choose(self, order: Sequence[Pod], short: Short) -> list[Pod]:
+    def _choose(self, order: Sequence[Pod], short: Shortage) -> list[Pod]:
         """The victims in this order that make enough room; none where all together would not."""
         return until_it_fits(order, short) if self.mode == "paper" else spared_from(order, short)
 
@@ -207,13 +203,13 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             return (0, group.lowest_class) < rank
         return (group.lowest if self.restart_classes else (group.lowest[0], 0)) < rank
 
-    def _nobody_lesser(self, groups: There, rank: Rank) -> Spared:
+    def _nobody_lesser(self, groups: NodePods, rank: Rank) -> Spared:
         """Why there is no lesser pod that could ever be evicted."""
         fixed = next((why for why, group in groups.fixed if self._has_lesser(group, rank)), "")
         return Spared(f"lesser pods {fixed}") if fixed else _NOBODY_LESSER
 
     def _lesser_pods(
-        self, groups: There, waiting: Pod, short: Short, observation: PoolObservation
+        self, groups: NodePods, waiting: Pod, short: Shortage, observation: PoolObservation
     ) -> list[tuple[Pod, Options]]:
         """The pods of lower rank that are not fixed to their node, the least first, with the options that keep each."""
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
@@ -255,7 +251,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
 
     def _with_causes(
         self, lesser: Sequence[tuple[Pod, Options]], budgets: tuple[DisruptionBudget, ...]
-    ) -> list[tuple[Pod, Causes, Held]]:
+    ) -> list[tuple[Pod, Causes, PodBudgets]]:
         """The lesser pods, each with the causes that its options give and its PodDisruptionBudgets."""
         highest = max((pod.needs.priority for pod, options in lesser if "spare_priority" in options), default=0)
         namespaces, all_options = (
@@ -268,7 +264,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             for name in namespaces
         }
         return [
-            (pod, tuple([causes[option, pod.namespace] for option in options]), held(pod, budgets))
+            (pod, tuple([causes[option, pod.namespace] for option in options]), budgets_of(pod, budgets))
             for pod, options in lesser
         ]
 
@@ -299,7 +295,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         }[option]
 
     def _explain_spared(
-        self, waiting: Pod, short: Short, groups: There, lesser: Lesser, observation: PoolObservation
+        self, waiting: Pod, short: Shortage, groups: NodePods, lesser: Lesser, observation: PoolObservation
     ) -> Spared:
         """Why the pods that may be evicted do not suffice, by what keeps the others whose eviction would help."""
         rank = self._rank(waiting)
@@ -317,7 +313,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return Spared("all lesser pods together would not do")
 
     def _needed(
-        self, waiting: Pod, short: Short, lesser: Lesser, observation: PoolObservation, lifted: Lifted
+        self, waiting: Pod, short: Shortage, lesser: Lesser, observation: PoolObservation, lifted: Lifted
     ) -> set[str] | None:
         """The remedies with which enough pods could be evicted if `lifted` kept none; None: they would not suffice."""
         chosen = self._choose(lesser.going(lifted), short)

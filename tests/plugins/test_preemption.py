@@ -32,7 +32,7 @@ from elasticd.testing import check_strategy, registry
 from elasticd_plugins import filters, preemption
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
-from elasticd_plugins.preemption.there import CLASSES
+from elasticd_plugins.preemption.groups import CLASSES
 from tests.kit.policies import load_pool
 from tests.kit.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
 

@@ -1,17 +1,15 @@
-"""Computes what a pod is short of on a node, and which pods' eviction provides it.
-
-Knows amounts, ports, disks and anti-affinity; knows nothing of which pods may be evicted.
-"""
+"""Computes what a pod is short of on a node, and which pods' eviction provides it: amounts, ports, disks, and a place
+beside pods whose anti-affinity keeps it off."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from elasticd.api import Nodes, Pod, Struct
 from elasticd.kit import needed
 
-from .there import There
+from .groups import NodePods
 
 
-class Short(Struct, frozen=True, gc=False):
+class Shortage(Struct, frozen=True, gc=False):
     """What a pod lacks on a node once all pods that are being deleted are gone: whole amounts by resource, and the UIDs
     of pods that clash with it (ports, disks, anti-affinity)."""
 
@@ -19,24 +17,24 @@ class Short(Struct, frozen=True, gc=False):
     clashing: frozenset[str]
 
 
-def short_of(pod: Pod, node: int, nodes: Nodes, groups: There, missing: Mapping[str, int]) -> Short | None:
+def shortage_of(pod: Pod, node: int, nodes: Nodes, groups: NodePods, missing: Mapping[str, int]) -> Shortage | None:
     """What the pod is short of. None: it lacks nothing here now, so no eviction would help. `missing`: what filters say
     that it lacks, where they keep some of it free."""
-    shortfall = {
+    lacks = {
         name: lack
         for name, amount in needed(pod).items()
         if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
-    short = {**shortfall, **{name: lack for name, lack in missing.items() if lack > shortfall.get(name, 0)}}
+    lacks |= {name: lack for name, lack in missing.items() if lack > lacks.get(name, 0)}
     picky = pod.needs.ports or pod.needs.disks or nodes.repels()
     labels = nodes.nodes[node].labels
     clashing = [resident for resident in nodes.pods(node) if _clash(pod, resident, labels)] if picky else []
-    if not short and not clashing:
+    if not lacks and not clashing:
         return None
-    for name in short:
-        short[name] -= sum(_takes(leaver, name) for leaver in groups.leaving)
+    for name in lacks:
+        lacks[name] -= sum(_takes(leaver, name) for leaver in groups.leaving)
     staying = frozenset(resident.uid for resident in clashing if not resident.deleted)
-    return Short({name: lack for name, lack in short.items() if lack > 0}, staying)
+    return Shortage({name: lack for name, lack in lacks.items() if lack > 0}, staying)
 
 
 def _takes(pod: Pod, resource: str) -> int:
@@ -47,17 +45,17 @@ def _clash(pod: Pod, resident: Pod, labels: Mapping[str, str]) -> bool:
     """Whether the two pods need the same port or disk, or the resident's anti-affinity keeps the pod off a node of
     these labels."""
     needs, theirs = pod.needs, resident.needs
-    if any(port.clashes(used) for port in needs.ports for used in theirs.ports):
-        return True
-    if any(
-        rule.topology in labels and rule.keeps_off(resident.namespace, pod.namespace, pod.labels)
-        for rule in theirs.repels
-    ):
-        return True
-    return any(disk.clashes(used) for disk in needs.disks for used in theirs.disks)
+    return (
+        any(port.clashes(used) for port in needs.ports for used in theirs.ports)
+        or any(
+            rule.topology in labels and rule.keeps_off(resident.namespace, pod.namespace, pod.labels)
+            for rule in theirs.repels
+        )
+        or any(disk.clashes(used) for disk in needs.disks for used in theirs.disks)
+    )
 
 
-def helps(pod: Pod, short: Short) -> bool:
+def helps(pod: Pod, short: Shortage) -> bool:
     """Whether the pod's eviction provides any of what is short."""
     takes = needed(pod)
     for name in short.amounts:  # a plain loop: this runs for each pod of each node
@@ -66,7 +64,7 @@ def helps(pod: Pod, short: Short) -> bool:
     return pod.uid in short.clashing
 
 
-def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
+def until_it_fits(order: Iterable[Pod], short: Shortage) -> list[Pod]:
     """The first pods of the order until there is room; none where all of them would not suffice."""
     lacking, clashing, chosen = dict(short.amounts), set(short.clashing), list[Pod]()
     for pod in order:
@@ -78,7 +76,7 @@ def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
     return [] if lacking or clashing else chosen
 
 
-def spared_from(order: Sequence[Pod], short: Short) -> list[Pod]:
+def spared_from(order: Sequence[Pod], short: Shortage) -> list[Pod]:
     """All pods of the order but those that are not needed, of which the most important are spared first; none where all
     of them would not suffice."""
     requests = [needed(pod) for pod in order]
