@@ -5,8 +5,9 @@ place elsewhere first; knows no rule of who should go.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,18 +15,18 @@ from msgspec.structs import replace
 from elasticd.base.text import raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import Filtered, Scored, look, rank
-from elasticd.decision.pool.levels import levels
 from elasticd.decision.pool.plan import Draft
 from elasticd.decision.pool.preemption import forbidden
 from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
-from elasticd.model.moves import LEAVING, How, Move, MoveDecision, MovesPlan
+from elasticd.model.disruption import Refused
+from elasticd.model.moves import LEAVING, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand
 from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
 
-Why = tuple[str, str]
-"""One word for counting, and a sentence."""
+URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
+"""The most urgent level first: a node takes pods only where nobody has anything against it."""
 
 ALL = 1 - 1e-9
 """All of what a node is to give up, but for the rounding of sums."""
@@ -34,7 +35,7 @@ TRIES = 100
 """Pods for which one plan seeks a place in vain, beside four for each that may be moved: where nodes are full, it would
 find none for thousands."""
 
-UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+UNKNOWN: Refused = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 
 def plan_moves(case: PoolCase) -> MovesPlan:
@@ -44,7 +45,7 @@ def plan_moves(case: PoolCase) -> MovesPlan:
     are not the policy's are left out. Pods that were not let through last time come last, so that others have their
     turn. Where a strategy could not say what it wants, a decision about no pod says so first.
     """
-    stand, mutes = levels(case)  # before anything is moved
+    levels, mutes = _levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     considered: set[str] = set()
     waiting: list[tuple[str, Move]] = []
@@ -67,10 +68,22 @@ def plan_moves(case: PoolCase) -> MovesPlan:
     for name, move in waiting:
         consider(name, move)
     failed = [_report_failures(case, failures)] if failures else []
-    return MovesPlan((*failed, *decisions), stand, (*failures, *mutes))
+    return MovesPlan((*failed, *decisions), levels, (*failures, *mutes))
 
 
-def restraint(case: PoolCase) -> Callable[[Pod], Why | None]:
+def _levels(case: PoolCase) -> tuple[tuple[NodeLevel, ...], tuple[Failure, ...]]:
+    """The most urgent level of each node that a strategy judges, in the order of the first strategy; and who failed."""
+    if not case.hooks.implements("explain_nodes"):
+        return (), ()
+    answers, by_node = case.ask("explain_nodes"), dict[str, NodeLevel]()
+    for level in (level for _, node_levels in answers.values for level in node_levels):
+        previous = by_node.get(level.node, level)
+        if case.columns.index(level.node) is not None:
+            by_node[level.node] = min(previous, level, key=lambda level: URGENT.index(level.state))
+    return tuple(by_node.values()), answers.failures
+
+
+def restraint(case: PoolCase) -> Callable[[Pod], Refused | None]:
     """A function that tells why a pod may not be moved though it need not, as things stand, wherever it would go; None:
     it may."""
     return _Draft(case).restraint
@@ -92,8 +105,7 @@ class _Draft:
         """Whether a pod that need not be moved may be, after the moves planned so far, wherever it would go."""
         return self._case.policy.pool.has(pod) and self._why_bound(pod) is None
 
-    def restraint(self, pod: Pod) -> Why | None:
-        """Why a pod that need not be moved may not be; None: it may."""
+    def restraint(self, pod: Pod) -> Refused | None:
         return self._why_bound(pod) or self._why_foreign(pod, optional=True)
 
     def needed(self, strategy: str, move: Move) -> bool:
@@ -110,7 +122,7 @@ class _Draft:
     def decide(self, strategy: str, move: Move) -> MoveDecision:
         """Decide whether a pod is moved, and where."""
         pod, draft = move.pod, self._draft
-        decision = self._decision(strategy, move)
+        decision = self._refusal(strategy, move)
         if why := self._why_stays(move):
             if why == self._why_enough:
                 self._relieve(strategy, move)  # counted as gone, so that no more pods of its node are proposed
@@ -138,8 +150,8 @@ class _Draft:
         evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore, first, pod.owner[2], target)
         return replace(decision, verdict="move", target=target, action=evict)
 
-    def _why_stays(self, move: Move) -> Why | None:
-        """Why a move is refused, before a place is sought; None: it is not."""
+    def _why_stays(self, move: Move) -> Refused | None:
+        """Refused a move is refused, before a place is sought; None: it is not."""
         if why := self._why_bound(move.pod, move.how):
             return why
         if why := self._why_foreign(move.pod, optional=bool(move.benefit or move.disruption)):
@@ -152,8 +164,8 @@ class _Draft:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._why_enough if self._remaining <= 0 else None
 
-    def _why_foreign(self, pod: Pod, *, optional: bool) -> Why | None:
-        """Why a pod is not this policy's to move; `optional`: it need not go."""
+    def _why_foreign(self, pod: Pod, *, optional: bool) -> Refused | None:
+        """Refused a pod is not this policy's to move; `optional`: it need not go."""
         policy = self._case.policy
         if not policy.pool.names(pod):
             return "Foreign", "its namespace or labels are not those of this policy"
@@ -162,8 +174,8 @@ class _Draft:
             return "Foreign", f"{pod.needs.scheduler} places it{suffix}"
         return None
 
-    def _why_bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
-        """Why a pod must stay, whatever a move would bring; None: it may be moved."""
+    def _why_bound(self, pod: Pod, how: How = "reschedule") -> Refused | None:
+        """Refused a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
         if why := self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, self._case.observation.at):
             return why
@@ -181,7 +193,7 @@ class _Draft:
         return ("Budget", forbidden(pod)) if self._draft.budgets.known else UNKNOWN
 
     @property
-    def _why_enough(self) -> Why:
+    def _why_enough(self) -> Refused:
         most = self._case.policy.moves.per_look
         return "Enough", f"{most} {'is' if most == 1 else 'are'} moved at a time"
 
@@ -239,15 +251,12 @@ class _Draft:
             self._use_of(series)[place] += amount
             self._use_of(series)[index] -= amount
 
-    def _decision(self, strategy: str, move: Move) -> MoveDecision:
-        policy, at, pod = self._case.policy, self._case.observation.at, move.pod
-        return MoveDecision(
-            id=f"{policy.name}:{pod.ref}@{at:.3f}",
-            at=at,
-            policy=policy.name,
-            pod=pod.ref,
-            mode=policy.mode,
-            verdict="refuse",
+    def _refusal(self, strategy: str, move: Move) -> MoveDecision:
+        """The decision that a pod stays, for a reason that is still to be found."""
+        pod = move.pod
+        return _refusal(
+            self._case,
+            pod.ref,
             strategy=strategy,
             reason=move.reason,
             message=move.message,
@@ -281,21 +290,16 @@ class _LazyRanking:
 
     @property
     def why(self) -> str:
-        """Why it may go to none."""
+        """Refused it may go to none."""
         filtered = self._filtered
         return filtered.failures[0].message if filtered.failures else filtered.unavailable()
 
 
 def _report_failures(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
     """A decision about no pod, which says that strategies failed: there may be no decision about a pod to show it."""
-    policy, at = case.policy, case.observation.at
-    return MoveDecision(
-        id=f"{policy.name}:@{at:.3f}",
-        at=at,
-        policy=policy.name,
-        pod=Ref("", "Pod", "", "v1"),
-        mode=policy.mode,
-        verdict="refuse",
+    return _refusal(
+        case,
+        Ref("", "Pod", "", "v1"),
         strategy=failures[0].plugin,
         reason="PluginFailed",
         message="; ".join(f"{failure.plugin}: {failure.hook} {failure.message}" for failure in failures),
@@ -304,8 +308,14 @@ def _report_failures(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecis
     )
 
 
-def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
-    """Why a pod may not be moved under these settings."""
+def _refusal(case: PoolCase, pod: Ref, **fields: Any) -> MoveDecision:
+    policy, at = case.policy, case.observation.at
+    about = str(pod) if pod.name else ""
+    return MoveDecision(f"{policy.name}:{about}@{at:.3f}", at, policy.name, pod, policy.mode, "refuse", **fields)
+
+
+def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
+    """Refused a pod may not be moved under these settings."""
     if pod.deleted:
         return LEAVING, "it is being deleted"
     if pod.namespace in table.spared:
@@ -326,8 +336,3 @@ def _unsupported(pod: Pod) -> str:
 
 def _join(*texts: str) -> str:
     return ": ".join(filter(None, texts))
-
-
-def counted(decisions: Iterable[MoveDecision]) -> Mapping[str, int]:
-    """How many pods are left where they are, by the word that says why."""
-    return Counter(decision.refusal for decision in decisions if decision.verdict == "refuse")

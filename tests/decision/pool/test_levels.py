@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, field, hookimpl
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.levels import merged
 from elasticd.decision.pool.moves import plan_moves, restraint
 from elasticd.model.moves import MovesPlan
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -77,7 +76,7 @@ def test_hook_explain_nodes_is_asked_in_each_look_and_the_most_urgent_word_is_ke
 )
 def test_of_two_words_about_a_node_the_more_urgent_counts(states: list[Any], kept: str) -> None:
     for order in (states, states[::-1]):
-        (found,) = merged(NodeLevel("a", state) for state in order)
+        (found,) = planned(*[Says(states={"a": state}) for state in order]).levels
         assert found.state == kept
 
 
