@@ -20,9 +20,8 @@ from elasticd.cluster.pretended import PodCache, Pretence, PretendedPods
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.moves import Underway
-from elasticd.model.placement import DisruptionBudget
-from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
+from elasticd.model.workload import Node, Pod, Ref, Workload
+from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
 MESSAGE = "dry run: not sent"
 
@@ -36,11 +35,14 @@ class _PretendedCount(Struct, frozen=True, gc=False):
     marks: dict[str, str | None]
 
 
-class DryRunSnapshot:
+class DryRunSnapshot(PretendedPods):
     """A snapshot in which the pretended counts, annotations and placements replace the real ones."""
 
-    def __init__(self, real: Snapshot, pretended: Mapping[Ref, _PretendedCount], placed: PretendedPods) -> None:
-        self.real, self._wanted, self._placed = real, pretended, placed
+    def __init__(
+        self, real: Snapshot, pretended: Mapping[Ref, _PretendedCount], pretence: Pretence, cache: PodCache
+    ) -> None:
+        super().__init__(real, pretence, cache)
+        self._wanted = pretended
         self._workloads: Collection[Workload] | None = None
 
     @property
@@ -70,7 +72,6 @@ class DryRunSnapshot:
         return workload and self._pretend(workload)
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        """The pods that exist."""
         return self.real.pods(workload)
 
     def selector_fault(self, workload: Workload) -> str:
@@ -78,26 +79,6 @@ class DryRunSnapshot:
 
     def nodes(self) -> tuple[Node, ...]:
         return self.real.nodes()
-
-    def rooms(self) -> tuple[Room, ...]:
-        """All nodes with their free capacity, counting the pods that would be on them."""
-        return self._placed.rooms()
-
-    def pending(self) -> tuple[Pod, ...]:
-        """The pods that would be on no node."""
-        return self._placed.pending()
-
-    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
-        """The pods that would be on each node."""
-        return self._placed.on_nodes()
-
-    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets, less what would have been evicted."""
-        return self._placed.budgets()
-
-    def strays(self) -> Sequence[Stray]:
-        """The pods whose pretended node differs from their real one."""
-        return self._placed.strays()
 
     def autoscaler(self, ref: Ref) -> str:
         return self.real.autoscaler(ref)
@@ -137,8 +118,7 @@ class DryRun(ClusterWrapper):
             ref: pretended for ref, pretended in self._wanted.items() if _still_holds(pretended, real.workload(ref))
         }
         before = self._pretended.pretence if self._pretended else Pretence()
-        self._pretended = PretendedPods(real, before.true_to(real), self._cache)
-        self._snapshot = DryRunSnapshot(real, self._wanted, self._pretended)
+        self._pretended = self._snapshot = DryRunSnapshot(real, self._wanted, before.true_to(real), self._cache)
         return self._snapshot
 
     async def act(self, action: Action) -> Answer:
@@ -151,7 +131,6 @@ class DryRun(ClusterWrapper):
         return self._change(action)
 
     def _change(self, action: Scale | Create | Mark) -> Answer:
-        """A workload's count or its marks."""
         real = self._snapshot.real.workload(action.workload) if self._snapshot else None
         if real is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")

@@ -1,9 +1,8 @@
 """Where pods would be if the bindings, evictions and nominations of a dry run had been carried out.
 
-Pure. Knows who would have been bound, evicted and noted for a node, and when the real cluster shows another truth;
-knows nothing of how it was asked for. What would come in place of an evicted pod is not invented: a controller's next
-pod, or one that is made anew, is not among those that wait. Only one that is moved is seen where it was thought to go,
-as itself, so that nobody else is sent to that room.
+What would come in place of an evicted pod is not invented: a controller's next pod, or one that is made anew, is not
+among those that wait. Only one that is moved is seen where it was thought to go, as itself, so that nobody else is sent
+to that room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,6 @@ class Pretence(Struct, frozen=True):
     nominated: dict[str, str] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is pretended."""
         return bool(self.bound or self.gone or self.nominated)
 
     def true_to(self, real: Snapshot) -> "Pretence":
@@ -56,38 +54,35 @@ class PretendedPods:
 
     def __init__(self, real: Snapshot, pretence: Pretence, cache: PodCache) -> None:
         self.pretence = pretence
-        self._real, self._cache = real, cache
+        self.real, self._cache = real, cache
         self._waiting: dict[str, Pod] | None = None
         self._on_nodes: OnNodes | None = None
         self._rooms: tuple[Room, ...] | None = None
 
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that would still be on no node."""
         pretence = self.pretence
         if not pretence.bound and not pretence.nominated:
-            return self._real.pending()
-        unbound = (pod for pod in self._real.pending() if pod.uid not in pretence.bound)
+            return self.real.pending()
+        unbound = (pod for pod in self.real.pending() if pod.uid not in pretence.bound)
         noted = pretence.nominated
         return tuple(replace(pod, nominated=noted[pod.uid]) if pod.uid in noted else pod for pod in unbound)
 
     def on_nodes(self) -> OnNodes:
-        """The pods that would be on each node."""
         if not self.pretence.bound and not self.pretence.gone:
-            return self._real.on_nodes()
+            return self.real.on_nodes()
         if self._on_nodes is None:
-            self._on_nodes = {**self._real.on_nodes(), **{node: self._pods_on(node) for node in self._touched_nodes()}}
+            self._on_nodes = {**self.real.on_nodes(), **{node: self._pods_on(node) for node in self._touched_nodes()}}
         return self._on_nodes
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes with their free capacity, counting the pods that would be on them."""
         touched = self._touched_nodes()
         if not touched:
-            return self._real.rooms()
+            return self.real.rooms()
         if self._rooms is None:
             on = self.on_nodes()
             self._rooms = tuple(
                 room(real_room.node, on.get(real_room.node.name, ())) if real_room.node.name in touched else real_room
-                for real_room in self._real.rooms()
+                for real_room in self.real.rooms()
             )
         return self._rooms
 
@@ -100,7 +95,7 @@ class PretendedPods:
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """What disruption budgets would still allow; None: they are not known."""
-        real_budgets, gone = self._real.budgets(), self.pretence.gone.keys()
+        real_budgets, gone = self.real.budgets(), self.pretence.gone.keys()
         if not real_budgets or not gone:
             return real_budgets
         away = gone - self.pretence.moved.keys()
@@ -122,8 +117,7 @@ class PretendedPods:
                 return self._nominate(action)
 
     def then(self, pretence: Pretence) -> "PretendedPods":
-        """The same pods with another pretence."""
-        successor = PretendedPods(self._real, pretence, self._cache)
+        successor = PretendedPods(self.real, pretence, self._cache)
         successor._waiting = self._waiting
         return successor
 
@@ -131,7 +125,7 @@ class PretendedPods:
         pod, pretence = self._waiting_pod(bind.uid), self.pretence
         if pod is None or bind.uid in pretence.bound:
             return _conflict(f"{bind.workload} of uid {bind.uid} does not wait for a node")
-        begun = {"phase": "Running", "started": self._real.confirmed, "ready": True}
+        begun = {"phase": "Running", "started": self.real.confirmed, "ready": True}
         bound_pod = replace(pod, node=bind.node, nominated="", waits=None, **begun)
         nominated = {uid: node for uid, node in pretence.nominated.items() if uid != bind.uid}
         return replace(pretence, bound={**pretence.bound, bind.uid: bound_pod}, nominated=nominated)
@@ -143,7 +137,7 @@ class PretendedPods:
         if evict.uid in pretence.moved and pretence.moved[evict.uid].node == evict.node:
             return self._with_move(pretence, evict, pretence.moved[evict.uid])
         pod = next(
-            (candidate for candidate in self._real.on_nodes().get(evict.node, ()) if candidate.uid == evict.uid), None
+            (candidate for candidate in self.real.on_nodes().get(evict.node, ()) if candidate.uid == evict.uid), None
         )
         if pod is None:
             return _conflict(f"{evict.workload} of uid {evict.uid} is not on {evict.node}")
@@ -162,7 +156,7 @@ class PretendedPods:
         """Pretend that an evicted pod has just started on its target node, if it has one."""
         moved = {uid: moved_pod for uid, moved_pod in pretence.moved.items() if uid != evict.uid}
         if evict.target:
-            moved[evict.uid] = replace(pod, node=evict.target, started=self._real.confirmed)
+            moved[evict.uid] = replace(pod, node=evict.target, started=self.real.confirmed)
         return replace(pretence, moved=moved)
 
     def _nominate(self, nominate: Nominate) -> "Pretence | Answer":
@@ -172,7 +166,7 @@ class PretendedPods:
 
     def _waiting_pod(self, uid: str) -> Pod | None:
         if self._waiting is None:
-            self._waiting = {pod.uid: pod for pod in self._real.pending()}
+            self._waiting = {pod.uid: pod for pod in self.real.pending()}
         return self._waiting.get(uid)
 
     def _touched_nodes(self) -> frozenset[str]:
@@ -182,7 +176,7 @@ class PretendedPods:
 
     def _pods_on(self, node: str) -> Sequence[Pod]:
         """A node's pods without those pretended gone, and with those pretended bound or moved there."""
-        real, pretence = self._real.on_nodes().get(node, ()), self.pretence
+        real, pretence = self.real.on_nodes().get(node, ()), self.pretence
         came = [pod for pods in (pretence.bound, pretence.moved) for pod in pods.values() if pod.node == node]
         changes = (*came, *(pod for pod in pretence.gone.values() if pod.node == node))
         cached = self._cache.get(node)

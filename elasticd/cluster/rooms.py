@@ -1,7 +1,6 @@
 """The free capacity of each node: what it can allocate, less what its pods request.
 
-Knows requests and nodes; knows nothing of how pods come to them. Sums are made anew for the nodes whose pods changed:
-nothing drifts, as it would if amounts were added and taken away.
+Sums are made anew for the nodes whose pods changed: nothing drifts, as it would if amounts were added and taken away.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""The nouns of moving pods: what a strategy wants moved, what it may remember, and what is decided.
-
-Frozen records. Knows pods and nodes; knows nothing of how a pod is moved.
-"""
+"""The nouns of moving pods: what a strategy wants moved, what it may remember, and what is decided."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol

@@ -94,7 +94,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
                 raise ValueError(f'spare_namespaces[{index}]: must be the name of a namespace, is "{name}"{why}')
 
     def reads(self) -> tuple[str, ...]:
-        """The CPU use of pods."""
         return ("cpu",)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
@@ -140,7 +139,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return Turn(pod, *self._reason_of_option(option)) if option else Turn(pod)
 
     def _rule(self) -> str:
-        """Text for which pods others are evicted for, and how many."""
         classes = "of a higher restartPolicy (Never, OnFailure, Always)"
         if self.mode == "paper":
             rule = f"to those {classes}, whatever their priority"
@@ -198,7 +196,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return pod.needs.priority, kind if self.restart_classes else 0
 
     def _has_lesser(self, group: Group, rank: Rank) -> bool:
-        """Whether a pod of the group has a lower rank."""
         if self.mode == "paper":
             return (0, group.lowest_class) < rank
         return (group.lowest if self.restart_classes else (group.lowest[0], 0)) < rank
@@ -225,7 +222,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return [(pod, options) for _, pod, options in ranked]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
-        """The sort key of the eviction order."""
         return lambda pod: (
             self._rank(pod),
             -pod.counted.get("memory", 0.0),

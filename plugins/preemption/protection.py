@@ -58,7 +58,6 @@ class Lesser(Struct, frozen=True, gc=False):
     pods: Sequence[tuple[Pod, Causes, PodBudgets]]
 
     def going(self, lifted: Lifted = frozenset()) -> list[Pod]:
-        """The pods that could be evicted without the `lifted` causes."""
         return within([(pod, budgets) for pod, causes, budgets in self.pods if lifted.issuperset(causes)], lifted)
 
     def kept(self, short: Shortage, going: Sequence[Pod]) -> list[Causes]:

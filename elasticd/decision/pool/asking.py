@@ -1,7 +1,4 @@
-"""Calls the hooks of a pool's plugins, and checks their answers.
-
-Pure. Knows which answers make sense; knows nothing of what they mean. For workloads: decision/workload/asking.py.
-"""
+"""Calls the hooks of a pool's plugins, and checks their answers. For workloads: decision/workload/asking.py."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -55,14 +52,18 @@ class PoolCase(Struct, frozen=True, eq=False):
         return self.hooks.ask(hook, {"policy": self.policy, **shared, **arguments}, self.off, read)
 
 
+def _check_items(value: Any, kind: type) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(item, kind) for item in value):
+        raise TypeError(f"must be a sequence of {kind.__name__}s")
+
+
 def _check_mask(value: Any, size: int) -> None:
     if not isinstance(value, np.ndarray) or (value.dtype, value.shape) != (np.bool_, (size,)):
         raise TypeError(f"must be an array of {size} booleans, one for each node")
 
 
 def _check_refusals(value: Any, size: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(refusal, Refusal) for refusal in value):
-        raise TypeError("must be a sequence of Refusals")
+    _check_items(value, Refusal)
     for refusal in value:
         _check_mask(refusal.nodes, size)
         if any(lack.dtype != np.int64 or lack.shape != (size,) for lack in refusal.missing.values()):
@@ -86,8 +87,7 @@ def _check_scores(value: Any, size: int) -> None:
 
 
 def _check_placements(value: Any, size: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(placement, Placement) for placement in value):
-        raise TypeError("must be a sequence of Placements")
+    _check_items(value, Placement)
     if any(not 0 <= placement.node < size or placement.pod < 0 for placement in value):
         raise ValueError(f"must name nodes from 0 to {size - 1}, and pods from 0")
     if len({placement.pod for placement in value}) < len(value):
@@ -112,9 +112,9 @@ def _check_order(value: Any, _: int) -> None:
 
 
 def _check_moves(value: Any, _: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(move, Move) for move in value):
-        raise TypeError("must be a sequence of Moves")
-    if not all(isfinite(number) for move in value for number in _numbers(move)):
+    _check_items(value, Move)
+    amounts = ((move.benefit, move.disruption, *move.use.values(), *move.relief) for move in value)
+    if not all(isfinite(amount) for move_amounts in amounts for amount in move_amounts):
         raise ValueError("benefit, disruption, use and relief must be finite")
     if not all(move.fits is None or callable(move.fits) for move in value):
         raise TypeError("fits must be a function of what nodes use")
@@ -123,18 +123,13 @@ def _check_moves(value: Any, _: int) -> None:
 
 
 def _check_levels(value: Any, _: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(level, NodeLevel) for level in value):
-        raise TypeError("must be a sequence of NodeLevels")
+    _check_items(value, NodeLevel)
     _decode_levels(msgspec.json.encode(value))
     if len({level.node for level in value}) < len(value):
         raise ValueError("must name each node once")
 
 
 _decode_levels = msgspec.json.Decoder(list[NodeLevel]).decode
-
-
-def _numbers(move: Move) -> tuple[float, ...]:
-    return (move.benefit, move.disruption, *move.use.values(), *move.relief)
 
 
 _TEXTS: Mapping[type, tuple[str, ...]] = {

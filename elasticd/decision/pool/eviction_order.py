@@ -1,8 +1,4 @@
-"""The order in which pods of a node would have to give way, and what protects each of them now.
-
-Pure. Knows what strategies say and what PodDisruptionBudgets allow; knows no rule of who matters less, and nothing of
-what is let through.
-"""
+"""The order in which pods of a node would have to give way, and what protects each of them now."""
 
 from collections.abc import Iterable, Iterator
 
@@ -54,7 +50,6 @@ def gives_way(node_case: LineCase) -> Queue:
 
 
 def _apply_budgets(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
-    """Mark the pods that disruption budgets protect."""
     observation = case.observation
     initial, remaining = (Budgets(observation.budgets, known=observation.budgets_known) for _ in range(2))
     refused = frozenset[str]().union(*(budget.pods for budget in observation.budgets if budget.why))

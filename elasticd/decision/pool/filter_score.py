@@ -1,7 +1,4 @@
-"""Filters and scores a pool's nodes for one pod: where it fits, what it is bound to, and how good each node is.
-
-Pure. Knows how several answers are put together; decides nothing.
-"""
+"""Filters and scores a pool's nodes for one pod: where it fits, what it is bound to, and how good each node is."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -94,7 +91,6 @@ class Scored(Struct, frozen=True, eq=False):
         return int(places[np.argmax(_room_left(places, columns))] if len(places) > 1 else places[0])
 
     def shown(self, index: int, columns: NodeTable) -> NodeScore:
-        """A node's score, for who reads the decision."""
 
         def known(value: float) -> float | None:
             return None if np.isnan(value) else float(value)

@@ -1,7 +1,4 @@
-"""Reports moves that are no longer wanted, so that stale statuses are cleared.
-
-Pure. Knows what was said before and what is said now; knows no rule of who should go.
-"""
+"""Reports moves that are no longer wanted, so that stale statuses are cleared."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

@@ -1,7 +1,6 @@
 """Decides which pods of a pool are moved, of those that strategies want moved.
 
-Pure. Each move sees those before it done. Knows which pods stay, what a move must be worth, and that there must be a
-place elsewhere first; knows no rule of who should go.
+Each move sees those before it done, must be worth it, and needs a place elsewhere first.
 """
 
 from collections import Counter
@@ -120,7 +119,6 @@ class _Draft:
             self._relieved[key] = [sum(pair) for pair in zip(before, move.relief, strict=False)]
 
     def decide(self, strategy: str, move: Move) -> MoveDecision:
-        """Decide whether a pod is moved, and where."""
         pod, draft = move.pod, self._draft
         decision = self._refusal(strategy, move)
         if why := self._why_stays(move):
@@ -151,7 +149,7 @@ class _Draft:
         return replace(decision, verdict="move", target=target, action=evict)
 
     def _why_stays(self, move: Move) -> Refused | None:
-        """Refused a move is refused, before a place is sought; None: it is not."""
+        """Why a move is refused, before a place is sought; None: it is not."""
         if why := self._why_bound(move.pod, move.how):
             return why
         if why := self._why_foreign(move.pod, optional=bool(move.benefit or move.disruption)):
@@ -165,7 +163,7 @@ class _Draft:
         return self._why_enough if self._remaining <= 0 else None
 
     def _why_foreign(self, pod: Pod, *, optional: bool) -> Refused | None:
-        """Refused a pod is not this policy's to move; `optional`: it need not go."""
+        """Why a pod is not this policy's to move; `optional`: it need not go."""
         policy = self._case.policy
         if not policy.pool.names(pod):
             return "Foreign", "its namespace or labels are not those of this policy"
@@ -175,7 +173,7 @@ class _Draft:
         return None
 
     def _why_bound(self, pod: Pod, how: How = "reschedule") -> Refused | None:
-        """Refused a pod must stay, whatever a move would bring; None: it may be moved."""
+        """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
         if why := self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, self._case.observation.at):
             return why
@@ -220,7 +218,6 @@ class _Draft:
         return (None, ranking.why) if place is None else (place, "")
 
     def _other_nodes(self, move: Move, index: int) -> Mask:
-        """All nodes but its own and those that the move excludes."""
         columns = self._draft.columns
         elsewhere = np.ones(len(columns.names), dtype=np.bool_)
         elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
@@ -240,7 +237,6 @@ class _Draft:
         return fit, "no other node is free enough for what it uses"
 
     def _use_of(self, series: str) -> Column:
-        """What nodes use of a series after the moves planned so far."""
         usage = self._use_by_series.get(series)
         if usage is None:
             usage = self._use_by_series[series] = self._draft.columns.use(series).copy()
@@ -290,7 +286,7 @@ class _LazyRanking:
 
     @property
     def why(self) -> str:
-        """Refused it may go to none."""
+        """Why it may go to none."""
         filtered = self._filtered
         return filtered.failures[0].message if filtered.failures else filtered.unavailable()
 
@@ -315,7 +311,7 @@ def _refusal(case: PoolCase, pod: Ref, **fields: Any) -> MoveDecision:
 
 
 def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
-    """Refused a pod may not be moved under these settings."""
+    """Why a pod may not be moved under these settings."""
     if pod.deleted:
         return LEAVING, "it is being deleted"
     if pod.namespace in table.spared:

@@ -1,7 +1,4 @@
-"""The order in which pending pods are placed.
-
-Knows priorities, ages and who was evicted; knows no nodes.
-"""
+"""The order in which pending pods are placed."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

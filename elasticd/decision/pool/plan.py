@@ -1,6 +1,6 @@
 """The plan for one pool: for each pending pod, where it goes, who gives way for it, or why it waits.
 
-Pure. Each pod sees those before it in place. Knows the order of the questions; knows no rule and no score.
+Each pod sees those before it in place.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -294,7 +294,6 @@ class Draft:
         ranked: Scored | None = None,
         **fields: object,
     ) -> PodDecision:
-        """The record of a decision about a pod."""
         policy, at = self._case.policy, self._case.observation.at
         decision = PodDecision(
             id=f"{policy.name}:{pod.ref}@{at:.3f}",
@@ -330,12 +329,10 @@ def _why_skipped(pod: Pod) -> tuple[str, str] | None:
 
 
 def _binding_remedy(bound: Selection) -> str:
-    """How a binding that cannot be read must change."""
     return f"{bound.why} would have to be mended, or taken away: {bound.fault.removeprefix(f'{bound.why}: ')}"
 
 
 def _clear_nomination(pod: Pod) -> tuple[Nominate, ...]:
-    """Remove the note of a node from a pod that has one."""
     return (Nominate(pod.ref, pod.uid, ""),) if pod.nominated else ()
 
 

@@ -1,8 +1,4 @@
-"""Preemption: which pods give way for one that fits nowhere.
-
-Pure. Knows how candidates are compared, that no budget is overdrawn, and that nobody goes where it would not suffice;
-knows no rule of who may be a victim.
-"""
+"""Preemption: which pods give way for one that fits nowhere. No budget is overdrawn, and nobody goes in vain."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,13 +85,11 @@ class Budgets:
         return self._now
 
     def spend(self, pod: Pod) -> None:
-        """Count the eviction of a pod against its budgets."""
         if any(pod.uid in budget.pods for budget in self._by_namespace.get(pod.namespace, ())):
             self._now = tuple(_spend_one(budget, pod) for budget in self._now)
             self._by_namespace = _by_namespace(self._now)
 
     def bear(self, pods: Sequence[Pod]) -> bool:
-        """Whether the budgets let all of these pods go."""
         if not self.known:
             return not pods
         concerned = [budget for name in {pod.namespace for pod in pods} for budget in self._by_namespace.get(name, ())]

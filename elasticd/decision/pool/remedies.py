@@ -1,7 +1,4 @@
-"""What would have to change for a pod that found no place.
-
-Pure. Knows what was refused, how much is missing, and how to ask filters about a node that had it; knows no rule.
-"""
+"""What would have to change for a pod that found no place."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The history of a pool whose pods are moved: its looks, its moves, and the room that is reserved for moved pods.
-
-Knows nodes as they were and what was done; knows no strategy, and nothing of when a pool is looked at.
-"""
+"""The history of a pool whose pods are moved: its looks, its moves, and the room that is reserved for moved pods."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -116,20 +113,17 @@ class PoolHistory:
             self.looks.popleft()
 
     def past(self, now: float) -> PoolPast:
-        """The history that strategies are given."""
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
         refused = frozenset(uid for uid, outcome in self._outcomes.items() if outcome.result == "refused")
         return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused)
 
     def planned(self, plan: MovesPlan, now: float) -> None:
-        """Take in the plan that came of a look."""
         self._last_look, self._plan = now, plan
         planned_uids = {decision.uid for decision in plan.decisions}
         self._outcomes = {uid: outcome for uid, outcome in self._outcomes.items() if uid in planned_uids}
 
     def latest(self) -> Latest:
-        """The latest look."""
         going = {uid: departure.decision for uid, departure in self._departures.items()}
         return Latest(self._last_look, self.due, self._plan, dict(self._outcomes), going)
 

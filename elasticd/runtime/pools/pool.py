@@ -1,7 +1,4 @@
-"""A pool policy in force, with its state from one plan to the next.
-
-Knows its plugins and how they fare, and what is on its nodes; knows nothing of when it is looked at.
-"""
+"""A pool policy in force, with its state from one plan to the next."""
 
 import logging
 from collections import Counter
