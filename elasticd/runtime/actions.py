@@ -5,7 +5,7 @@ Knows tasks, a clock and a cluster's answers; knows nothing of why something is 
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable, Iterable, KeysView
+from collections.abc import Awaitable, Coroutine, Hashable, Iterable, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
 from elasticd.base.clock import Clock
@@ -43,15 +43,13 @@ class Actions(Generic[K]):
         """The keys of the actions under way."""
         return self._tasks.keys()
 
-    def begin(self, key: K, name: str, act: Callable[[], Awaitable[None]]) -> None:
-        """Act in a task of this name; the key is free again when it has ended."""
-        self._tasks[key] = asyncio.create_task(self._run(key, act), name=name)
+    def begin(self, key: K, name: str, action: Coroutine[object, object, None]) -> None:
+        """Run an action in a task of this name. It must call `end`, however it goes."""
+        self._tasks[key] = asyncio.create_task(action, name=name)
 
-    async def _run(self, key: K, act: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await act()
-        finally:
-            del self._tasks[key]
+    def end(self, key: K) -> None:
+        """Free the key. The action does so itself: a callback of its task would come after those that it wakes."""
+        del self._tasks[key]
 
     def announce(self, cluster: Cluster, announcement: Announce, name: str) -> None:
         """Write an event. A failure is ignored: the journal has it too, and nothing waits for it."""

@@ -5,7 +5,6 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
 from math import inf
 
 from msgspec.structs import replace
@@ -360,7 +359,7 @@ class Loop:
         if decision.action or decision.removals or (writes and decision.mode == "act"):
             # The policy as it is now: another may be in force when the task begins.
             job = self._policy_index.members[key].job
-            self.actions.begin(key, decision.id, partial(self._act, key, decision, job))
+            self.actions.begin(key, decision.id, self._act(key, decision, job))
         else:
             self._schedule_next(key, now, decision.interval)
 
@@ -370,6 +369,7 @@ class Loop:
             async for outcome in carry_out_all(self._cluster, self._clock, decision, job):
                 record(outcome, self._journal, self._listeners)
         finally:
+            self.actions.end(key)
             now = self._clock.now()
             self._schedule_next(key, now, decision.interval)
             # News came meanwhile, or a time at which a strategy may change its mind.

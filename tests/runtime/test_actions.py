@@ -1,7 +1,6 @@
 """Actions under way, and what each comes to."""
 
 import asyncio
-from functools import partial
 
 import pytest
 
@@ -19,8 +18,9 @@ async def test_a_key_is_taken_until_its_action_has_ended() -> None:
 
     async def wait() -> None:
         await gate.wait()
+        actions.end("a")
 
-    actions.begin("a", "wait", wait)
+    actions.begin("a", "wait", wait())
     await asyncio.sleep(0)
     assert ("a" in actions, "b" in actions, list(actions.keys())) == (True, False, ["a"])
     gate.set()
@@ -33,12 +33,13 @@ async def test_an_action_that_raises_harms_no_other() -> None:
 
     async def act(name: str) -> None:
         await asyncio.sleep(0)
+        actions.end(name)
         if name == "bad":
             raise RuntimeError(name)
         done.append(name)
 
     for name in ("bad", "good"):
-        actions.begin(name, name, partial(act, name))
+        actions.begin(name, name, act(name))
     await actions.drain()
     assert (done, len(actions)) == (["good"], 0)
 
@@ -58,7 +59,7 @@ async def test_drain_waits_so_long_and_then_cancels(patience: float | None, resu
     async def act() -> None:
         results.append((await attempt(clock, answer())).answer.result)
 
-    actions.begin("a", "act", act)
+    actions.begin("a", "act", act())
     await asyncio.sleep(0)
     await actions.drain(patience)
     assert results == [result]

@@ -194,10 +194,11 @@ class Mover:
             is_news = history.reported.changed(news, decision.uid)
             if is_news:
                 self._publish(decision)
-            if decision.action is not None and decision.mode == "act" and decision.uid not in self.actions:
+            action = decision.action
+            if action is not None and decision.mode == "act" and decision.uid not in self.actions:
                 pods = snapshot.on_nodes().get(decision.node, ())
                 pod = next((pod for pod in pods if pod.uid == decision.uid), None)
-                act = partial(self._act, history, decision, pod, _use_of(use, decision), written=is_news)
+                act = self._act(history, decision, action, pod, _use_of(use, decision), written=is_news)
                 self.actions.begin(decision.uid, decision.id, act)
         history.reported.keep({decision.uid for decision in decisions})
 
@@ -206,14 +207,19 @@ class Mover:
         tell(self._listeners, decision)
 
     async def _act(
-        self, history: PoolHistory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, written: bool
+        self,
+        history: PoolHistory,
+        decision: MoveDecision,
+        action: Evict,
+        pod: Pod | None,
+        use: Mapping[str, float],
+        *,
+        written: bool,
     ) -> None:
         """Begin a move. `written`: its decision is written down. One that was held back at first was written down then;
         when the pod goes at last, the decision is written again, with its own time and target."""
-        action = decision.action
-        if action is None:
-            return
         answer = await attempt(self._clock, self._carry_out(history.policy.moves, action, decision))
+        self.actions.end(decision.uid)
         outcome = pod_outcome(decision, action, answer)
         if outcome.result == "done" and outcome.message == BEGUN:
             self._placer.views.replaced(action, outcome.at)

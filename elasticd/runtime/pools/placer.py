@@ -7,7 +7,6 @@ beside the Loop over workloads; the two share cluster, journal and clock.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from itertools import islice
 from math import inf
 
@@ -321,7 +320,7 @@ class Placer:
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
             self._acting[pod.uid] = _Acting(pod, decision)
-            self.actions.begin(pod.uid, decision.id, partial(self._act, decision, pod, before))
+            self.actions.begin(pod.uid, decision.id, self._act(decision, pod, before))
         elif retry and retry.until > now:
             self._retries[pod.uid] = retry  # it was asked before its time
         else:
@@ -351,6 +350,7 @@ class Placer:
                 failed = False
         finally:
             del self._acting[pod.uid]
+            self.actions.end(pod.uid)
             if failed:
                 self.decisions.undone(pod.uid, why)  # the next attempt has outcomes of its own
             if failed or decision.verdict != "bind":

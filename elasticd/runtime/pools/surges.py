@@ -5,7 +5,6 @@ Knows when it looks, and what is written down of each step; the rules of what co
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -162,11 +161,12 @@ class Surging:
                 ref = _pod_ref(workload, note)
                 self._ending[note.uid] = Underway(ref, note.uid, "surge", text, now, node=note.node, ends=True)
         if step.action is not None and not (surge.tried == step.word and now - surge.tried_at < REST):
-            act = partial(self._act, surge, workload, pods, step, step.action)
+            act = self._act(surge, workload, pods, step, step.action)
             self.actions.begin(workload.uid, f"surge {workload.ref}", act)
 
     async def _act(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step, action: Action) -> None:
         result = await attempt(self._clock, self._cluster.act(action))
+        self.actions.end(workload.uid)
         answer, earlier = result.answer, surge.failure
         done = answer.result == "done"
         surge.tried, surge.tried_at = step.word, result.at

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -542,9 +541,9 @@ async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
         finally:
             ended.append(name)
 
-    loop.actions.begin(("p", Ref("ns", "Deployment", "w")), "scale", partial(hang, "scale"))
-    placer.actions.begin("uid", "bind", partial(hang, "bind"))
-    mover.actions.begin("uid", "evict", partial(hang, "evict"))
+    loop.actions.begin(("p", Ref("ns", "Deployment", "w")), "scale", hang("scale"))
+    placer.actions.begin("uid", "bind", hang("bind"))
+    mover.actions.begin("uid", "evict", hang("evict"))
     await asyncio.sleep(0)
     began = time.monotonic()
     await Daemon(loop, placer, mover, board, journal, DaemonMetrics(), clock).drain(0.3)
