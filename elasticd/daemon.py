@@ -171,10 +171,8 @@ async def assembled(
     calm_collector()
     clock = WallClock()
     async with contextlib.AsyncExitStack() as stack:
-        journal_settings = settings.journal
-        journal = Journal(
-            settings.state, int(journal_settings.megabytes * 2**20), journal_settings.segments, clock.now()
-        )
+        table = settings.journal
+        journal = Journal(settings.state, int(table.megabytes * 2**20), table.segments, clock.now())
         stack.callback(journal.close)
         cluster: Cluster = await stack.enter_async_context(
             settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
@@ -250,7 +248,7 @@ class _Process:
                 status = f"{_count_text(policies)} in force, pages at {address}"
                 self.started(status)
                 self.notifier.ready(status)
-                await _run_together(
+                await run_together(
                     daemon.loop.run(),
                     daemon.placer.run(),
                     daemon.mover.run(),
@@ -318,11 +316,10 @@ class _Process:
             await asyncio.sleep(self.notifier.watchdog / 3)
 
 
-async def _run_together(*works: Coroutine[object, object, None]) -> None:
-    """Run all, and cancel the others when one fails.
+async def run_together(*works: Coroutine[object, object, None]) -> None:
+    """Run all until one fails or is cancelled, then cancel the others, and raise its error.
 
-    Not in an asyncio.TaskGroup, which passes over a task that something else has cancelled: a daemon would go on
-    without one of its loops.
+    Not in an asyncio.TaskGroup, which goes on without a task that was cancelled (docs/decisions/006).
     """
     tasks = [asyncio.create_task(work) for work in works]
     try:

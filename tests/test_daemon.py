@@ -1,5 +1,6 @@
 """The daemon as a real process on a simulated cluster: it starts, stops, is killed, and goes on."""
 
+import asyncio
 import json
 import re
 import resource
@@ -391,3 +392,24 @@ def test_where_no_daemon_runs_that_is_told(capsys: pytest.CaptureFixture[str], t
         port = free.getsockname()[1]
         told = f"http://127.0.0.1:{port}: must be a running elasticd, is not: Connection refused\n"
         assert called(capsys, "sources", "--config", pointing(tmp_path, str(port))) == (69, "", told)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no journal"), asyncio.CancelledError()], ids=["it fails", "it is cancelled"]
+)
+async def test_all_loops_end_when_one_does(error: BaseException) -> None:
+    ended = list[str]()
+
+    async def go_on() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("other")
+
+    async def end() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    with pytest.raises(type(error)):
+        await process.run_together(go_on(), end())
+    assert ended == ["other"]

@@ -47,7 +47,7 @@ class _Departure(Struct, frozen=True):
     pod: Pod
     decision: MoveDecision
     at: float
-    use: Mapping[str, float] = {}
+    use: Mapping[str, float]
     """What it used, by series, as far as it was known."""
 
     def arrived(self, pod: Pod) -> bool:
@@ -133,7 +133,7 @@ class PoolHistory:
         action: Evict,
         pod: Pod | None,
         outcome: PodOutcome,
-        use: Mapping[str, float] | None = None,
+        use: Mapping[str, float],
     ) -> bool:
         """Take in the outcome of a move; whether it is news: not where it failed as it did at the look before.
 
@@ -144,7 +144,7 @@ class PoolHistory:
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             self._moved.append(Moved(outcome.at, key, decision.node))
             if pod is not None:
-                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use or {})
+                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use)
         return outcome.result == "done" or previous is None or _result(previous) != _result(outcome)
 
     def take_back(self, uid: str) -> None:
