@@ -167,13 +167,8 @@ def _join_dashed(words: Sequence[str]) -> list[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     log.set_up(sys.stderr, arguments.log_format, arguments.log_level)
-    prints_decisions = arguments.decisions
     try:
-        listeners = (
-            [Printer(Terminal(), dry_run=load_settings(arguments.config, discover()).dry_run)]
-            if prints_decisions
-            else []
-        )
+        listeners = [Printer(Terminal(), dry_run=_settings(arguments).dry_run)] if arguments.decisions else []
         asyncio.run(daemon.run(arguments.config, listeners))
     except ElasticdError as error:  # in the form that was asked for, a line each
         for line in plain(str(error)).split("\n"):
@@ -208,8 +203,12 @@ def _show(arguments: argparse.Namespace, record: object, *parts: RenderableType)
     return 0
 
 
+def _settings(arguments: argparse.Namespace) -> Settings:
+    return load_settings(arguments.config, discover())
+
+
 def _state_folder(arguments: argparse.Namespace) -> Path:
-    folder: Path = arguments.state or load_settings(arguments.config, discover()).state
+    folder: Path = arguments.state or _settings(arguments).state
     if not folder.is_dir():
         raise UnavailableError(f"{folder}: must be the daemon's state folder, is not there")
     return folder
@@ -219,26 +218,22 @@ def _explain(arguments: argparse.Namespace) -> int:
     if pod := pod_of(arguments.workload, arguments.namespace):
         return _explain_pod(arguments, pod)
     folder = _state_folder(arguments)
-    workload = workload_of(arguments.workload, arguments.namespace, lambda: _known_workloads(folder))
+    known = lambda: {str(decision.workload) for decision in latest_of_all(folder)}  # noqa: E731
+    workload = workload_of(arguments.workload, arguments.namespace, known)
     decision, outcome = latest(folder, workload.split("/"), arguments.policy)
     if not arguments.state:
-        _note_unready(load_settings(arguments.config, discover()))
+        _note_unready(_settings(arguments))
     if decision is None:
-        raise UnavailableError(
-            f"{folder}: the journal has no decision {_describe_missing(folder, workload, arguments)}"
-        )
+        missing = _describe_missing(folder, workload, arguments)
+        raise UnavailableError(f"{folder}: the journal has no decision {missing}")
     text = show_decisions.explain(decision, outcome, time.time())
     return _show(arguments, {"decision": decision, "outcome": outcome}, text)
-
-
-def _known_workloads(folder: Path) -> set[str]:
-    return {str(decision.workload) for decision in latest_of_all(folder)}
 
 
 def _explain_pod(arguments: argparse.Namespace, pod: str) -> int:
     folder = _state_folder(arguments)
     if not arguments.state:
-        _note_unready(load_settings(arguments.config, discover()))
+        _note_unready(_settings(arguments))
     report = reports.pod(pod, folder, arguments.config, arguments.policy)
     keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
     record = {key: getattr(report, key) for key in keys}
@@ -261,7 +256,7 @@ def _describe_missing(folder: Path, workload: str, arguments: argparse.Namespace
     subject = f"about {workload_name}{near(workload, {str(decision.workload) for decision in decisions})}"
     if arguments.state:
         return subject
-    return f"{subject}; {why_nothing(workload, load_settings(arguments.config, discover()))}"
+    return f"{subject}; {why_nothing(workload, _settings(arguments))}"
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -277,12 +272,12 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _sources(arguments: argparse.Namespace) -> int:
-    sources = remote.sources(load_settings(arguments.config, discover()).http)
+    sources = remote.sources(_settings(arguments).http)
     return _show(arguments, sources, show_sources.sources(sources))
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
-    http = load_settings(arguments.config, discover()).http
+    http = _settings(arguments).http
     views = remote.node(http, arguments.node) if arguments.node else remote.pools(http)
     if not views and arguments.node:
         names = {node.node for pool in remote.pools(http) for node in pool.nodes}
@@ -292,7 +287,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 
 def _moves(arguments: argparse.Namespace) -> int:
-    settings = load_settings(arguments.config, discover())
+    settings = _settings(arguments)
     moves, now = reports.moves(settings), time.time()
     _note_unready(settings)
     record = {"in_flight": moves.in_flight, "held_back": moves.held_back}
@@ -310,7 +305,7 @@ def _rebalance(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    settings = load_settings(arguments.config, discover())
+    settings = _settings(arguments)
     workload = workload_of(
         arguments.workload, arguments.namespace, lambda: remote.query(settings.http, arguments.series, "").workloads
     )
@@ -325,7 +320,7 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    source = prometheus_of(load_settings(arguments.config, discover()).sources, arguments.source)
+    source = prometheus_of(_settings(arguments).sources, arguments.source)
     series = list(dict.fromkeys(name for name in arguments.series.split(",") if name))
     if not series:
         raise ConfigError("", "--series", "must name a series, is empty")

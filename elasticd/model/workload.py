@@ -25,6 +25,11 @@ class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     name: str
     api_version: str = "apps/v1"
 
+    @property
+    def full_name(self) -> str:
+        """NAMESPACE/NAME."""
+        return f"{self.namespace}/{self.name}"
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.kind}/{self.name}"
 

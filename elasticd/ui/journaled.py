@@ -51,7 +51,7 @@ def latest_of_all(folder: Path) -> list[Decision]:
 def pods(folder: Path) -> set[str]:
     """The pods that there are decisions about, as NAMESPACE/NAME."""
     records = read_back(folder, containing=b'"type":"placing"')
-    return {_name(record.pod) for record in records if isinstance(record, PodDecision)}
+    return {record.pod.full_name for record in records if isinstance(record, PodDecision)}
 
 
 def pod_report(folder: Path, pod: str, policy: str | None = None) -> PodReport:
@@ -65,7 +65,7 @@ def pod_report(folder: Path, pod: str, policy: str | None = None) -> PodReport:
     wanted = list(dropwhile(lambda move: move.reason == GONE, moves))
     moving = wanted[0] if wanted else None
     since = [move.at for move in takewhile(lambda move: _substance(move) == _substance(wanted[0]), wanted)][-1:]
-    outcomes = [record for record in reversed(own) if isinstance(record, PodOutcome) and _name(record.pod) == pod]
+    outcomes = [record for record in reversed(own) if isinstance(record, PodOutcome) and record.pod.full_name == pod]
     gave_way = next((record for record in own if isinstance(record, PodOutcome) and _gives_way(record, pod)), None)
     return PodReport(
         decision=placing,
@@ -85,23 +85,19 @@ def _records_about(folder: Path, pod: str, policy: str | None) -> Iterator[PodRe
     for record in read_back(folder, containing=msgspec.json.encode(pod.partition("/")[2])):
         if record.at < oldest:
             return
-        if isinstance(record, PodRecord) and pod in _names_in(record):
+        if isinstance(record, PodRecord) and pod in (record.pod.full_name, _about(record).full_name):
             if isinstance(record, PodDecision) and policy in (None, record.policy):
                 oldest = max(oldest, record.at - EARLIER)
             yield record
 
 
-def _names_in(record: PodRecord) -> tuple[str, ...]:
-    return (_name(record.pod), _name(record.about)) if isinstance(record, PodOutcome) else (_name(record.pod),)
-
-
-def _name(pod: Ref) -> str:
-    return f"{pod.namespace}/{pod.name}"
+def _about(record: PodRecord) -> Ref:
+    return record.about if isinstance(record, PodOutcome) else record.pod
 
 
 def _gives_way(outcome: PodOutcome, pod: str) -> bool:
     """Whether the pod was evicted for another."""
-    return _name(outcome.pod) != pod and (outcome.action, outcome.result) == ("evict", "done")
+    return outcome.pod.full_name != pod and (outcome.action, outcome.result) == ("evict", "done")
 
 
 def _departure(moves: Sequence[MoveDecision], moving: MoveDecision | None, gave_way: PodOutcome | None) -> float | None:

@@ -110,7 +110,7 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
             why = "" if decision.verdict == "refuse" else decision.message
             word = f"{decision.reason} ({decision.strategy})"
             progress = _progress(move)
-        add_row(table, f"{decision.pod.namespace}/{decision.pod.name}", decision.node, to, word + progress)
+        add_row(table, decision.pod.full_name, decision.node, to, word + progress)
         if why:
             legend[word, why] = None
     yield table

@@ -18,7 +18,6 @@ from elasticd.kit.surge import BEGUN
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
 from elasticd.model.reports import Held, PodFound, PodReport, PodStatus, PoolAbout
-from elasticd.model.workload import Ref
 from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
 _DONE = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
@@ -94,7 +93,7 @@ def _result(outcome: PodOutcome | None) -> str:
     why = _why(outcome.reason, outcome.message)
     if outcome.result == "done":
         return why
-    about = f" ({_name(outcome.about)})" if outcome.about != outcome.pod else ""
+    about = f" ({outcome.about.full_name})" if outcome.about != outcome.pod else ""
     return f"{outcome.result}{about}: {why}" if why else f"{outcome.result}{about}"
 
 
@@ -106,10 +105,6 @@ def _did(outcome: PodOutcome) -> str:
 
 def _why(reason: str, message: str) -> str:
     return ", ".join(filter(None, (reason, message)))
-
-
-def _name(pod: Ref) -> str:
-    return f"{pod.namespace}/{pod.name}"
 
 
 # What a running daemon knows of a pod, in a clause.
@@ -248,7 +243,7 @@ class _PodView:
     def gave_way(self, outcome: PodOutcome) -> list[RenderableType]:
         """For which pod it was evicted."""
         message = f"; {outcome.message}" if outcome.message else ""
-        line = f"gave way for {_name(outcome.pod)} on {outcome.node} {ago(outcome.at, self._at)}{message}"
+        line = f"gave way for {outcome.pod.full_name} on {outcome.node} {ago(outcome.at, self._at)}{message}"
         head = f"  policy {one_line(outcome.policy)}\n"
         return [Text.assemble((self._name, "bold"), head, (one_line(line), _DOUBT))]
 
@@ -306,7 +301,7 @@ def _done(decision: PodDecision | MoveDecision, outcomes: Sequence[PodOutcome]) 
     table = make_table("done", "pod", "node", "result", "answer", "took")
     for outcome in outcomes:
         answer = " ".join(filter(None, (str(outcome.code or ""), outcome.reason, outcome.message)))
-        cells = (_did(outcome), _name(outcome.about), outcome.node, outcome.result, answer, seconds(outcome.seconds))
+        cells = (_did(outcome), outcome.about.full_name, outcome.node, outcome.result, answer, seconds(outcome.seconds))
         add_row(table, *cells)
     return [table]
 
@@ -328,7 +323,7 @@ def moves(in_flight: Iterable[Underway], now: float) -> Table:
     for move in sorted(in_flight, key=lambda move: move.pod):
         how = {"anew": "made anew", "surge": "another first", "evicted": "evicted"}[move.how]
         how = f"{how}: {move.why}" if move.why else how
-        add_row(table, _name(move.pod), move.node, how, move.step, seconds(max(0.0, now - move.since)), move.fault)
+        add_row(table, move.pod.full_name, move.node, how, move.step, seconds(max(0.0, now - move.since)), move.fault)
     return table
 
 
@@ -339,7 +334,7 @@ def held(pods: Sequence[Held], at: float) -> Iterator[RenderableType]:
     yield Text(one_line(f"held back: {counted(len(pods), 'pod')} ({reasons})"), style="bold")
     table = make_table("policy", "pod", "on", "wanted", "held back", "why", "said")
     for held_pod in pods:
-        move, name = held_pod.decision, _name(held_pod.decision.pod) if held_pod.decision.pod.name else "-"
+        move, name = held_pod.decision, held_pod.decision.pod.full_name if held_pod.decision.pod.name else "-"
         why = held_pod.reason, held_pod.why, ago(held_pod.at, at)
         add_row(table, move.policy, name, move.node, f"{move.strategy}: {move.reason}", *why)
     yield table

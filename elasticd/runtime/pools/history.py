@@ -141,7 +141,7 @@ class PoolHistory:
         """
         previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         if outcome.result == "done":
-            key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
+            key = action.owner or decision.pod.full_name
             self._moved.append(Moved(outcome.at, key, decision.node))
             if pod is not None:
                 self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use)

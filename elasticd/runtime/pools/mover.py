@@ -273,5 +273,5 @@ class Mover:
 
 def _use_of(use: By, decision: MoveDecision) -> Mapping[str, float]:
     """What a pod uses, by series, as far as it is known."""
-    name = f"{decision.pod.namespace}/{decision.pod.name}"
+    name = decision.pod.full_name
     return {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}

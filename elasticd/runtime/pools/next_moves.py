@@ -61,22 +61,19 @@ def _summary(plan: MovesPlan, moves: Sequence[NextMove], reasons: Reasons) -> st
     nodes_with_moves = {move.decision.node for move in moves}
     stuck = [level for level in by_state.get("gives", ()) if level.node not in nodes_with_moves]
     waits = by_state.get("high", [])
-    hot = [_stuck_text(stuck, "takes" in by_state, reasons)] if stuck else []
-    if moves:
-        return "; ".join((_count_text(moves), *hot, *_waiting_text(waits)))
-    if stuck or waits:
-        if not stuck:
-            return f"nothing moves yet: {_list_levels(waits)}"
-        return "; ".join((f"nothing moves: {hot[0]}", *_waiting_text(waits)))
+    if waits and not moves and not stuck:
+        return f"nothing moves yet: {_list_levels(waits)}"
+    clauses = [_count_text(moves)] if moves else []
+    if stuck:
+        clauses.append(f"{'' if moves else 'nothing moves: '}{_stuck_text(stuck, 'takes' in by_state, reasons)}")
+    if waits:
+        clauses.append(f"not yet: {_list_levels(waits)}")
+    if clauses:
+        return "; ".join(clauses)
     measured = [level for level in plan.levels if level.state != "unknown"]
     if measured:
         return f"nothing moves, the nodes are level: most loaded is {_describe(measured[0])}"
     return "nothing moves: what nodes use is not known" if plan.levels else "nothing moves: no pod should"
-
-
-def _waiting_text(high: Sequence[NodeLevel]) -> list[str]:
-    """A clause for the nodes whose load is high and that give no pod yet; none where there are no such nodes."""
-    return [f"not yet: {_list_levels(high)}"] if high else []
 
 
 def _list_levels(levels: Sequence[NodeLevel]) -> str:
