@@ -21,6 +21,7 @@ from elasticd import hookspecs
 from elasticd.api import API_VERSION
 from elasticd.base.errors import is_interrupt, nearest
 from elasticd.base.text import one_line, raised, shown
+from elasticd.model.answers import Answers
 from elasticd.model.policy import Strategy
 from elasticd.model.workload import Failure
 
@@ -213,19 +214,6 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
         with registry.blaming(f"{point.name} ({point.value})"):
             registry.add(point.name, point.load(), distribution)
     return registry
-
-
-class Answers(Struct, frozen=True, gc=False):
-    """What the implementations of one hook said, by name in `names`, and which could not."""
-
-    names: tuple[str, ...] = ()
-    given: tuple[Any, ...] = ()
-    failures: tuple[Failure, ...] = ()
-
-    @property
-    def values(self) -> tuple[tuple[str, Any], ...]:
-        """What was said, each with the name of who said it."""
-        return tuple(zip(self.names, self.given, strict=True))
 
 
 Read = Callable[[Any, str], Any]

@@ -9,9 +9,10 @@ import pytest
 
 from elasticd import hookspecs
 from elasticd.decision.workload.asking import Case
+from elasticd.model.answers import Answers
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds, Policy
-from elasticd.registry import HOOKS, Answers, Hooks
+from elasticd.registry import HOOKS, Hooks
 from elasticd.testing import observation
 
 TESTS = Path(__file__).parent

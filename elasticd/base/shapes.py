@@ -7,6 +7,7 @@ fields that are times.
 import enum
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from functools import cache
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +23,6 @@ TIMES = frozenset(
 
 _LATEST = 253402300799.0
 """The last second of the year 9999, which has no successor in RFC 3339."""
-
-_DEFAULTS: dict[type[Struct], tuple[tuple[str, object], ...]] = {}
-"""The fields and defaults of each record type that leaves defaults out."""
 
 
 def encode(value: object) -> bytes:
@@ -54,7 +52,7 @@ def moment(at: float) -> str | None:
 def _shape_record(record: Struct) -> dict[str, object]:
     config, kind = record.__struct_config__, type(record)
     members: dict[str, object] = {} if config.tag is None else {config.tag_field or "type": config.tag}
-    usual = dict(_defaults_of(kind)) if config.omit_defaults else {}
+    usual = _defaults_of(kind) if config.omit_defaults else {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if name not in usual or usual[name] != value:
@@ -66,12 +64,11 @@ def _shape_field(name: str, value: object) -> object:
     return moment(value) if name in TIMES and isinstance(value, float) else shaped(value)
 
 
-def _defaults_of(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
-    if kind not in _DEFAULTS:
-        fields = msgspec.structs.fields(kind)
-        defaults = [(field.name, field.default) for field in fields if field.default is not msgspec.NODEFAULT]
-        defaults += [
-            (field.name, field.default_factory()) for field in fields if field.default_factory is not msgspec.NODEFAULT
-        ]
-        _DEFAULTS[kind] = tuple(defaults)
-    return _DEFAULTS[kind]
+@cache
+def _defaults_of(kind: type[Struct]) -> dict[str, object]:
+    """The fields of a record type that have defaults."""
+    return {
+        field.name: field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        for field in msgspec.structs.fields(kind)
+        if not field.required
+    }

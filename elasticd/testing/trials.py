@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
-from elasticd.decision.workload.asking import Answers
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
+from elasticd.model.answers import Answers
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Candidate, DisruptionBudget, EvictionOrder, Mask, PoolObservation, Victims
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration

@@ -4,16 +4,16 @@ Knows the records and a terminal; knows nothing of how anything is decided.
 """
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from elasticd.base.news import LastReported
 from elasticd.base.text import one_line
 from elasticd.model.listener import Notice
 from elasticd.model.moves import LEAVING, MoveDecision
@@ -27,9 +27,6 @@ MOST = 10_000
 
 log = logging.getLogger(__name__)
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
 
 class Printer:
     """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate; of pods, each that
@@ -39,7 +36,7 @@ class Printer:
     def __init__(self, console: Console, *, dry_run: bool = False) -> None:
         self._console, self._dry_run = console, dry_run
         self._pods = _PodLines(self._line, dry_run=dry_run)
-        self._last: dict[tuple[str, object], tuple[object, ...]] = {}
+        self._reported = LastReported()
         self._resizes: dict[tuple[str, object], tuple[str, ...]] = {}
         """The resizes that were printed last, of policies that only observe."""
 
@@ -64,10 +61,10 @@ class Printer:
         does = decision.mode == "act"  # else it is decided again at every look, for nothing comes of it
         reason = decision.reason if decision.verdict == "hold" else ""
         news = (reason, decision.interval, None if does or decision.verdict != "scale" else decision.replicas)
-        if (does and decision.verdict == "scale") or self._last.get(key) != news:
+        is_news = self._reported.changed(news, key)
+        if (does and decision.verdict == "scale") or is_news:
             poll = f"every {decision.interval:g} s"
             self._line(decision.at, subject, f"{prefix}{decisions.headline(decision)}", poll)
-        self._last[key] = news
         resizes = tuple(map(decisions.resize, decision.sizing.resizes))
         printed = () if does else self._resizes.get(key, ())
         for resize in resizes:
@@ -104,8 +101,7 @@ class _PodLines:
     def __init__(self, emit: Callable[[float, str, str], None], *, dry_run: bool) -> None:
         self._emit, self._dry_run = emit, dry_run
         self._open: dict[str, _Open] = {}
-        self._failed = _Last[tuple[object, ...], tuple[str, str]]()
-        self._vain = _Last[tuple[str, object], str]()
+        self._failed, self._vain = LastReported(most=MOST), LastReported(most=MOST)
 
     def decided(self, decision: PodDecision | MoveDecision) -> None:
         """A new decision. That a pod is leaving was printed when it was evicted."""
@@ -145,8 +141,8 @@ class _PodLines:
         """Whether an outcome differs from the last one of the same action. A success is news only after a failure."""
         key = (outcome.policy, outcome.pod, outcome.about, outcome.action)
         if outcome.result == "done":
-            return self._failed.changes(key, None) or outcome.action == "surge"
-        return self._failed.changes(key, (outcome.result, outcome.reason))
+            return self._failed.changed(None, key) or outcome.action == "surge"
+        return self._failed.changed((outcome.result, outcome.reason), key)
 
     def _line(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome]) -> None:
         if isinstance(decision, PodDecision):
@@ -154,20 +150,7 @@ class _PodLines:
         else:
             text = moving_line(decision, outcomes[-1] if outcomes else None)
         in_vain = any(outcome.result != "done" for outcome in outcomes)
-        changes = self._vain.changes((decision.policy, decision.pod), text if in_vain else None)
-        if changes or not in_vain:
+        is_news = self._vain.changed(text if in_vain else None, (decision.policy, decision.pod))
+        if is_news or not in_vain:
             subject = f"{decision.pod}" if decision.pod.name else decision.policy
             self._emit(decision.at, subject, f"{mark(decision.mode, dry_run=self._dry_run)}{text}")
-
-
-class _Last(dict[K, V]):
-    """The last value of each of the newest keys."""
-
-    def changes(self, key: K, value: V | None) -> bool:
-        """Take in a value, None: none any more; whether it differs from the last one."""
-        before = self.pop(key, None)
-        if value is not None:
-            if len(self) >= MOST:
-                del self[next(iter(self))]
-            self[key] = value
-        return before != value

@@ -23,3 +23,13 @@ def test_a_key_that_is_not_kept_begins_anew() -> None:
         reported.changed("bad", key)
     reported.keep({"b"})
     assert [reported.changed("bad", key) for key in ("a", "b")] == [True, False]
+
+
+def test_none_is_forgotten_and_no_news_twice() -> None:
+    reported = LastReported()
+    assert [reported.changed(value) for value in (None, "bad", None, None, "bad")] == [False, True, True, False, True]
+
+
+def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
+    reported = LastReported(most=2)
+    assert [reported.changed("bad", key) for key in "abacab"] == [True, True, False, True, False, True]

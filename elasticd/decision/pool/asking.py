@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import LONGEST, one_line
-from elasticd.decision.workload.asking import Answers, Asks
+from elasticd.decision.workload.asking import Asks
 from elasticd.kit.node_table import NodeTable
+from elasticd.model.answers import Answers
 from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (
     EvictionOrder,

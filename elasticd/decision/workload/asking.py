@@ -14,33 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import LONGEST, one_line
+from elasticd.model.answers import Answers
 from elasticd.model.history import Past
 from elasticd.model.policy import MOST, Policy
 from elasticd.model.resources import Resources
-from elasticd.model.workload import Band, Failure, LeftOut, Limit, Measure, Observation, Rank, Recommendation
+from elasticd.model.workload import Band, LeftOut, Limit, Measure, Observation, Rank, Recommendation
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 """Seconds; a plugin that asks for less, or more, is talking nonsense."""
-
-
-class Answers(Protocol):
-    """The answers of a hook's implementations, by name in `names`, and which failed."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Who answered, in the order of the answers."""
-
-    @property
-    def given(self) -> tuple[Any, ...]:
-        """The answers."""
-
-    @property
-    def values(self) -> tuple[tuple[str, Any], ...]:
-        """Pairs of name and answer."""
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """Those that raised or are switched off."""
 
 
 class Asks(Protocol):
