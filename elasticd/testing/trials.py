@@ -13,18 +13,14 @@ from msgspec import Struct
 
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
-from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.answers import Answers
 from elasticd.model.moves import NodeLevel
-from elasticd.model.placement import Candidate, DisruptionBudget, EvictionOrder, Mask, PoolObservation, Victims
+from elasticd.model.placement import Candidate, DisruptionBudget, EvictionOrder, Victims
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Container, Node, Pod
 from elasticd.registry import Hooks
-
-GIB = 2.0**30
-NOW = 1_700_000_000.0
-"""When the trials take place, in seconds since the epoch."""
+from elasticd.testing.pools import GIB, node, node_table, pod, pool_observation
 
 _BY_POD = ("filter_nodes", "select_nodes", "score_nodes")
 _BY_POOL = ("rebind_pods", "rebalance_nodes", "explain_nodes")
@@ -41,25 +37,14 @@ class Trial(Struct, frozen=True, eq=False):
     def case(self, strategy: Strategy) -> PoolCase:
         """It as a strategy is asked about it. Each time everything is counted anew."""
         policy = PoolPolicy(name="test", pool=PoolSelect(), strategies=(strategy,), mode="act")
-        return PoolCase(policy, self._observation(strategy), self._columns(strategy), Hooks((strategy,)))
-
-    def _columns(self, strategy: Strategy) -> NodeTable:
-        on: dict[str, list[Pod]] = {}
-        for pod in self.pods:
-            if pod.node:
-                on.setdefault(pod.node, []).append(pod)
+        running = [pod for pod in self.pods if pod.node]
         use = self._use(strategy.reads_of_nodes(), [node.name for node in self.nodes])
-        return NodeTableBuilder().columns(self.nodes, on, use, use)
-
-    def _observation(self, strategy: Strategy) -> PoolObservation:
-        names = [f"{pod.namespace}/{pod.name}" for pod in self.pods]
-        return PoolObservation(
-            at=NOW,
-            pending=tuple(pod for pod in self.pods if not pod.node),
-            use=self._use(strategy.reads() or (), names),
-            budgets=(DisruptionBudget("shop", "on", frozenset(pod.uid for pod in self.pods if pod.node), 1),),
-            confirmed=NOW,
+        observation = pool_observation(
+            [pod for pod in self.pods if not pod.node],
+            use=self._use(strategy.reads() or (), [f"{pod.namespace}/{pod.name}" for pod in self.pods]),
+            budgets=(DisruptionBudget("shop", "on", frozenset(pod.uid for pod in running), 1),),
         )
+        return PoolCase(policy, observation, node_table(self.nodes, running, use, use), Hooks((strategy,)))
 
     def _use(self, series: Iterable[str], names: Iterable[str]) -> dict[str, dict[str, float]]:
         if self.used is None:
@@ -100,34 +85,21 @@ _FORCED: tuple[tuple[bool, Mapping[str, int]], ...] = ((False, {}), (True, {}), 
 def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Answers]:
     """What it answers about each of these pods, about all together, about who should give way on which node, and about
     who should leave; by what was asked."""
+    waiting = case.observation.pending
     found: dict[tuple[str, ...], Answers] = {(hook,): case.ask(hook, movable=lambda _: True) for hook in _BY_POOL}
-    for pod in pods:
+    for candidate in pods:
         for hook in _BY_POD:
-            found[hook, pod.name] = case.ask(hook, pod=pod)
-        for node, name in enumerate(case.columns.names):
+            found[hook, candidate.name] = case.ask(hook, pod=candidate)
+        for index, name in enumerate(case.columns.names):
             for forced, missing in _FORCED:
-                asked = {
-                    "pod": pod,
-                    "node": node,
-                    "observation": case.observation,
-                    "forced": forced,
-                    "missing": missing,
-                }
-                found["select_victims", pod.name, name, str(forced), str(missing)] = case.ask("select_victims", **asked)
-    for node, name in enumerate(case.columns.names):
-        found["explain_victims", name] = case.ask("explain_victims", node=node)
-    for which, nodes in _allowances(case).items():
-        found["place_pods", which] = case.ask("place_pods", pods=_candidates(case, nodes))
+                asked = ("select_victims", candidate.name, name, str(forced), str(missing))
+                found[asked] = case.ask("select_victims", pod=candidate, node=index, forced=forced, missing=missing)
+    for index, name in enumerate(case.columns.names):
+        found["explain_victims", name] = case.ask("explain_victims", node=index)
+    for which in ("any node", "no node"):
+        nodes = np.full(len(case.columns.names), which == "any node", dtype=np.bool_)
+        found["place_pods", which] = case.ask("place_pods", pods=[Candidate(pod, nodes) for pod in waiting])
     return found
-
-
-def _allowances(case: PoolCase) -> dict[str, Mask]:
-    size = len(case.columns.names)
-    return {kind: np.full(size, kind == "any node", dtype=np.bool_) for kind in ("any node", "no node")}
-
-
-def _candidates(case: PoolCase, nodes: Mask) -> list[Candidate]:
-    return [Candidate(pod, nodes) for pod in case.observation.pending]
 
 
 def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[str]:
@@ -170,7 +142,7 @@ def trials() -> dict[str, Trial]:
     odd = (
         bare,
         _node("cordoned", unschedulable=True),
-        _node("empty", allocatable={"cpu": 0.0, "memory": 0.0, "pods": 0.0}),
+        node("empty", 0.0, 0.0, 0, labels={"zone": "a"}),
         _node("failed", ready=False),
         _node("tainted", taints=(Taint("dedicated", "NoSchedule", "batch"), Taint("old", "PreferNoSchedule"))),
     )
@@ -189,23 +161,18 @@ def trials() -> dict[str, Trial]:
 
 
 def _node(name: str, zone: str = "a", **more: Any) -> Node:
-    has = more.pop("allocatable", {"cpu": 4.0, "memory": 8 * GIB, "pods": 110.0, "example.com/gpu": 1.0})
-    labels = {"kubernetes.io/hostname": name, "zone": zone}
-    return Node(name, f"uid-{name}", more.pop("ready", True), labels=labels, allocatable=has, **more)
+    return node(name, resources={"example.com/gpu": 1.0}, labels={"zone": zone}, **more)
 
 
-def _pod(name: str, node: str = "", cpu: float = 0.5, memory: float = GIB, **needs: Any) -> Pod:
+def _pod(name: str, on: str = "", cpu: float = 0.5, memory: float = GIB, **needs: Any) -> Pod:
     requests = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount} | needs.pop("more", {})
-    return Pod(
+    return pod(
+        name,
+        on=on,
         namespace="shop",
-        name=name,
-        uid=f"uid-{name}",
-        phase="Running" if node else "Pending",
-        node=node,
         labels={"app": name},
         containers=(Container("main", requests),),
-        started=NOW - 3600 if node else None,
-        created=NOW - 3600,
+        ready=None,
         needs=Needs(scheduler="elasticd", requests=requests, **needs),
     )
 
