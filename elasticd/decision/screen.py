@@ -1,19 +1,25 @@
-"""Finds the workloads to evaluate again, because what was read of them since may change their decision.
+"""Finds the workloads to evaluate again, because what was read of them since may change their decision: a series has
+left the band within which it changes nothing, as strategies declare it.
 
 Pure. Knows what was last evaluated and what is read now; knows nothing of who reads or decides.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from elasticd.decision.observe import series_of
-from elasticd.decision.workload.bands import Bands
+from elasticd.decision.workload.asking import Case
 from elasticd.model.policy import Policy
-from elasticd.model.workload import Band, Observation, Pod, Readings, Ref, Series
+from elasticd.model.workload import NEVER, Band, Observation, Pod, Readings, Ref, Series
 
 Key = tuple[str, Ref]
 """A workload under a policy."""
+
+Bands = Mapping[str, Band]
+
+MOVED = 0.1
+"""Part of its sum by which a series must move, for a strategy that declares no bands."""
 
 _ANY = Band()
 """The band of a series that no strategy of the count reads."""
@@ -30,6 +36,27 @@ class Watched(Struct, frozen=True, gc=False):
     pods: tuple[Pod, ...]
     readings: Sequence[Readings]
     reads: frozenset[str] | None
+
+
+def bands_of(case: Case) -> Bands:
+    """The band of each series that a strategy of the count reads: what is steady to all that read it."""
+    by_strategy = dict(case.ask("steady_bands").values) if case.hooks.implements("steady_bands") else {}
+    bands: dict[str, Band] = {}
+    for name, reads in case.hooks.screened.items():
+        own = by_strategy.get(name, {})
+        for series in case.observation.series if reads is None else reads:
+            band = own.get(series) or _near_sum(series, case.observation)
+            bands[series] = bands.get(series, _ANY).within(band)
+    return bands
+
+
+def _near_sum(name: str, observation: Observation) -> Band:
+    """The band of a tenth around the sum of a series; a sum of 0 must stay 0."""
+    series = observation.series.get(name)
+    if series is None:
+        return NEVER
+    total = sum([sample.value for sample in series.samples])
+    return Band(total - MOVED * abs(total), total + MOVED * abs(total))
 
 
 def stirred(watched: Iterable[Watched], at: float) -> Iterator[Key]:

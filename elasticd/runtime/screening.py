@@ -7,9 +7,8 @@ a sample leaves its band is decided in decision/screen.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from elasticd.decision.screen import Watched, stand, stirred
+from elasticd.decision.screen import Bands, Watched, bands_of, stand, stirred
 from elasticd.decision.workload.asking import Case
-from elasticd.decision.workload.bands import Bands, bands_of
 from elasticd.journal import Journal, Key
 from elasticd.model.workload import Observation
 from elasticd.runtime.cases import Scene

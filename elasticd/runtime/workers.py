@@ -24,7 +24,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan, stuck
-from elasticd.decision.workload.bands import Bands, bands_of
+from elasticd.decision.screen import Bands, bands_of
 from elasticd.model.moves import MovesPlan
 from elasticd.model.placement import PodDecision
 from elasticd.model.records import Decision

@@ -13,9 +13,8 @@ from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, 
 from elasticd.base.decode import convert
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import failed
-from elasticd.decision.screen import Watched, stand, stirred
+from elasticd.decision.screen import Watched, bands_of, stand, stirred
 from elasticd.decision.workload.asking import Case
-from elasticd.decision.workload.bands import bands_of
 from elasticd.kit import band_around
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
