@@ -21,6 +21,7 @@ from elasticd.api import (
 from elasticd.decision.pool.preemption import OFFERS, Budgets
 from elasticd.kit import BINDING
 from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.disruption import DisruptionState
 from elasticd.model.placement import PodDecision
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
@@ -435,3 +436,25 @@ def test_what_would_do_on_several_nodes_is_counted_on_all_of_them() -> None:
     answers = [Spared("all sleep", ("they wake", "they go")), Spared("most sleep", ("they wake",))]
     (decision,) = preempting(there, [URGENT], lambda _, index, *__: answers[index])
     assert decision.mend.endswith("; or they wake (2 nodes); or they go (1 node)")
+
+
+DISRUPTION = DisruptionState(within=60.0, most={"per_node": 0})
+
+
+def test_a_pod_whose_victims_budgets_keep_takes_no_room() -> None:
+    high, low = preempting([OLD], [pod("high", 1, priority=9), pod("low", 0.0)], disruption=DISRUPTION)
+    assert (high.verdict, high.reason, high.actions) == ("wait", "Disturbed", ())
+    assert low.verdict == "bind"
+
+
+def test_victims_are_sought_once_for_equivalent_pods_that_budgets_keep() -> None:
+    asked = list[str]()
+
+    def answer(waiting: Pod, node: int, nodes: Nodes, observation: PoolObservation) -> Said:
+        asked.append(waiting.name)
+        return everybody(waiting, node, nodes, observation)
+
+    alike = [replace(URGENT, name=name, uid=name) for name in ("first", "second")]
+    decisions = preempting([OLD], alike, answer, disruption=DISRUPTION)
+    assert [decision.reason for decision in decisions] == ["Disturbed", "Disturbed"]
+    assert asked == ["first"]
