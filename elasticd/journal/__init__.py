@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
-from elasticd.journal.files import lines_after, newest, number_of, read, read_back, segment, segments
-from elasticd.journal.lines import AHEAD, DECISIONS, Record, encode
-from elasticd.journal.shortened import Shortener
+from elasticd.journal.lines import AHEAD, DECISIONS, Record, write_line
+from elasticd.journal.reading import lines_after, read, read_back
+from elasticd.journal.segments import compress, newest, next_segment, number_of, plain, remove_unfinished, sizes
 from elasticd.kit import history
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
@@ -45,6 +46,9 @@ class Journal:
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
     whether the last write succeeded; if not, `fault` is why, and `lacks` the time from which on records are missing.
 
+    All segments together take at most `segments` times `segment_bytes` on disk; the oldest go first. A full segment is
+    compressed in a thread; one that cannot be stays as it is, and is tried again with the next.
+
     `swells` is why the journal exceeds its size limit, though nothing is missing: no new segment can be begun, or no
     old one dropped. The current segment may then grow to the limit of all segments, and all to twice that; further
     records are not written.
@@ -53,15 +57,19 @@ class Journal:
     def __init__(
         self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16, now: float = inf
     ) -> None:
-        """`now`: records on disk from later than that are not remembered."""
+        """Remember what the last `segments` hold. `now`: records on disk from later than that are not remembered."""
         self.folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
+        self._limit = segment_bytes * segments
         self._pasts: dict[Key, Past] = {}
         self._latest: dict[Key, Decision] = {}
         self._moves: dict[Key, MoveDecision] = {}
-        self._lines: list[bytes] = []
+        self._lines = bytearray()
         self._file: io.FileIO | None = None
+        self._path = Path()
         self._lock: int | None = None
-        self._shortener = Shortener()
+        self._compressor = ThreadPoolExecutor(1, "journal")
+        self._uncompressed = ""
+        """Why a segment could not be compressed; only the compressor's thread uses it."""
         self._torn = False
         """Whether the file may end within a line, so that the next write must end that line first."""
         self.failures = 0
@@ -77,17 +85,19 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock_folder(folder)
             self._read_folder(folder, now)
+            remove_unfinished(folder)
             try:
                 self._continue(newest(folder))
             except OSError:  # perhaps of that file alone: then another can be begun
-                self._continue(segment(folder, number_of(newest(folder)) + 1))
+                self._continue(next_segment(folder))
+            self._compress(folder)
         except OSError as error:
             raise UnavailableError(f"{folder}: the journal's folder must be writable: {error.strerror}") from None
 
     def _read_folder(self, folder: Path, now: float) -> None:
         """Remember the records on disk, but none from the future, which would count as recent until then."""
         ahead: list[float] = []
-        for record in read(folder):
+        for record in read(folder, self._segments):
             if record.at <= now + AHEAD:
                 self._take(record)
             else:
@@ -103,25 +113,15 @@ class Journal:
         )  # without a buffer, so that lines refused by a full disk are not written later, out of order
         if self._file is not None:
             self._file.close()
-        self._file, self._torn = file, file.seek(0, io.SEEK_END) > 0
-        self._shortener.begin()
+        self._file, self._path, self._torn = file, path, file.seek(0, io.SEEK_END) > 0
 
     def append(self, record: Record) -> None:
         """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
         raises TypeError or ValueError and is not remembered."""
         if self.folder is not None:
-            line = self._encode_line(record)
             self._oldest = self._oldest if self._lines else record.at
-            self._lines.append(line)
+            write_line(record, self._lines)
         self._take(record)
-
-    def _encode_line(self, record: Record) -> bytes:
-        """Encode a record as a line; a decision like an earlier one in the file is shortened."""
-        try:
-            return encode(self._shortener.shorten(record) if isinstance(record, Decision) else record)
-        except Exception:
-            self._shortener.begin()  # no later line may refer to one that was not written
-            raise
 
     def _take(self, record: Record) -> None:
         if isinstance(record, Decision):
@@ -180,8 +180,8 @@ class Journal:
         blank line, which readers skip, tries whether writing works again."""
         if self._file is None or not (self._lines or self.fault):
             return
-        lines, self._lines = self._lines, []
-        unwritten = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
+        lines, self._lines = self._lines, bytearray()
+        unwritten = memoryview(b"\n" + lines if self._torn or not lines else lines)
         try:
             self._make_room(self._file)
             while unwritten:
@@ -189,8 +189,7 @@ class Journal:
             self._torn, fault = False, ""
         except OSError as error:
             self._torn = self._torn or bool(unwritten)
-            self._shortener.begin()
-            self.failures += min(len(lines), bytes(unwritten).count(b"\n"))
+            self.failures += min(lines.count(b"\n"), bytes(unwritten).count(b"\n"))
             fault = error.strerror or type(error).__name__
         if self.swells or not fault:
             self._rotate_if_full()
@@ -209,8 +208,8 @@ class Journal:
 
     def _overgrown(self, folder: Path) -> bool:
         """Whether the newest segment has reached the size limit of all segments, or all have reached twice that."""
-        sizes, measure = [path.stat().st_size for path in segments(folder)], self._segment_bytes * self._segments
-        return bool(sizes) and (sizes[-1] >= measure or sum(sizes) >= 2 * measure)
+        taken = [size for _, size in sizes(folder)]
+        return bool(taken) and (taken[-1] >= self._limit or sum(taken) >= 2 * self._limit)
 
     def _rotate_if_full(self) -> None:
         """Begin a new segment if this one is full. Where that fails, this one grows."""
@@ -248,21 +247,47 @@ class Journal:
             )
 
     def _rotate(self) -> None:
-        """Begin a new segment and drop the oldest. Where none can be dropped, there are at most twice as many."""
-        if self.folder is None:
-            return
-        if len(segments(self.folder)) >= 2 * self._segments:
+        """Begin a new segment, compress the others, and drop the oldest."""
+        if self.folder is not None:
+            self._continue(next_segment(self.folder, number_of(self._path)))
+            self._compress(self.folder)
             self._drop(self.folder)
-        self._continue(segment(self.folder, number_of(newest(self.folder)) + 1))
-        self._drop(self.folder)
+
+    def _compress(self, folder: Path) -> None:
+        """Compress what is plain but the current segment, in a thread."""
+        if paths := plain(folder, self._path):
+            self._compressor.submit(self._compress_all, paths)
+
+    def _compress_all(self, paths: list[Path]) -> None:
+        """Compress these segments, as far as they can be; log when that begins to fail, and when it succeeds again."""
+        before, self._uncompressed = self._uncompressed, ""
+        for path in paths:
+            try:
+                compress(path)
+            except FileNotFoundError:
+                continue  # dropped meanwhile
+            except OSError as error:
+                self._uncompressed = f"{path}: {error.strerror or type(error).__name__}"
+        if self._uncompressed and not before:
+            log.warning("a segment of the journal cannot be compressed, and stays as it is: %s", self._uncompressed)
+        elif before and not self._uncompressed:
+            log.info("segments of the journal can be compressed again")
 
     def _drop(self, folder: Path) -> None:
-        for path in segments(folder)[: -self._segments]:
+        """Remove the oldest segments, so that the current one may grow to its full size. The one before is not counted,
+        as it is about to be compressed."""
+        old = sizes(folder)[:-2]
+        excess = sum(size for _, size in old) + self._segment_bytes - self._limit
+        for path, size in old:
+            if excess <= 0:
+                return
             path.unlink(missing_ok=True)
+            excess -= size
 
     def close(self) -> None:
-        """Flush, and close the file and the lock."""
+        """Flush, wait for a segment that is being compressed, and close the file and the lock."""
         self.flush()
+        self._compressor.shutdown()
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

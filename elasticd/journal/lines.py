@@ -47,11 +47,17 @@ class Damaged(NamedTuple):
     foreign: bool = False
 
 
-def encode(record: Record | ShortenedDecision) -> bytes:
-    """Encode a record, without the end of the line. Raises TypeError or ValueError for values that JSON cannot
-    express."""
-    body = _encoder.encode(record)[:-1]
-    return b"%b%b%08x%b" % (body, _KEY, zlib.crc32(body), _END)
+def write_line(record: Record, lines: bytearray) -> None:
+    """Append a record as a line. Raises TypeError or ValueError for values that JSON cannot express; the lines are then
+    as before."""
+    begin = len(lines)
+    try:
+        _encoder.encode_into(record, lines, begin)
+    except Exception:
+        del lines[begin:]
+        raise
+    checksum = zlib.crc32(memoryview(lines)[begin:-1])
+    lines[-1:] = b"%b%08x%b\n" % (_KEY, checksum, _END)
 
 
 def decode(line: bytes) -> Record | ShortenedDecision | Damaged | None:

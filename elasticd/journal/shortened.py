@@ -1,6 +1,6 @@
-"""Shortened decisions: the journal writes one that differs from an earlier one only in its samples as that difference.
+"""Shortened decisions: a decision that earlier versions wrote as its difference from one before it in its segment.
 
-Pure. Knows decisions; of files it knows only that a reader has read the lines before.
+Only read: decisions are written in full now (docs/decisions/006). Knows nothing of files.
 """
 
 from msgspec import Struct
@@ -8,9 +8,6 @@ from msgspec.structs import replace
 
 from elasticd.model.records import Decision
 from elasticd.model.workload import Recommendation, Ref, Series
-
-ROW = 60
-"""Shortened decisions that refer to one full decision, at most: a lost line costs no more than these."""
 
 
 class ShortenedDecision(Struct, frozen=True, gc=False, tag="decision-again", omit_defaults=True):
@@ -37,36 +34,9 @@ class ShortenedDecision(Struct, frozen=True, gc=False, tag="decision-again", omi
         return replace(first, id=self.id, at=self.at, series=self.series, recommendations=recommendations)
 
 
-class Shortener:
-    """The writer's side: it knows the last full decision about each workload in the file."""
-
-    def __init__(self) -> None:
-        self._firsts: dict[tuple[str, Ref], tuple[Decision, Decision]] = {}
-        self._counts: dict[tuple[str, Ref], int] = {}
-        """How many shortened decisions refer to each of them."""
-
-    def begin(self) -> None:
-        """Begin a new segment, or one with unknown contents: it gets a full decision about every workload."""
-        self._firsts.clear()
-        self._counts.clear()
-
-    def shorten(self, decision: Decision) -> Decision | ShortenedDecision:
-        """The decision, or a shortened one, to be written next."""
-        key, bare = (decision.policy, decision.workload), _without_samples(decision)
-        first, like = self._firsts.get(key, (None, None))
-        count = self._counts.get(key, 0)
-        if first is None or bare != like or count >= ROW:
-            self._firsts[key], self._counts[key] = (decision, bare), 0
-            return decision
-        self._counts[key] = count + 1
-        recommendations = None if decision.recommendations == first.recommendations else decision.recommendations
-        return ShortenedDecision(
-            decision.id, decision.at, *key, first.id, decision.current, decision.series, recommendations
-        )
-
-
 class Expander:
-    """The reader's side, for one file from its beginning: it keeps the last full decision about each workload."""
+    """Restores the shortened decisions of one segment, read from its beginning: it keeps the last full decision about
+    each workload."""
 
     def __init__(self) -> None:
         self._firsts: dict[tuple[str, Ref], Decision] = {}
@@ -79,8 +49,3 @@ class Expander:
         """The full decision of a shortened one; None where the one that it refers to was lost."""
         first = self._firsts.get((shortened.policy, shortened.workload))
         return shortened.restored(first) if first is not None and shortened.agrees(first) else None
-
-
-def _without_samples(decision: Decision) -> Decision:
-    """The decision without the fields in which a shortened one may differ."""
-    return replace(decision, id="", at=0.0, series=(), recommendations=())

@@ -15,16 +15,14 @@ from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal import lines as journal_lines
-from elasticd.journal.lines import Damaged, decode, encode, holds
-from elasticd.journal.shortened import ShortenedDecision
-from elasticd.model.records import Decision
+from elasticd.journal.lines import Damaged, decode, holds
 from elasticd.ports.source import TimeRange
 from elasticd.sources.forecast.journal import REPLICAS, JournalMemory
 from elasticd.ui import decisions as show
 from elasticd.ui.journaled import held, latest, latest_of_all, pod_report, pods
 from elasticd.ui.reports import remembered
 from elasticd.ui.terminal import Terminal
-from tests.journal.test_journal import KEY, decision, outcome
+from tests.journal.test_journal import KEY, decision, encode, outcome
 from tests.kit.demos import START, play
 from tests.ui.test_journaled import move, over
 
@@ -48,21 +46,12 @@ class Written:
         self.lines = self.whole.split(b"\n")[:-1]
 
     def readable(self, damaged: set[int]) -> list[Record]:
-        """What must still be read where these lines, by index, are damaged: not what only says that it is as one."""
-        lost = [self.records[index] for index in damaged]
-        gone = {record.id for record in lost if isinstance(record, Decision)}
-        kept = [index for index, line in enumerate(self.lines) if index not in damaged and _of(line) not in gone]
-        return [self.records[index] for index in kept]
+        """What must still be read where these lines, by index, are damaged."""
+        return [record for index, record in enumerate(self.records) if index not in damaged]
 
     def at(self, position: int) -> int:
         """The line, by index, that a byte stands in."""
         return self.whole.count(b"\n", 0, position)
-
-
-def _of(line: bytes) -> str:
-    """Which decision a line is as; empty where it says all itself."""
-    record = decode(line)
-    return record.of if isinstance(record, ShortenedDecision) else ""
 
 
 @pytest.fixture(scope="module")
@@ -326,7 +315,7 @@ def test_what_is_ahead_of_the_clock_is_not_remembered_and_is_told(
 
 
 def test_a_garbage_line_takes_no_more_memory_than_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elasticd.journal.files.LONGEST", 5000)
+    monkeypatch.setattr("elasticd.journal.reading.LONGEST", 5000)
     whole = b"x" * 99_999 + b"\n" + encode(decision(1.0)) + b"\n"
     (tmp_path / SEGMENT).write_bytes(whole)
     assert list(read(tmp_path)) == list(read_back(tmp_path)) == [decision(1.0)]

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, Record, read, read_back
+from elasticd.journal.lines import write_line
 from elasticd.model.actions import Scale
 from elasticd.model.history import Past
 from elasticd.model.records import Decision, Outcome
@@ -56,6 +57,13 @@ def outcome(at: float, before: int = 2, after: int = 3) -> Outcome:
     return Outcome("shop@0", at, "shop", WEB, "done", before, after, 200, seconds=0.1)
 
 
+def encode(record: Record) -> bytes:
+    """Its line, without the end."""
+    lines = bytearray()
+    write_line(record, lines)
+    return bytes(lines[:-1])
+
+
 def fill(journal: Journal, count: int, start: int = 0) -> None:
     for number in range(start, start + count):
         journal.append(decision(number * 30.0, wish=2 + number % 5))
@@ -65,6 +73,10 @@ def fill(journal: Journal, count: int, start: int = 0) -> None:
 
 def segments(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -157,6 +169,45 @@ def test_the_past_after_a_restart_is_the_past_before(
     again.close()
 
 
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([WEB, Ref("shop", "Deployment", "api")]),
+        st.sampled_from(["Wanted", "Other"]),
+        st.sampled_from([None, 3, 4]),
+        st.sampled_from(["", "restart", "outcome", "torn"]),
+    ),
+    max_size=30,
+)
+
+
+@given(_STEPS, st.sampled_from([1, 2000, 1 << 20]))
+def test_what_is_read_is_what_was_written_over_segments_restarts_and_torn_lines(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Any], segment_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("journal")
+    journal, records = Journal(folder, segment_bytes, 10**6), list[Record]()
+    for number, (workload, reason, wish, then) in enumerate(steps):
+        made = decision(float(number), wish, workload=workload, reason=reason)
+        records += [made] if then != "outcome" else [made, outcome(number + 0.5)]
+        for record in records[-1:] if then != "outcome" else records[-2:]:
+            journal.append(record)
+        if then in ("restart", "torn"):
+            journal.close()
+            if then == "torn":
+                newest = max(folder.glob("*.jsonl"))
+                newest.write_bytes(newest.read_bytes() + b'{"type":"decision","id":"sh')
+            journal = Journal(folder, segment_bytes, 10**6)
+        else:
+            journal.flush()
+    past = journal._pasts
+    journal.close()
+    assert list(read(folder)) == records
+    assert list(read_back(folder)) == records[::-1]
+    again = Journal(folder, segment_bytes, 10**6)
+    assert again._pasts == past
+    again.close()
+
+
 def test_the_past_is_the_same_over_any_number_of_restarts(tmp_path: Path) -> None:
     steady, restarted = Journal(), Journal(tmp_path)
     for number in range(9):
@@ -235,15 +286,19 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_a_full_segment_is_followed_by_the_next_and_the_oldest_go(tmp_path: Path) -> None:
+def test_a_full_segment_is_compressed_and_the_oldest_go(tmp_path: Path) -> None:
     journal = Journal(tmp_path, segment_bytes=3000, segments=3)
     fill(journal, 40)
     journal.close()
-    kept = segments(tmp_path)
-    assert len(kept) == 3
-    assert kept[0] > "journal-00000001.jsonl"
-    assert all((tmp_path / name).stat().st_size < 3000 + 2500 for name in kept)
-    assert list(read(tmp_path))[-1] == outcome(39 * 30.0 + 1)
+    *old, newest = segments(tmp_path)
+    assert old[0] > "journal-00000001.jsonl"
+    assert {Path(name).suffix for name in old} == {".gz"}
+    assert newest.endswith(".jsonl")
+    assert 3000 < size(tmp_path) <= 9000
+    records = list(read(tmp_path))
+    assert len(records) * len(encode(outcome(1.0))) > 3000
+    assert records[-1] == outcome(39 * 30.0 + 1)
+    assert list(read_back(tmp_path)) == records[::-1]
 
 
 class Full:
@@ -425,7 +480,7 @@ def test_one_segment_grows_to_the_measure_of_all_and_what_comes_then_is_missing(
     ]
 
 
-def test_old_segments_that_cannot_be_dropped_are_told_and_are_twice_as_many_at_most(
+def test_old_segments_that_cannot_be_dropped_are_told_and_take_twice_the_limit_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -433,18 +488,19 @@ def test_old_segments_that_cannot_be_dropped_are_told_and_are_twice_as_many_at_m
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
         numbers = itertools.count()
-        while len(segments(tmp_path)) < 4:
+        while not journal.swells:
             fill(journal, 1, start=next(numbers))
         told = "no old segment can be dropped: No space left on device"
         assert (journal.writable, journal.swells) == (True, told)
-        fill(journal, 60, start=100)
-        assert len(segments(tmp_path)) == 6
-    fill(journal, 12, start=200)
-    assert (len(segments(tmp_path)), journal.swells) == (3, "")
+        fill(journal, 100, start=1000)
+        assert 30_000 < size(tmp_path) < 60_000 + 10_000
+    fill(journal, 24, start=2000)
+    assert journal.swells == ""
     journal.close()
+    assert size(tmp_path) < 30_000
 
 
-def test_all_segments_together_are_twice_the_measure_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_segments_together_are_twice_the_limit_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, opens = Journal(tmp_path, segment_bytes=2000, segments=3), itertools.count()
     real = io.FileIO
 
@@ -457,11 +513,12 @@ def test_all_segments_together_are_twice_the_measure_at_most(tmp_path: Path, mon
         patch.setattr(Path, "unlink", refuse)
         patch.setattr(io, "FileIO", seldom)
         fill(journal, 200)
-        assert sum((tmp_path / name).stat().st_size for name in segments(tmp_path)) < 12_000 + 2500
+        assert size(tmp_path) < 12_000 + 2 * 2500
         assert not journal.writable
-    fill(journal, 2, start=300)
-    assert (journal.writable, len(segments(tmp_path))) == (True, 3)
+    fill(journal, 4, start=300)
+    assert journal.writable
     journal.close()
+    assert size(tmp_path) < 6000 + 2500
 
 
 def test_a_journal_that_was_removed_and_cannot_be_begun_again_takes_no_room_and_says_what_is_lost(

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, lines_after
+from elasticd.journal.segments import compress
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.ports.source import History, TimeRange
@@ -174,7 +174,7 @@ def decided(
 
 
 def written(folder: Path, *decisions: Decision, bytes_: int = 1 << 20) -> None:
-    journal = Journal(folder, segment_bytes=bytes_)
+    journal = Journal(folder, segment_bytes=bytes_, segments=1000)
     for one in decisions:
         journal.append(one)
         journal.flush()
@@ -182,7 +182,7 @@ def written(folder: Path, *decisions: Decision, bytes_: int = 1 << 20) -> None:
 
 
 def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"))
+    return sorted(folder.glob("*.jsonl*"))
 
 
 EVER = TimeRange(0, 1e12, 60)
@@ -231,12 +231,10 @@ async def test_only_new_lines_are_read_and_torn_ones_are_passed_over(tmp_path: P
     assert await journalled(memory) == [(60, 1), (120, 2)]
 
 
-async def test_decisions_that_are_written_shorter_tell_their_load_all_the_same(tmp_path: Path) -> None:
-    alike = [replace(decided(60.0 * at, float(at)), current=1) for at in range(1, 5)]
-    written(tmp_path, *alike)
-    assert segments(tmp_path)[0].read_bytes().count(b'"decision-again"') == 3
-    assert await journalled(JournalMemory(tmp_path)) == [(60, 1), (120, 2), (180, 3), (240, 4)]
-    assert await journalled(JournalMemory(tmp_path), "replicas") == [(60, 1), (120, 1), (180, 1), (240, 1)]
+async def test_decisions_that_were_written_shorter_tell_their_load() -> None:
+    memory = JournalMemory(Path("tests/journal/shortened"))
+    assert await journalled(memory, "cpu") == [(1, 0.75), (2, 1.25), (3, 1 / 3 + 0.1), (4, 0.5), (5, 0.25)]
+    assert [at for at, _ in await journalled(memory, "replicas")] == [1, 2, 3, 4, 5]
 
 
 async def test_it_goes_on_into_the_next_segments(tmp_path: Path) -> None:
@@ -246,6 +244,15 @@ async def test_it_goes_on_into_the_next_segments(tmp_path: Path) -> None:
     written(tmp_path, *[decided(60.0 * at, float(at)) for at in range(4, 6)], bytes_=10)
     assert [at for at, _ in await journalled(memory)] == [60, 120, 180, 240, 300]
     assert len(segments(tmp_path)) > 2
+
+
+async def test_it_goes_on_within_a_segment_compressed_meanwhile(tmp_path: Path) -> None:
+    written(tmp_path, decided(60, 1.0), decided(120, 2.0))
+    memory = JournalMemory(tmp_path)
+    assert await journalled(memory) == [(60, 1), (120, 2)]
+    written(tmp_path, decided(180, 3.0))
+    compress(segments(tmp_path)[0])
+    assert await journalled(memory) == [(60, 1), (120, 2), (180, 3)]
 
 
 def test_each_line_has_the_place_behind_it(tmp_path: Path) -> None:

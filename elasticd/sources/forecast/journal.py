@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import UnavailableError
-from elasticd.journal.files import lines_after
 from elasticd.journal.lines import AHEAD
+from elasticd.journal.reading import lines_after
 from elasticd.model.workload import Ref, Sample
 from elasticd.ports.source import Points, TimeRange
 

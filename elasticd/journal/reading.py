@@ -1,24 +1,21 @@
-"""The journal's files: numbered segments of JSON lines, and reading them back.
+"""Reads the journal back from its segments, whether plain, compressed, or with shortened decisions.
 
-A damaged line is skipped and logged; the others are read. Each segment can be read without the others: a shortened
+What is damaged is skipped and logged; all else is read. Each segment can be read without the others: a shortened
 decision refers to one in the same segment. Knows nothing of how they are written.
 """
 
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
-
-import msgspec
 
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.lines import Damaged, Record, decode, holds
+from elasticd.journal.segments import DamagedBlock, is_compressed, number_of, open_lines, segments, unpack
 from elasticd.journal.shortened import Expander, ShortenedDecision
 from elasticd.model.records import Decision
-from elasticd.model.workload import Ref
 
 log = logging.getLogger("elasticd.journal")
 
@@ -42,39 +39,18 @@ class JournalLine(NamedTuple):
         return self.text.endswith(b"\n") or len(self.text) == LONGEST
 
 
-def segments(folder: Path) -> list[Path]:
-    """The journal's files, oldest first."""
-    return sorted((path for path in folder.iterdir() if number_of(path)), key=lambda path: (number_of(path), path.name))
-
-
-def number_of(path: Path) -> int:
-    """A segment's number, 0 for any other file."""
-    name = path.name.removeprefix("journal-").removesuffix(".jsonl")
-    return int(name) if path.name == f"journal-{name}.jsonl" and name.isdecimal() else 0
-
-
-def segment(folder: Path, number: int) -> Path:
-    """The segment of this number."""
-    return folder / f"journal-{number:08d}.jsonl"
-
-
-def newest(folder: Path) -> Path:
-    """The path of the last segment, or of the first one to be written."""
-    paths = segments(folder)
-    return paths[-1] if paths else segment(folder, 1)
-
-
-def read(folder: Path) -> Iterator[Record]:
-    """All records on disk, oldest first. Raises OSError for a folder that cannot be listed."""
-    for path in segments(folder):
-        restorer = Expander()
+def read(folder: Path, last: int = 0) -> Iterator[Record]:
+    """All records on disk, oldest first, or those of the last segments. Raises OSError for a folder that cannot be
+    listed."""
+    for path in segments(folder)[-last:]:
+        expander = Expander()
         with _logged_losses(path) as losses:
             for line in _lines(path, losses):
                 record = losses.decode(line)
-                if isinstance(record, Decision):
-                    restorer.saw(record)
-                elif isinstance(record, ShortenedDecision):
-                    record = losses.restored(restorer.restore(record), record)
+                if isinstance(record, ShortenedDecision):
+                    record = losses.restored(expander.restore(record), record)
+                elif isinstance(record, Decision):
+                    expander.saw(record)
                 if record is not None:
                     yield record
 
@@ -96,13 +72,26 @@ def _read_back(path: Path, containing: bytes, losses: "_Losses") -> Iterator[Rec
     lines = [line for line in _lines(path, losses) if _is_needed(line, containing, losses)]
     if isinstance(losses.fault, PermissionError):
         raise losses.fault
-    firsts = _FullDecisions([line.text for line in lines])
+    restored: dict[int, Decision | None] | None = None
     for line in reversed(lines):
         record = losses.decode(line) if containing in line.text else None
         if isinstance(record, ShortenedDecision):
-            record = losses.restored(firsts.restore(record), record)
+            restored = _restore_all(lines) if restored is None else restored
+            record = losses.restored(restored[line.number], record)
         if record is not None:
             yield record
+
+
+def _restore_all(lines: Sequence[JournalLine]) -> dict[int, Decision | None]:
+    """The full decisions of all shortened ones, by the numbers of their lines."""
+    expander, restored = Expander(), dict[int, Decision | None]()
+    for line in lines:
+        record = decode(line.text)
+        if isinstance(record, ShortenedDecision):
+            restored[line.number] = expander.restore(record)
+        elif isinstance(record, Decision):
+            expander.saw(record)
+    return restored
 
 
 def _is_needed(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
@@ -133,15 +122,23 @@ def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple
 
 
 def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[JournalLine]:
-    """A segment's lines, as far as it can be read; none where the daemon has dropped the segment meanwhile."""
-    offset, number = begin, 0
+    """A segment's lines, as far as it can be read; none where the daemon has dropped the segment meanwhile. Offsets are
+    those of the plain text."""
+    offset, number = 0, 0
     try:
-        with path.open("rb") as file:
-            file.seek(begin)
-            while text := file.readline(LONGEST):
-                number += 1
-                yield JournalLine(number, offset, text)
-                offset += len(text)
+        with open_lines(path) as file:
+            compressed = is_compressed(file)
+            offset = 0 if compressed else file.seek(begin)
+            for block in unpack(file) if compressed else [file]:
+                if isinstance(block, DamagedBlock):
+                    losses.note_block(block)
+                    offset += block.size
+                    continue
+                while text := block.readline(LONGEST):
+                    number += 1
+                    if offset >= begin:
+                        yield JournalLine(number, offset, text)
+                    offset += len(text)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -155,7 +152,8 @@ class _Losses:
         self._path = path
         self.fault: OSError | None = None
         self.read_to = 0
-        self._damaged, self._foreign = _Lines("damaged"), _Lines("not of this version of elasticd")
+        self._blocks, self._damaged = _Skipped("compressed block", "damaged"), _Skipped("line", "damaged")
+        self._foreign = _Skipped("line", "not of this version of elasticd")
         self._incomplete = 0
         self._last: ShortenedDecision | None = None
 
@@ -164,8 +162,13 @@ class _Losses:
         record = decode(line.text)
         if not isinstance(record, Damaged):
             return record
-        (self._foreign if record.foreign else self._damaged).note(line, record.why)
+        skipped = self._foreign if record.foreign else self._damaged
+        skipped.note(line.number, f"line {line.number}, at byte {line.offset}: {record.why}")
         return None
+
+    def note_block(self, block: DamagedBlock) -> None:
+        """Note that the lines of a block are lost."""
+        self._blocks.note(block.offset, f"at byte {block.offset}: {block.why}")
 
     def restored(self, decision: Decision | None, shortened: ShortenedDecision) -> Decision | None:
         """Pass on a restored decision; note that it could not be restored where it is None."""
@@ -178,9 +181,9 @@ class _Losses:
 
     def tell(self) -> None:
         """Log what was skipped, and where."""
-        for lines in (self._damaged, self._foreign):
-            if lines.count:
-                log.warning("%s: %s", self._path, lines)
+        for skipped in (self._blocks, self._damaged, self._foreign):
+            if skipped.count:
+                log.warning("%s: %s", self._path, skipped)
         if self._last is not None:
             problem = (
                 f"{counted(self._incomplete, 'decision')} cannot be read back: a line that is named there is missing"
@@ -192,25 +195,21 @@ class _Losses:
             log.warning("%s: cannot be read from byte %d on, which is passed over: %s", self._path, self.read_to, why)
 
 
-class _Lines:
-    """Skipped lines: how many, and the first."""
+class _Skipped:
+    """Skipped lines or blocks: how many, and the first."""
 
-    def __init__(self, fault: str) -> None:
-        self._fault, self.count = fault, 0
-        self._first = (0, 0, "")
+    def __init__(self, noun: str, fault: str) -> None:
+        self._noun, self._fault, self.count = noun, fault, 0
+        self._first = (0, "")
 
-    def note(self, line: JournalLine, why: str) -> None:
-        """Count a skipped line."""
-        place = line.number, line.offset, why
-        self._first = min(self._first, place) if self.count else place
+    def note(self, place: int, where: str) -> None:
+        """Count a skipped line or block. They may come in any order of places."""
+        self._first = min(self._first, (place, where)) if self.count else (place, where)
         self.count += 1
 
     def __str__(self) -> str:
-        number, offset, why = self._first
-        where = f"line {number}, at byte {offset}: {why}"
-        if self.count == 1:
-            return f"1 line is {self._fault} and passed over: {where}"
-        return f"{self.count} lines are {self._fault} and passed over: the first is {where}"
+        are, first = ("is", "") if self.count == 1 else ("are", "the first is ")
+        return f"{counted(self.count, self._noun)} {are} {self._fault} and passed over: {first}{self._first[1]}"
 
 
 @contextlib.contextmanager
@@ -221,31 +220,3 @@ def _logged_losses(path: Path) -> Iterator[_Losses]:
         yield losses
     finally:
         losses.tell()
-
-
-class _FullDecisions:
-    """Finds the full decisions of a segment that is read from its end, when they are needed."""
-
-    def __init__(self, lines: Sequence[bytes]) -> None:
-        self._lines = lines
-        self._full_decisions: dict[tuple[str, tuple[str, Ref], int], Decision | None] = {}
-
-    @cached_property
-    def _by_id(self) -> dict[bytes, list[bytes]]:
-        """The lines of full decisions, by their ids in JSON."""
-        lines: dict[bytes, list[bytes]] = {}
-        for line in self._lines:
-            if line.startswith(_DECISION):
-                lines.setdefault(line[len(_DECISION) :].partition(b',"at":')[0], []).append(line)
-        return lines
-
-    def restore(self, shortened: ShortenedDecision) -> Decision | None:
-        """The full decision of a shortened one; None where the one that it refers to was lost."""
-        key = shortened.of, (shortened.policy, shortened.workload), shortened.current
-        if key not in self._full_decisions:
-            full = map(decode, reversed(self._by_id.get(msgspec.json.encode(shortened.of), ())))
-            self._full_decisions[key] = next(
-                (decision for decision in full if isinstance(decision, Decision) and shortened.agrees(decision)), None
-            )
-        first = self._full_decisions[key]
-        return None if first is None else shortened.restored(first)

@@ -1,0 +1,100 @@
+"""What a line of the journal costs: `make bench`.
+
+CPU of all threads of the process, so that compressing counts too. Nothing here passes or fails.
+"""
+
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from elasticd.journal import Journal, read, read_back
+from elasticd.model.listener import Notice
+from elasticd.model.records import Decision
+from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd.testing import simulate
+from tests.bench.steady import PODS, WORKLOADS, cluster, policy
+from tests.kit.measuring import alone, machine
+
+SECONDS, BATCH, BEST = 30, 100, 9
+SEGMENT = 8 << 20
+"""Bytes of a segment: several are filled, and compressed."""
+
+
+class Keep:
+    """A listener that keeps decisions."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+
+    def on(self, record: Notice) -> None:
+        """Keep a decision."""
+        if isinstance(record, Decision):
+            self.decisions.append(record)
+
+
+def decisions(utilization: int, *, noise: bool) -> list[Decision]:
+    """What is decided in some seconds; with noise, each sample has another number of many digits."""
+    heard, chance = Keep(), random.Random(1)
+    run = simulate(
+        cluster(), [policy(1.0, utilization)], float(SECONDS), sources=[ResourceMetrics()], listeners=[heard]
+    )
+    asyncio.run(run)
+    return [_with_noise(one, chance) for one in heard.decisions] if noise else heard.decisions
+
+
+def _with_noise(decision: Decision, chance: random.Random) -> Decision:
+    series = [
+        replace(one, samples=tuple([replace(sample, value=chance.random()) for sample in one.samples]))
+        for one in decision.series
+    ]
+    return replace(decision, series=tuple(series))
+
+
+def write(folder: Path, made: Sequence[Decision]) -> float:
+    """Append them in batches, as ticks do; the microseconds of CPU each."""
+    began = time.process_time()
+    journal = Journal(folder, SEGMENT, 64)
+    for index, decision in enumerate(made, 1):
+        journal.append(decision)
+        if index % BATCH == 0:
+            journal.flush()
+    journal.close()
+    return (time.process_time() - began) / len(made) * 1e6
+
+
+def measured(work: Callable[[], object], count: int) -> float:
+    """The microseconds of CPU for each of so many."""
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) / count * 1e6
+
+
+def main() -> None:
+    """Print all figures."""
+    print(machine())
+    alone()
+    for label, utilization, noise in (("right as they are", 50, False), ("held by a window", 80, False),
+                                      ("right as they are, loads with noise", 50, True)):  # fmt: skip
+        made = decisions(utilization, noise=noise)
+        costs = []
+        for _ in range(BEST):
+            with tempfile.TemporaryDirectory() as folder:
+                costs.append(write(Path(folder), made))
+                sizes = {path: path.stat().st_size for path in Path(folder).iterdir()}
+                reading = measured(lambda: sum(1 for _ in read(Path(folder))), len(made))
+                searching = measured(lambda: list(read_back(Path(folder), b'"nobody"')), len(made))
+        old = sum(size for path, size in sizes.items() if path.suffix == ".gz")
+        current = sum(sizes.values()) - old
+        print(f"{WORKLOADS} workloads of {PODS} pods, {label}: {len(made)} decisions, best of {BEST} runs")
+        print(f"  {min(costs):.1f} us to append one, with what it costs to compress its segment")
+        print(f"  {reading:.1f} us to read one, {searching:.1f} us to pass one over")
+        print(f"  {old / 1e6:.2f} MB of compressed segments, {current / 1e6:.2f} MB of plain ones")
+
+
+if __name__ == "__main__":
+    main()
