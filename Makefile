@@ -38,6 +38,7 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	PYTHONPATH=. $(BIN)/python tests/bench/steady.py
 	PYTHONPATH=. $(BIN)/python tests/bench/decide.py
+	PYTHONPATH=. $(BIN)/python tests/bench/journal.py
 	PYTHONPATH=. $(BIN)/python tests/bench/placing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/rebalance.py
 	PYTHONPATH=. $(BIN)/python tests/bench/eagle.py

@@ -34,10 +34,10 @@ class HttpSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much the journal keeps on disk: `segments` files of `megabytes` each."""
+    """How much the journal keeps on disk: `segments` times `megabytes`. A file of `megabytes` is compressed."""
 
     megabytes: Annotated[float, Meta(gt=0)] = 16
-    segments: Annotated[int, Meta(ge=2)] = 16
+    segments: Annotated[int, Meta(ge=2)] = 4
 
 
 class _PlainSettings(Struct, frozen=True, kw_only=True):

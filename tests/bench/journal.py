@@ -20,7 +20,7 @@ from elasticd.testing import simulate
 from tests.bench.steady import PODS, WORKLOADS, cluster, policy
 from tests.kit.measuring import alone, machine
 
-SECONDS, BATCH, BEST = 30, 100, 9
+SECONDS, BATCH, BEST = 30, 100, 5
 SEGMENT = 8 << 20
 """Bytes of a segment: several are filled, and compressed."""
 
@@ -74,6 +74,22 @@ def measured(work: Callable[[], object], count: int) -> float:
     return (time.process_time() - began) / count * 1e6
 
 
+def report(made: Sequence[Decision]) -> None:
+    """Write and read them several times, and print the least of each cost."""
+    appending, reading, searching = list[float](), list[float](), list[float]()
+    sizes: dict[str, int] = {".gz": 0, ".jsonl": 0}
+    for _ in range(BEST):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            appending.append(write(folder, made))
+            reading.append(measured(lambda: sum(1 for _ in read(folder)), len(made)))  # noqa: B023
+            searching.append(measured(lambda: list(read_back(folder, b'"nobody"')), len(made)))  # noqa: B023
+            sizes = {end: sum(path.stat().st_size for path in folder.glob(f"*{end}")) for end in sizes}
+    print(f"  {min(appending):.1f} us to append one, and to compress its segment")
+    print(f"  {min(reading):.1f} us to read one, {min(searching):.1f} us to pass one over")
+    print(f"  {sizes['.gz'] / 1e6:.2f} MB of compressed segments, {sizes['.jsonl'] / 1e6:.2f} MB of plain ones")
+
+
 def main() -> None:
     """Print all figures."""
     print(machine())
@@ -81,19 +97,8 @@ def main() -> None:
     for label, utilization, noise in (("right as they are", 50, False), ("held by a window", 80, False),
                                       ("right as they are, loads with noise", 50, True)):  # fmt: skip
         made = decisions(utilization, noise=noise)
-        costs = []
-        for _ in range(BEST):
-            with tempfile.TemporaryDirectory() as folder:
-                costs.append(write(Path(folder), made))
-                sizes = {path: path.stat().st_size for path in Path(folder).iterdir()}
-                reading = measured(lambda: sum(1 for _ in read(Path(folder))), len(made))
-                searching = measured(lambda: list(read_back(Path(folder), b'"nobody"')), len(made))
-        old = sum(size for path, size in sizes.items() if path.suffix == ".gz")
-        current = sum(sizes.values()) - old
-        print(f"{WORKLOADS} workloads of {PODS} pods, {label}: {len(made)} decisions, best of {BEST} runs")
-        print(f"  {min(costs):.1f} us to append one, with what it costs to compress its segment")
-        print(f"  {reading:.1f} us to read one, {searching:.1f} us to pass one over")
-        print(f"  {old / 1e6:.2f} MB of compressed segments, {current / 1e6:.2f} MB of plain ones")
+        print(f"{WORKLOADS} workloads of {PODS} pods, {label}: {len(made)} decisions, the best of {BEST} runs")
+        report(made)
 
 
 if __name__ == "__main__":

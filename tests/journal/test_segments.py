@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elasticd import journal as journal_of
 from elasticd.journal import Journal, Record, lines_after, read, read_back
 from elasticd.journal import segments as segments_of
 from elasticd.journal.segments import compress
@@ -142,10 +143,10 @@ def test_a_full_disk_leaves_the_plain_segment_and_is_told_once(
     assert list(read(tmp_path)) == [decision(0.0), decision(1.0), decision(2.0)]
 
 
-def rotate(folder: Path, number: int) -> None:
+def rotate(folder: Path, number: int, policy: str = "shop") -> None:
     """Write a segment, and begin the next."""
     journal = Journal(folder, segment_bytes=1000, segments=99)
-    journal.append(decision(float(number)))
+    journal.append(decision(float(number), policy=policy))
     journal.close()
 
 
@@ -174,14 +175,12 @@ def test_compressing_does_not_hold_up_the_daemon(tmp_path: Path, monkeypatch: py
     assert [record.at for record in reading] == [1, 0]
 
 
-def test_a_daemon_remembers_the_last_segments_alone(tmp_path: Path) -> None:
+def test_a_daemon_remembers_the_newest_segments_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed ones reach far back: reading them all would hold up its start."""
+    monkeypatch.setattr(journal_of, "REMEMBERED", 3000)
     for number in range(9):
-        rotate(tmp_path, number)
-    assert len(list(read(tmp_path))) == 9
+        rotate(tmp_path, number, policy=f"p{number}")
     journal = Journal(tmp_path, segment_bytes=1000, segments=99)
-    assert journal.decisions() == [decision(8.0)]
+    assert [one.policy for one in journal.decisions()] == ["p7", "p8"]
     journal.close()
-    journal = Journal(tmp_path, segment_bytes=1000, segments=1)
-    assert journal.decisions() == []
-    journal.close()
+    assert len(list(read(tmp_path))) == 9

@@ -1,4 +1,4 @@
-"""Shortened decisions, as earlier versions wrote them: they are read as what was decided, whatever the file lost since."""
+"""Shortened decisions, as earlier versions wrote them: they are read as they were decided, whatever the file lost."""
 
 import shutil
 from pathlib import Path
@@ -121,7 +121,8 @@ def test_no_decision_is_restored_from_anothers_of_its_id(
 
 def test_of_two_decisions_of_one_id_each_is_restored_by_its_own(tmp_path: Path) -> None:
     first = kept(1.0, 0.5, workload=API, id="shop@1.0")
-    again = b'{"type":"decision-again","id":"x","at":2.0,"policy":"shop","workload":%b,"of":"shop@1.0","current":2,"series":[]}'
+    again = b'{"type":"decision-again","id":"x","at":2.0,"policy":"shop","workload":%b,'
+    again += b'"of":"shop@1.0","current":2,"series":[]}'
     put(tmp_path, LINES[0], msgspec.json.encode(first), LINES[2], again % msgspec.json.encode(API))
     records = [RECORDS[0], first, RECORDS[2], replace(first, id="x", at=2.0, series=())]
     assert list(read(tmp_path)) == records
