@@ -436,7 +436,7 @@ def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use_and_nothing_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    journal = Journal(tmp_path, segment_bytes=1000)
+    journal = Journal(tmp_path, segment_bytes=1000, segments=16)
     with monkeypatch.context() as patch:
         patch.setattr(io, "FileIO", refuse)
         for number in range(3):
