@@ -81,12 +81,6 @@ class _Buckets(Struct, frozen=True, gc=False):
         return self.values[bisect_right(self.seconds, last - width) : bisect_right(self.seconds, last)]
 
 
-class _Panic(Struct, frozen=True, gc=False):
-    """Since when bursts have followed each other within a stable window."""
-
-    since: float
-
-
 class Burst(Strategy, tag="burst", frozen=True):
     """Recommends as many pods as bring each to `utilization` x `target`, by the series' mean over `stable_window`; in a
     burst, by the mean over `panic_window` if that asks for more.
@@ -171,10 +165,10 @@ class Burst(Strategy, tag="burst", frozen=True):
         stable = self._average(buckets.window(end, self.stable_window))
         short = self._average(buckets.window(end, self.panic_window))
         panic, gap = self._panic(points, buckets, ready, observation.at), self._gap(points, ready, past, observation.at)
-        largest = max(past.wishes(panic.since, inclusive=True), default=0) if panic else 0
+        largest = 0 if panic is None else max(past.wishes(panic, inclusive=True), default=0)
         panicking = panic is not None or (gap != "" and ready.now > 1)
         wish = self.desired(stable, short, max(1, ready.now), panicking=panicking, largest=largest)
-        reason = "Burst" if panic else "StableWindow"
+        reason = "StableWindow" if panic is None else "Burst"
         if gap and wish <= workload.replicas:
             wish, reason = workload.replicas, "WindowNotFull"
         means = f"{stable:.4g} over {self.stable_window:g} s, {short:.4g} over {self.panic_window:g} s"
@@ -205,8 +199,8 @@ class Burst(Strategy, tag="burst", frozen=True):
         # Knative's sum lacks the weights of the seconds before the first, so a young window would give too low a mean.
         return weighted(values, multiplier) / (1 - (1 - multiplier) ** len(values))
 
-    def _panic(self, points: Sequence[Point], buckets: _Buckets, ready: _Readiness, now: float) -> _Panic | None:
-        """The panic that is on, or None. Each burst prolongs it by a stable window."""
+    def _panic(self, points: Sequence[Point], buckets: _Buckets, ready: _Readiness, now: float) -> float | None:
+        """Since when bursts have followed each other within a stable window; None: there is no panic."""
         fewest = max(1, ready.survivors(points[0].at))
         if self._needed(max(buckets.values)) < self.panic_threshold * fewest:  # usually: no window's mean exceeds it
             return None
@@ -217,7 +211,7 @@ class Burst(Strategy, tag="burst", frozen=True):
             short = self._average(buckets.window(point.at, self.panic_window))
             if self._needed(short) / ready.count(point) >= self.panic_threshold:
                 since = point.at
-        return None if since is None else _Panic(since)
+        return since
 
     def _gap(self, points: Sequence[Point], ready: _Readiness, past: Past, now: float) -> str:
         """Why the stable window must not shrink the workload, or an empty string."""

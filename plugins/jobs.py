@@ -193,18 +193,13 @@ def _read(queue: Queue, series: Series | None) -> _Read:
         message = series.message if series is not None else "it was not read"
         unknown = f'the queue "{queue.series}" is not known: {message}'
         return _Read(None, 0.0, Measure(queue.series, reason="QueueUnknown", message=unknown))
-    length = _sum(sample.value for sample in series.samples)
+    length = sum(max(0.0, sample.value) for sample in series.samples)
     jobs = length / queue.per_job if length > queue.activation else 0.0
     if not isfinite(jobs):
         jobs = float(MOST)
     count = min(ceil(jobs), MOST)
     at = min((sample.measured for sample in series.samples), default=series.measured)
     return _Read(jobs, at, Measure(queue.series, f"{length:g}", f"{queue.per_job:g} for a Job", count))
-
-
-def _sum(values: Iterable[float]) -> float:
-    """The sum; a negative value counts as 0 messages."""
-    return sum(max(0.0, value) for value in values)
 
 
 @hookimpl

@@ -195,9 +195,6 @@ class Spread(Strategy, tag="spread", frozen=True):
         )
         return Limit("SubsetsOverflow" if overflow else "SubsetsFilled", summary)
 
-    def shares(self, replicas: int) -> tuple[int, ...]:
-        return shares_of(self.subsets, replicas)
-
     def _stays(self, index: int) -> Rank:
         return Rank(len(self.subsets) - index, f"in {self.subsets[index].name}")
 

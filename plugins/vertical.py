@@ -4,7 +4,7 @@ Knows statistics of use, margins and bounds, and which pod is changed next; know
 (the source usage-histogram) nor of how a pod is changed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import ceil
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -206,7 +206,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         for pod in pods:
             if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
                 continue
-            place = _Place(_use_of_pod(uses, pod), free.get(pod.node, {}))
+            use = {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
+            place = _Place(use, free.get(pod.node, {}))
             sizes = {
                 container.name: size for container in pod.containers if (size := self._sizes(container, aims, place))
             }
@@ -247,14 +248,9 @@ def _value_of(series: Series | None, container: str) -> float | None:
 def _by_pod(series: Series | None) -> dict[str, list[Sample]]:
     """Present samples by pod, if the series is trusted."""
     samples_by_pod: dict[str, list[Sample]] = {}
-    for sample in _trusted(series):
+    for sample in series.samples if series is not None and series.trusted else ():
         samples_by_pod.setdefault(sample.pod, []).append(sample)
     return samples_by_pod
-
-
-def _trusted(series: Series | None) -> Iterator[Sample]:
-    if series is not None and series.trusted:
-        yield from series.samples
 
 
 def _used(samples: list[Sample], container: str) -> float | None:
@@ -264,10 +260,6 @@ def _used(samples: list[Sample], container: str) -> float | None:
         if sample.container == container or (not sample.container and len(samples) == 1):
             return sample.value
     return None
-
-
-def _use_of_pod(uses: Mapping[str, Mapping[str, list[Sample]]], pod: Pod) -> dict[str, list[Sample]]:
-    return {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
 
 
 def _rises(pod: Pod, sizes: Sizes) -> bool:

@@ -56,7 +56,8 @@ def grade(
     )
     if not pods:
         return Series(name, source, worst[0], fresh, worst[1], _newest_time(fresh))
-    spoilt = _spoilt_pods(received, fresh)
+    good = {id(s) for s in fresh}  # by identity: a NaN equals nothing
+    spoilt = {s.pod for s in received if id(s) not in good}
     usable = tuple([s for s in fresh if s.pod not in spoilt])
     coverage = f"{len({s.pod for s in usable})} of {pods} pods have a sample"
     quality = Quality.PARTIAL if usable else worst[0]
@@ -127,12 +128,6 @@ def apart(
 
 def _newest_time(samples: tuple[Sample, ...]) -> float:
     return max([s.measured for s in samples]) if samples else 0.0
-
-
-def _spoilt_pods(received: tuple[Sample, ...], usable: tuple[Sample, ...]) -> set[str]:
-    """The pods of which a sample was dropped. By identity: a NaN equals nothing."""
-    good = {id(s) for s in usable}
-    return {s.pod for s in received if id(s) not in good}
 
 
 def _explain_dropped(

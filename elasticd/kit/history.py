@@ -55,7 +55,9 @@ def remember(past: Past, decision: Decision) -> Past:
     elif decision.wish is not None:
         since = None
     points = _add_points(past.points, decision) if decision.recall else {}
-    moving = _is_moving(decision)
+    # A pod being moved makes the count for a while what nobody wants.
+    moving = MOVED in [limit.reason for limit in decision.limits]
+    action = decision.action
     return replace(
         past,
         runs=runs,
@@ -65,7 +67,7 @@ def remember(past: Past, decision: Decision) -> Past:
         points=points,
         foreign=past.foreign if moving else _foreign_changes(past, decision),
         count=past.count if moving else decision.current,
-        asked=_asked_change(decision),
+        asked=Change(decision.at, action.before, action.after, decision.reason) if action else None,
     )
 
 
@@ -78,16 +80,6 @@ def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
     if foreign and foreign[0].at < decision.at - HORIZON:
         foreign = tuple(change for change in foreign if change.at >= decision.at - HORIZON)
     return foreign
-
-
-def _is_moving(decision: Decision) -> bool:
-    """Whether a pod was being moved, so that the count was for a while not what anybody wants."""
-    return MOVED in [limit.reason for limit in decision.limits]
-
-
-def _asked_change(decision: Decision) -> Change | None:
-    action = decision.action
-    return Change(decision.at, action.before, action.after, decision.reason) if action else None
 
 
 def point_of(series: Series) -> Point:

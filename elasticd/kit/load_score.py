@@ -56,11 +56,7 @@ def swiftness(speed: Column) -> Column:
     """imgScore and dataScore: each node's speed over the mean, equations (5-14) and (5-15). NaN where it is not known,
     1 where all are 0."""
     mean = average(speed, np.ones_like(speed))
-    return speed + 1 if mean == 0 else _bounded(speed / mean)
-
-
-def _bounded(ratio: Column) -> Column:
-    return np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO, out=ratio)
+    return speed + 1 if mean == 0 else np.clip(speed / mean, 1 / MOST_RATIO, MOST_RATIO)
 
 
 def load_score(loads: Iterable[tuple[float, Column]], speeds: Iterable[tuple[float, Column]] = ()) -> Column:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
 from elasticd.model.policy import Seconds
-from elasticd.model.workload import Readings, Ref
+from elasticd.model.workload import Readings, Ref, Sample
 from elasticd.ports.cluster import Snapshot
 from elasticd.ports.metrics_api import MetricsApi
 
@@ -22,6 +22,10 @@ JOURNAL = "journal"
 
 Subject = Literal["pod", "workload", "node"]
 """What a sample is about; its key is "namespace/pod", "NAMESPACE/KIND/NAME" or the node's name."""
+
+
+SampleTable = dict[str, dict[str, tuple[Sample, ...]]]
+"""Samples by series and subject."""
 
 
 class Reader(Protocol):

@@ -10,9 +10,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from elasticd.api import hookimpl
-from elasticd.model.workload import Readings, Sample
+from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import MetricQuery
-from elasticd.ports.source import Reader, Site, Source
+from elasticd.ports.source import Reader, SampleTable, Site, Source
 from elasticd.sources.rounds import Limits, Rounds, rounds
 
 Name = Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
@@ -28,7 +28,6 @@ Namespaces = Annotated[
     tuple[Namespace, ...], Meta(description="where to ask; none: those of the workloads that policies govern")
 ]
 Workload = Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME whose series it is")]
-_Table = dict[str, dict[str, tuple[Sample, ...]]]
 
 _LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
 """The cluster itself limits the calls; there are few metrics, as a person writes them."""
@@ -166,7 +165,7 @@ class _Asking:
     async def read(self, now: float) -> Readings:
         answers, silent = await self.rounds.round(self._by_metric, now)
         faults = {entry.name: silent[metric] for metric in silent for entry in self._by_metric[metric]}
-        pods, workloads = _Table(), _Table()
+        pods, workloads = SampleTable(), SampleTable()
         for readings in answers.values():
             faults.update(readings.faults)
             for merged, by_name in ((pods, readings.pods), (workloads, readings.workloads)):

@@ -14,6 +14,7 @@ from elasticd.base.text import one_line, raised, shown
 from elasticd.model.bulk_lookup import BulkLookup
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings, Sample
+from elasticd.ports.source import SampleTable
 
 MOST_SAMPLES = 1_000_000
 """Samples of one read, if elasticd.toml says nothing else: cpu and memory of 150,000 pods of three containers."""
@@ -28,7 +29,6 @@ LARGEST_DETAILS = 1 << 16
 """Bytes of JSON that a source may say of itself."""
 
 _FLOATS = [float, float, float, float]
-Table = dict[str, dict[str, tuple[Sample, ...]]]
 
 
 class _AnswerRefusedError(ValueError):
@@ -91,9 +91,9 @@ class _Check:
             source, received, pods, workloads, nodes, faults=self._faults, newest=newest, forecasts=forecasts
         )
 
-    def _table(self, table: object, of: str) -> Table:
+    def _table(self, table: object, of: str) -> SampleTable:
         """Series by subject, without the malformed ones, which become faults."""
-        valid: Table = {}
+        valid: SampleTable = {}
         for name, subjects in _items(table, of):
             series = _name(name, of)
             self._count(1)

@@ -7,7 +7,7 @@ import heapq
 import math
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Annotated, ClassVar
 from zlib import crc32
 
@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 from elasticd.api import hookimpl
 from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
-from elasticd.ports.source import Reader, Site, Source
+from elasticd.ports.source import Reader, SampleTable, Site, Source
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import CounterRates
 from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent, rounds
@@ -92,22 +92,10 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
         place = Place(self.port, self.path, self.timeout, self.max_bytes, _LINES, self.at_once)
         metrics = [Wanted(series.name, series.metric or series.name, series.labels) for series in self.series]
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
-        async with AsyncExitStack() as stack:
-            scraper = await stack.enter_async_context(scraping(place, metrics, site.clock))
-            pages = _Pages(scraper)
-            pod_rounds = await stack.enter_async_context(rounds(pages.page, site.clock, limits))
-            yield _Endpoints(site, self, pages, pod_rounds)
-
-
-class _Pages:
-    """Reads a pod's page by the pod's key, for the rounds."""
-
-    def __init__(self, scraper: Scraper) -> None:
-        self._scraper = scraper
-        self.addresses: dict[str, str] = {}
-
-    async def page(self, key: str) -> Page | Fault:
-        return await self._scraper.read(self.addresses[key])
+        async with scraping(place, metrics, site.clock) as scraper:
+            endpoints = _Endpoints(site, self, scraper)
+            async with rounds(endpoints.page, site.clock, limits) as endpoints.rounds:
+                yield endpoints
 
 
 class _Plan(Struct, frozen=True):
@@ -118,27 +106,35 @@ class _Plan(Struct, frozen=True):
 
 
 class _Endpoints:
-    def __init__(self, site: Site, options: Endpoints, pages: _Pages, pod_rounds: Rounds[Page]) -> None:
-        self._site, self._options, self._pages, self._rounds = site, options, pages, pod_rounds
+    rounds: Rounds[Page]
+
+    def __init__(self, site: Site, options: Endpoints, scraper: Scraper) -> None:
+        self._site, self._options, self._scraper = site, options, scraper
         self._rates = CounterRates()
+        self._addresses: dict[str, str] = {}
         self._avoided: dict[str, float] = {}
 
     def describe(self) -> object:
-        return self._rounds.describe()
+        return self.rounds.describe()
+
+    async def page(self, key: str) -> Page | Fault:
+        """The page of a pod that is in the present plan."""
+        return await self._scraper.read(self._addresses[key])
 
     async def read(self, now: float) -> Readings:
         """Scrape a sample of the pods, and extrapolate to whole workloads."""
         self._avoided = {key: until for key, until in self._avoided.items() if until > now}
         plans = self._plan_workloads(now)
         keys = list(dict.fromkeys(key for plan in plans.values() for key in plan.keys))
-        answers, silent = await self._rounds.round(keys, now)
+        answers, silent = await self.rounds.round(keys, now)
         self._avoided.update({key: now + _AVOID for key, why in silent.items() if why != LATE})
-        label, fault = self._options.label, describe_silent(_by_pod_name(silent), len(keys), "pods")
+        by_pod_name = {key.rpartition("/")[0]: why for key, why in silent.items()}
+        label, fault = self._options.label, describe_silent(by_pod_name, len(keys), "pods")
         if keys and not answers:
             return Readings(label, now, error=fault)
         self._rates.retain([f"{series.name}/{key}" for series in self._options.series if series.rate for key in keys])
         by_series = self._samples_by_series(answers)
-        workloads: dict[str, dict[str, tuple[Sample, ...]]] = {series.name: {} for series in self._options.series}
+        workloads: SampleTable = {series.name: {} for series in self._options.series}
         faults = dict.fromkeys(workloads, fault) if fault else {}
         for workload, plan in plans.items():
             for name, by_pod in by_series.items():
@@ -162,7 +158,7 @@ class _Endpoints:
                 keys = heapq.nsmallest(sample_size(len(ready)), order, key=order.__getitem__)
                 addresses.update((key, ready[key].address) for key in keys)
                 plans[str(ref)] = _Plan(tuple(keys), len(ready))
-        self._pages.addresses = addresses
+        self._addresses = addresses
         return plans
 
     def _order(self, key: str, pod: Pod, now: float) -> tuple[bool, bool, int]:
@@ -191,10 +187,6 @@ class _Endpoints:
 
 def _key(pod: Pod) -> str:
     return f"{pod.namespace}/{pod.name}/{pod.uid}"
-
-
-def _by_pod_name(silent: Mapping[str, str]) -> dict[str, str]:
-    return {key.rpartition("/")[0]: why for key, why in silent.items()}
 
 
 def _serves(pod: Pod) -> bool:

@@ -31,8 +31,6 @@ _SECRET_NAME = re.compile(r"auth|token|secret|passw|key|cookie|credential|sessio
 _HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _RESERVED = ("host", "content-type", "content-length", "transfer-encoding", "connection", "accept", "accept-encoding")
 
-FilePath = Annotated[str, Meta(description="path of a file, or credential:NAME; empty: none")]
-
 
 class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A header sent with every request: its value, or the file that holds it."""
@@ -120,6 +118,20 @@ class HttpFault(Exception):  # noqa: N818
     def __init__(self, message: str, status: int = 0, *, too_much: bool = False) -> None:
         super().__init__(message)
         self.status, self.too_much = status, too_much
+
+
+async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The body; None for one of more than `most` bytes: the announced length may be wrong, or that of what is
+    packed."""
+    if (response.content_length or 0) > most:
+        return None
+    chunks, length = list[bytes](), 0
+    async for chunk in response.content.iter_any():
+        length += len(chunk)
+        if length > most:
+            return None
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 class _Refusal(Struct):
@@ -226,21 +238,10 @@ class HttpClient:
                 raise await self._refusal(response)
             if response.content_type != accept:
                 raise HttpFault(self._redact(f"answered with {response.content_type}, not {accept}"), response.status)
-            return await self._body(response)
-
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """The body, up to `max_bytes`: the announced length may be wrong, or that of the compressed body."""
-        most = self._options.max_bytes
-        too_long = HttpFault(f"answered with more than {most} bytes", response.status, too_much=True)
-        if (response.content_length or 0) > most:
-            raise too_long
-        chunks, length = [], 0
-        async for chunk in response.content.iter_any():
-            length += len(chunk)
-            if length > most:
-                raise too_long
-            chunks.append(chunk)
-        return b"".join(chunks)
+            most = self._options.max_bytes
+            if (body := await read_body(response, most)) is None:
+                raise HttpFault(f"answered with more than {most} bytes", response.status, too_much=True)
+            return body
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> HttpFault:
         if response.status in (429, 503) and (header := response.headers.get("Retry-After", "")):

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from elasticd.api import hookimpl
-from elasticd.model.workload import Readings, Sample
+from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import Part
-from elasticd.ports.source import Reader, Site, Source
+from elasticd.ports.source import Reader, SampleTable, Site, Source
 from elasticd.sources.rounds import Fault, Limits, Rounds, describe_silent, rounds
 
 PATIENCE = 1.0
@@ -83,9 +83,9 @@ class _Kubelets:
         fault = describe_silent(silent, len(nodes), "nodes")
         if nodes and not answers:
             return Readings(self._label, now, error=fault)
-        pods: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
-        parts: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
-        by_node: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in self._series}
+        pods: SampleTable = {name: {} for name in _USAGE}
+        parts: SampleTable = {name: {} for name in _USAGE}
+        by_node: SampleTable = {name: {} for name in self._series}
         for node, readings in answers.items():
             for into, table in ((pods, readings.pods), (parts, readings.parts)):
                 for name, of_pods in table.items():

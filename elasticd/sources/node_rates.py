@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from elasticd.api import hookimpl
-from elasticd.model.workload import Readings, Sample
-from elasticd.ports.source import Reader, Site, Source
+from elasticd.model.workload import Readings
+from elasticd.ports.source import Reader, SampleTable, Site, Source
 from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
 from elasticd.sources.rates import CounterRates
 from elasticd.sources.rounds import Limits, Rounds, describe_silent, rounds
@@ -61,7 +61,7 @@ class _Rates:
         if nodes and not answers:
             return Readings(label, now, error=fault)
         self._rates.retain([f"{node}/{counter}" for node in nodes for counter in SERIES.values()])
-        rates: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in SERIES}
+        rates: SampleTable = {name: {} for name in SERIES}
         for node, readings in answers.items():
             for name, counter in SERIES.items():
                 for look in readings.nodes.get(counter, {}).get(node, ()):

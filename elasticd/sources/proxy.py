@@ -36,7 +36,7 @@ def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:
         metrics=_Metrics(site.metrics, questions),
         wake=_WakeQueue(site.wake, loop),
         governed=lambda: questions.ask(site.governed),
-        snapshot=lambda: _remote_snapshot(questions.ask(site.snapshot), questions),
+        snapshot=lambda: questions.snapshot(site),
     )
 
 
@@ -58,6 +58,11 @@ class _Questions:
 
         self._loop.call_soon_threadsafe(put)
         return answer.result()
+
+    def snapshot(self, site: Site) -> Snapshot | None:
+        """The daemon's snapshot, to be read on its loop."""
+        snapshot = self.ask(site.snapshot)
+        return None if snapshot is None else cast(Snapshot, _RemoteSnapshot(snapshot, self))
 
     async def call(self, begin: Callable[[], Awaitable[T]]) -> T:
         """The result of something that must be awaited on that loop."""
@@ -148,10 +153,6 @@ class _WakeQueue:
 
 def _is_news(subject: object, key: object) -> bool:
     return subject in _SUBJECTS and isinstance(key, str) and len(key) <= LONGEST_NAME
-
-
-def _remote_snapshot(snapshot: Snapshot | None, questions: _Questions) -> Snapshot | None:
-    return None if snapshot is None else cast(Snapshot, _RemoteSnapshot(snapshot, questions))
 
 
 class _RemoteSnapshot:

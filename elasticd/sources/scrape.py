@@ -18,6 +18,7 @@ from elasticd.base.clock import Clock
 from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line, raised
 from elasticd.model.workload import Sample
+from elasticd.sources.http import read_body
 from elasticd.sources.rounds import Fault
 
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
@@ -86,13 +87,8 @@ class Scraper:
             packed = answer.headers.get("Content-Encoding", "identity")
             if answer.content_type != "text/plain" or packed != "identity":
                 return Fault(one_line(f"it answers in {answer.content_type}, {packed}"))
-            parts, size = list[bytes](), 0
-            async for part in answer.content.iter_any():
-                parts.append(part)
-                size += len(part)
-                if size > self._place.largest:
-                    return Fault(f"its page is larger than {self._place.largest} bytes")
-            return b"".join(parts)
+            body = await read_body(answer, self._place.largest)
+            return Fault(f"its page is larger than {self._place.largest} bytes") if body is None else body
 
     def _parse(self, body: bytes) -> Page | Fault:
         lines = self._lines.findall(body)

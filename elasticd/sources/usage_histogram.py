@@ -20,8 +20,8 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
-from elasticd.ports.source import Reader, Site, Source
-from elasticd.sources.usage_ledger import SERIES, Options, StatisticSamples, UsageLedger, write
+from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.sources.usage_ledger import SERIES, Options, UsageLedger, write
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class _Keeper:
         faults = {name: why for name, table in statistics.items() if not table or self._trouble}
         self._readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
 
-    def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[StatisticSamples, int]:
+    def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[SampleTable, int]:
         """Learn from a reading. Runs in a thread, as it takes a tenth of a second for a thousand workloads."""
         with self._lock:
             for workload, members in pods.items():

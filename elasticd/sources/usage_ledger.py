@@ -15,14 +15,12 @@ from msgspec import Struct
 
 from elasticd.kit.histograms import CPU_BOUNDS, DAY, MEMORY_BOUNDS, STATISTICS, Content, Histogram, Weigh, after_kill
 from elasticd.model.workload import Pod, Sample
+from elasticd.ports.source import SampleTable
 
 RESOURCES = ("cpu", "memory")
 SERIES = tuple(f"{resource}_{statistic}" for resource in RESOURCES for statistic in STATISTICS)
 OLD, EARLY = 300.0, 60.0
 """Seconds: a sample that is older is of no use, nor one that is from further in the future."""
-
-StatisticSamples = dict[str, dict[str, tuple[Sample, ...]]]
-"""Samples by series and workload, one for each container."""
 
 Key = tuple[str, str, str]
 """Workload (NAMESPACE/KIND/NAME), container and resource."""
@@ -163,10 +161,10 @@ class UsageLedger:
         for histogram in self._histograms.values():
             histogram.forget(before)
 
-    def say(self, received: float) -> tuple[StatisticSamples, int]:
+    def say(self, received: float) -> tuple[SampleTable, int]:
         """Every statistic as a sample for each container of a workload, by series and workload; and how many histograms
         are too young for that. A sample is as old as the newest that went in."""
-        by_series: StatisticSamples = {name: {} for name in SERIES}
+        by_series: SampleTable = {name: {} for name in SERIES}
         early = 0
         for (workload, container, resource), histogram in self._histograms.items():
             content = histogram.content

@@ -12,14 +12,42 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from elasticd.api import Candidate, Meta, Nodes, Placement, PoolStrategy, hookimpl
+from elasticd.api import Candidate, Meta, Nodes, Placement, PoolStrategy, Struct, hookimpl
 
 from .batches import Way, placements
 from .fitness import WEIGHED, Scale
-from .options import PeakSeries, Weights, check_weights
 from .search import Habits
 
 _FAVOURED, _OTHER = 0.3, 0.2
+
+Weight = Annotated[float, Meta(ge=0, le=1, description="of the four, which come to 1")]
+Name = Annotated[str, Meta(description="series of nodes, in the resource's unit (cpu: cores); empty: requests instead")]
+
+
+class Weights(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much each resource counts. They come to 1."""
+
+    cpu: Weight
+    memory: Weight
+    bandwidth: Weight
+    disk: Weight
+
+    @property
+    def all(self) -> tuple[float, float, float, float]:
+        return self.cpu, self.memory, self.bandwidth, self.disk
+
+
+class PeakSeries(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the peak use of each resource is read."""
+
+    cpu: Name = "cpu"
+    memory: Name = "memory"
+    bandwidth: Name = ""
+    disk: Name = ""
+
+    @property
+    def all(self) -> tuple[str, str, str, str]:
+        return self.cpu, self.memory, self.bandwidth, self.disk
 
 
 class _Eagles(PoolStrategy, frozen=True):
@@ -54,7 +82,7 @@ class _Eagles(PoolStrategy, frozen=True):
     balanced: Annotated[Weights, Meta(description="for all other pods")] = Weights(0.25, 0.25, 0.25, 0.25)
 
     def __post_init__(self) -> None:
-        check_weights(
+        _check_weights(
             load=self.load,
             compressible=self.compressible,
             incompressible=self.incompressible,
@@ -87,6 +115,14 @@ class _Eagles(PoolStrategy, frozen=True):
             printed=printed,
         )
         return Way(resources, self.peak.all, self.scale(), habits, self.batch, self.seed, greedy)
+
+
+def _check_weights(**weights: Weights) -> None:
+    """Refuse weights that do not sum to 1."""
+    for name, weight in weights.items():
+        total = sum(weight.all)
+        if abs(total - 1) > 1e-6:
+            raise ValueError(f"{name}: must come to 1, is {total:.6g}")
 
 
 class BaldEagle(_Eagles, tag="bald-eagle", frozen=True):

@@ -1,7 +1,7 @@
 """Event: scales by waiting events, to none while there are none, to one for the first, and to as many as they need.
 
 Knows when triggers are active, since when none has been, and what to recommend then. The arithmetic of a trigger is in
-triggers.py, present readings in signals.py, past ones in inactivity.py, the language of formulas in formula.py.
+triggers.py, that of readings in signals.py, the language of formulas in formula.py.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,19 @@ from elasticd.api import (
 )
 from elasticd.kit import USED_BY_PODS, band_around, stabilize
 
-from .inactivity import Span, since, since_by
-from .signals import Reading, Signal, any_active, combine, describe_largest, parts, read, signal
+from .signals import (
+    Reading,
+    Signal,
+    Span,
+    any_active,
+    combine,
+    describe_largest,
+    parts,
+    read,
+    signal,
+    since,
+    since_by,
+)
 from .triggers import Formula, Trigger, check_triggers
 
 APART = 300.0

@@ -29,6 +29,7 @@ class _Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 class _OfResource(_Metric, frozen=True, kw_only=True):
     """A resource of the pods, and its target."""
 
+    kind: ClassVar[str]
     resource: Name
     utilization: Percent | None = None
     average_value: Quantity | None = None
@@ -40,38 +41,34 @@ class _OfResource(_Metric, frozen=True, kw_only=True):
     def source(self) -> str:
         return self.resource
 
-    def _describe(self, what: str) -> str:
+    @property
+    def description(self) -> str:
+        """The HPA's words for it, as in "... above target"."""
         percentage = "" if self.utilization is None else " utilization (percentage of request)"
-        return f"{self.resource} {what}{percentage}"
+        return f"{self.resource} {self.kind}{percentage}"
 
 
 class Resource(_OfResource, tag="Resource", frozen=True):
     """A resource of the pods: `utilization` in percent of their requests, or `average_value` for each pod."""
 
+    kind: ClassVar[str] = "resource"
     failure: ClassVar[str] = "FailedGetResourceMetric"
 
     @property
     def label(self) -> str:
         return self.resource
 
-    @property
-    def description(self) -> str:
-        return self._describe("resource")
-
 
 class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_only=True):
     """The same of one container of each pod."""
 
+    kind: ClassVar[str] = "container resource"
     failure: ClassVar[str] = "FailedGetContainerResourceMetric"
     container: Name
 
     @property
     def label(self) -> str:
         return f"{self.resource} of {self.container}"
-
-    @property
-    def description(self) -> str:
-        return self._describe("container resource")
 
 
 class _OfSeries(_Metric, frozen=True, kw_only=True):

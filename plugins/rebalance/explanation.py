@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elasticd.api import Mask, Node, NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
+from elasticd.api import Mask, NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
 
 from .levels import Ceiling, Levels, ceilings, excess, levels, lows, taking
 from .memory import Heat, heat
@@ -22,17 +22,14 @@ def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: Poo
     then = heat(rule, nodes, observation.at, past, now)
     able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
     marks = ceilings(rule, now.means)
-    free = takes.low & takes.calm & nodes.matching("rebalance: open", _open)
+    may_take = nodes.matching("rebalance: open", lambda node: node.ready and not node.unschedulable)
+    free = takes.low & takes.calm & may_take
     lists = _lists(now.parts), _lists(excess(rule, now)), _lists(able)
     hot = (then.hot | then.lasts).tolist()
     explainer = _Explainer(rule, nodes, now, then, marks, *lists, _states(now, then, free), hot, now.worst.tolist())
     places = np.arange(len(nodes.names))
     order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
     return [explainer.of(place) for place in order.tolist()]
-
-
-def _open(node: Node) -> bool:
-    return node.ready and not node.unschedulable
 
 
 def _states(now: Levels, then: Heat, free: Mask) -> list[Stand]:

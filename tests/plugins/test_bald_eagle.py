@@ -15,9 +15,8 @@ from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strate
 from elasticd.kit import needed
 from elasticd.kit.node_table import NodeTable
 from elasticd.registry import discover
-from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
+from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain, Weights
 from elasticd_plugins.bald_eagle.batches import _chance
-from elasticd_plugins.bald_eagle.options import Weights
 from tests.kit.imbalance import imbalance
 from tests.kit.paper_pool import (
     BANDWIDTH,

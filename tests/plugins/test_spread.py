@@ -15,7 +15,7 @@ from elasticd.api import Node, Observation, Pod, Room
 from elasticd.testing import check_strategy
 from elasticd.ui.decisions import explain
 from elasticd_plugins import spread
-from elasticd_plugins.spread import Spread
+from elasticd_plugins.spread import Spread, shares_of
 from elasticd_plugins.victims import Victims
 from tests.kit.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen, series, use
 from tests.kit.plugins.builders import pod as built
@@ -75,7 +75,7 @@ def gone(strategy: Spread, pools: str, to: int, *others: Any) -> str:
     ],
 )
 def test_the_shares(maxima: Sequence[Any], shares: dict[int, tuple[int, ...]]) -> None:
-    assert {count: of(*maxima).shares(count) for count in shares} == shares
+    assert {count: shares_of(of(*maxima).subsets, count) for count in shares} == shares
 
 
 @given(
@@ -83,7 +83,7 @@ def test_the_shares(maxima: Sequence[Any], shares: dict[int, tuple[int, ...]]) -
     some.integers(0, 200),
 )
 def test_the_shares_always_come_to_the_count(maxima: list[int | str], replicas: int) -> None:
-    shares = of(*maxima, None).shares(replicas)
+    shares = shares_of(of(*maxima, None).subsets, replicas)
     assert sum(shares) == replicas
     assert min(shares) >= 0
 
@@ -129,7 +129,7 @@ def test_no_subset_falls_below_its_share_while_another_is_above_its_own(pools: s
     left = sorted(range(len(pools)), key=lambda place: (ranks[str(place)].value, place))[going:]
     kept = [sum(1 for place in left if pools[place] == name) for name in "abc"[: len(strategy.subsets)]]
     before = [pools.count(name) for name in "abc"[: len(strategy.subsets)]]
-    shares = strategy.shares(min(to, len(pools)))
+    shares = shares_of(strategy.subsets, min(to, len(pools)))
     if going:
         over = [index for index, share in enumerate(shares) if kept[index] > share]
         short = [index for index, share in enumerate(shares) if kept[index] < min(share, before[index])]

@@ -14,7 +14,7 @@ from elasticd.kit.surge import MOVED, SURGE, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
-from elasticd.model.workload import Limit, Observation, Workload
+from elasticd.model.workload import Limit, Observation
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both."""
@@ -78,8 +78,11 @@ def _find_owner(foreign: Foreign, observation: Observation, past: Past) -> str:
     since = _find_pause_start(strikes(past.changes, changes), foreign)
     if since is None or observation.at - since >= foreign.pause:
         return ""
+    writer = observation.workload.writer
+    if writer in ("", OURSELVES):
+        writer = "somebody else"
     return (
-        f"{_name_writer(observation.workload)} set another count after elasticd {foreign.strikes} times within "
+        f"{writer} set another count after elasticd {foreign.strikes} times within "
         f"{foreign.within:g} s; it is left alone for {foreign.pause - (observation.at - since):.0f} s more"
     )
 
@@ -101,7 +104,3 @@ def _find_pause_start(times: list[float], foreign: Foreign) -> float | None:
     last = foreign.strikes - 1
     full = [at for index, at in enumerate(times) if index >= last and at - times[index - last] < foreign.within]
     return full[-1] if full else None
-
-
-def _name_writer(workload: Workload) -> str:
-    return workload.writer if workload.writer not in ("", OURSELVES) else "somebody else"

@@ -100,16 +100,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 
     def plan(self) -> ForecastPlan:
         """The options in the form that the keeper takes."""
-        wish = Wish(
-            step=self.step,
-            horizon=self.horizon,
-            valid=self.valid,
-            quantile=self.quantile,
-            method=self.method,
-            periods=self.periods,
-            longest_gap=self.longest_gap,
-            max_error=self.max_error,
-        )
+        wish = Wish(**{name: getattr(self, name) for name in Wish.__struct_fields__})
         return ForecastPlan(self.label, self.result, self.series, self.learn, wish, self.days * DAY, self.refit)
 
     @asynccontextmanager
