@@ -77,8 +77,7 @@ class BindingRules(PoolStrategy, tag="binding", frozen=True):
         return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
-        """Warnings: parts of the rules that match no node or pod of the pool, or that need a strategy which the policy
-        lacks."""
+        """Parts of the rules that match nothing in the pool, or need a strategy that the policy lacks."""
         lines: list[str] = []
         for index, rule in enumerate(self.rules):
             warnings = [*rule.brings_nothing(policy.pool.namespaces)]

@@ -159,8 +159,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
-        """The band between the two marks: a sample there keeps the last ones from agreeing. Outside it any new sample
-        may complete them."""
+        """Between the marks a sample keeps the last ones from agreeing; outside, any may complete them."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return {self.series: Band()}
@@ -177,8 +176,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
-        """The count that the queue asks for; the present count while the queue is not full. None where the load is not
-        known."""
+        """The count by the queue; the present one while it is not full. None where the load is not known."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")

@@ -69,8 +69,7 @@ class Ahead(Strategy, tag="forecast", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, observation: Observation) -> Recommendation:
-        """The pods for the highest expected load in the window; no opinion, never unknown, where there is no usable
-        forecast."""
+        """The pods for the highest load expected; no opinion, never unknown, without a usable forecast."""
         series, now = observation.series.get(self.series), observation.at
         forecast = None if series is None or not series.trusted else series.forecast
         if forecast is None or forecast.doubt or now >= forecast.expires:

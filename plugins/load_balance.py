@@ -26,8 +26,7 @@ class LoadBalance(LoadScored, tag="load-balance", frozen=True):
 
     @hookimpl
     def score_nodes(self, pod: Pod, nodes: Nodes) -> Scores:
-        """A score for each node, from about -69 (a thousand times the mean load) to 69; NaN where the load is not
-        known."""
+        """From about -69 (a thousand times the mean load) to 69; NaN where the load is not known."""
         return Scores(self.load(nodes, None if self.mode == "paper" else pod), self.weight)
 
 

@@ -126,8 +126,7 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
 
 @steady
 def _plan(schedule: Schedule, at: float) -> Spell[_Plan]:
-    """The plan at a time, and until when it holds. Computed when an entry begins or ends, and cached until the next
-    does."""
+    """The plan at a time, and until when it holds: it is computed when an entry begins or ends."""
     windows = standing(schedule.windows, at)
     following: list[tuple[float, Window | Moment]] = [(moment.following(at), moment) for moment in schedule.instants]
     until = min([windows.until, *(when for when, _ in following)])

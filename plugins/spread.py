@@ -173,8 +173,7 @@ class Spread(Strategy, tag="spread", frozen=True):
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        """At most the current count while pods wait for too long; else no limit, only a report of where the pods
-        are."""
+        """At most the current count while pods wait for too long; else a report of where the pods are."""
         if not observation.rooms:
             return Limit("SubsetsUnknown", "no nodes are known, so that it does not limit")
         current = observation.workload.replicas

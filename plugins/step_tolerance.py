@@ -118,8 +118,7 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
 
     @hookimpl
     def steady_bands(self, workload: Workload, observation: Observation) -> dict[str, Band]:
-        """The band of the series' sum in which the count stays the same, where all pods have samples and equal
-        requests."""
+        """The band of the sum with the same count, where all pods have samples and equal requests."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return {self.series: Band()}

@@ -124,8 +124,7 @@ class Topsis(PoolStrategy, tag="topsis", frozen=True):
         return Scores(scores, self.weight)
 
     def used(self, pod: Pod, nodes: Nodes) -> tuple[Floats, Floats]:
-        """The used fraction of each node, and the fraction that the pod would add, (nodes, criteria); for io nothing is
-        added."""
+        """The used fraction of each node, and what the pod would add to it, (nodes, criteria); nothing for io."""
         resources = ("cpu", "memory", self.bandwidth, self.disk)
         present, added = np.zeros((len(nodes.names), len(CRITERIA))), np.zeros((len(nodes.names), len(CRITERIA)))
         for column, (resource, series) in enumerate(zip(resources, self.use.all, strict=False)):

@@ -254,8 +254,7 @@ def _by_pod(series: Series | None) -> dict[str, list[Sample]]:
 
 
 def _used(samples: list[Sample], container: str) -> float | None:
-    """The present use of a container in a pod. A sample of the whole pod counts as an upper bound for a single
-    container."""
+    """A container's present use. A sample of the whole pod is an upper bound for a single container."""
     for sample in samples:
         if sample.container == container or (not sample.container and len(samples) == 1):
             return sample.value

@@ -133,8 +133,7 @@ class BindingRule(Binding, frozen=True):
         return all(pod.labels.get(key) == value for key, value in self.pods.items())
 
     def brings_nothing(self, namespaces: Sequence[str]) -> Iterator[str]:
-        """Parts of the rule that have no effect, as "option: ...": expressions that no node can obey, and namespaces
-        outside of these."""
+        """Parts without effect, as "option: ...": expressions that no node can obey, namespaces outside of these."""
         for key in dict.fromkeys(rule.key for rule in self.expressions):
             if {"exists", "doesNotExist"} <= {rule.operator for rule in self.expressions if rule.key == key}:
                 yield f"expressions: no node ever matches: {key} must exist and must not"

@@ -65,15 +65,13 @@ class Times(Struct, frozen=True):
         return earliest
 
     def _around(self, at: float) -> tuple[datetime, timedelta]:
-        """The wall clock at a time, and by how much it is moved near it, which is how far its readings may be out of
-        order."""
+        """The wall clock at a time, and how far its readings near it may be out of order, as it is moved."""
         zone = zone_of(self.zone)
         slack = abs(_offset(zone, at + _DAY) - _offset(zone, at - _DAY))
         return _EPOCH + timedelta(seconds=floor(at)) + _offset(zone, at), slack
 
     def _walls(self, wall: datetime, step: int) -> Iterator[datetime]:
-        """The matching readings of the wall clock, later (1) or earlier (-1) than this; excluded ranges are skipped at
-        once."""
+        """The matching readings of the wall clock, later (1) or earlier (-1) than this, but for excluded ranges."""
         times = CronSim(self.cron, wall, reverse=step < 0)
         while (reading := next(times, None)) is not None:
             day = reading.date()

@@ -123,8 +123,7 @@ class Histogram:
         return [(self._bounds[key], value * (self._bounds[key] if weigh == "load" else 1.0)) for key, value in weights]
 
     def percentiles(self, parts: Iterable[float], weigh: Weigh = "load") -> list[float]:
-        """For each part (0 to 1, ascending) the bound below which as much of the weight is. Raises ValueError when the
-        histogram is empty."""
+        """For each part (0 to 1, ascending) the bound below which as much of the weight is. ValueError: it is empty."""
         table = self.table(weigh)
         total = sum(value for _, value in table)
         if total <= 0:
@@ -151,8 +150,7 @@ class Histogram:
         return self._bounds[min(bisect_left(self._bounds, peak), len(self._bounds) - 1)]
 
     def days(self) -> float:
-        """How far samples reach, in days, but no more than as many as there would be of one a minute: what VPA calls
-        confidence."""
+        """How far samples reach, in days, but no more than there would be of one a minute: VPA's confidence."""
         content = self.content
         return min((content.last - content.first) / DAY, content.count / (24 * 60))
 

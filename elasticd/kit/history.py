@@ -37,8 +37,7 @@ def resume(past: Past, at: float, replicas: int) -> Past:
 
 
 def remember(past: Past, decision: Decision) -> Past:
-    """The past after a decision: its wish before anything delayed or shortened it, if it had one, and its poll
-    interval."""
+    """The past after a decision: its wish before anything delayed or shortened it, and its poll interval."""
     runs, wish = past.runs, decision.asked
     if wish is not None:
         last = runs[-1] if runs else None

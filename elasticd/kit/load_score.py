@@ -53,8 +53,7 @@ def beside(mean: float, own: Column) -> Column:
 
 
 def swiftness(speed: Column) -> Column:
-    """imgScore and dataScore: each node's speed over the mean, equations (5-14) and (5-15). NaN where it is not known,
-    1 where all are 0."""
+    """imgScore, dataScore: each node's speed over the mean, eqs (5-14), (5-15). NaN: not known; 1: all are 0."""
     mean = average(speed, np.ones_like(speed))
     return speed + 1 if mean == 0 else np.clip(speed / mean, 1 / MOST_RATIO, MOST_RATIO)
 
@@ -105,6 +104,5 @@ def average_score(scores: Column) -> float:
 
 
 def std_score(scores: Column) -> float:
-    """How far the scores that are known are from each other: their standard deviation, with 1/n, equation (6-2). NaN:
-    none is."""
+    """The standard deviation, with 1/n, of the scores that are known, equation (6-2). NaN: none is."""
     return sqrt(average_score((scores - average_score(scores)) ** 2))

@@ -39,8 +39,7 @@ in a column together."""
 
 
 def whole(resource: str, amount: float) -> int:
-    """An amount as kube-scheduler counts it: thousandths of a core, and ones of all else; rounded up, and LARGEST at
-    most, so that sums of them are right."""
+    """An amount as kube-scheduler counts it: thousandths of a core, ones of all else; rounded up, LARGEST at most."""
     return min(LARGEST, milli(amount) if resource == "cpu" else ceil(amount))
 
 
@@ -258,8 +257,7 @@ class NodeTable:
         return self._repels
 
     def take(self, index: int, pod: Pod, use: Mapping[str, float] | None = None) -> None:
-        """Promise a node to a pod; `use` is what it uses, by series, as far as that is known and need not be
-        estimated."""
+        """Promise a node to a pod; `use` is what it uses, by series, where that need not be estimated."""
         if use:
             self._used[pod.uid] = use
         self._promised[pod.uid] = index, pod

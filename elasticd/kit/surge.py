@@ -125,8 +125,7 @@ def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
 
 
 def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_costs: bool) -> Step:
-    """What to do next about a workload that has the annotation; `pods` are all of it. `honours_costs`: controllers look
-    at deletion costs."""
+    """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count."""
     note = noted(workload.annotations)
     if note is None:
         return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear_note(workload), last=True)
@@ -195,8 +194,7 @@ class _MoveState:
         return None
 
     def down(self) -> Step:
-        """Ask for one replica fewer, as long as the marked pod is the one to go: its controller takes what is not ready
-        first."""
+        """Ask for one replica fewer while the marked pod is the one to go: its controller takes unready ones first."""
         note = self._note
         if self._is_raised:
             if self._old is not None and len(self._ready) < len(self._other_pods):

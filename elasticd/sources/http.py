@@ -121,8 +121,7 @@ class HttpFault(Exception):  # noqa: N818
 
 
 async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes | None:
-    """The body; None for one of more than `most` bytes: the announced length may be wrong, or that of what is
-    packed."""
+    """The body; None for one of more than `most` bytes, whatever length was announced."""
     if (response.content_length or 0) > most:
         return None
     chunks, length = list[bytes](), 0

@@ -68,8 +68,7 @@ class Rounds(Generic[T]):
         self._last: tuple[int, dict[str, str]] = 0, {}
 
     async def round(self, keys: Collection[str], now: float) -> tuple[dict[str, T], dict[str, str]]:
-        """Ask these, except those with a request under way. Returns the answers that there are, and for each of the
-        others why there is none."""
+        """Ask these, unless a request is under way. Returns the answers, and why each of the others is silent."""
         current = set(keys)
         self._forget(current)
         for key in keys:

@@ -308,8 +308,7 @@ async def _await_open(opening: Opening, longest: float) -> str:
 
 
 async def _await_answer(opening: Opening, now: float) -> str:
-    """Wait for the answer to a read, or to an earlier one that was given up waiting for. Returns why there is none,
-    empty if there is one."""
+    """Wait for the answer to a read, or to an earlier one. Returns why there is none, empty if there is one."""
     if (late := opening.answer) is not None:
         trouble = await _wait_for(opening, late, LONGEST)
         if trouble or not late.result().error:

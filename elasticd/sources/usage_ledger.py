@@ -183,8 +183,7 @@ class UsageLedger:
         return msgspec.json.encode(Checkpoint(_VERSION, now, _BUCKETS, entries))
 
     def load(self, body: bytes) -> None:
-        """Replace the histograms by saved ones. Raises ValueError, in one line, for what is no checkpoint of ours; then
-        nothing has changed."""
+        """Replace the histograms by saved ones, or raise ValueError, in one line, for what is no checkpoint."""
         try:
             checkpoint = _decode(body)
         except msgspec.MsgspecError as error:

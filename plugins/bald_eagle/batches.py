@@ -115,7 +115,6 @@ def _settle(
 
 
 def _best(pod: Pods, allowed: Mask, state: State, scale: Scale) -> int:
-    """The node with the highest S_N among the allowed nodes where the pod fits; the first of equal ones; NOWHERE if
-    none."""
+    """The allowed node with the highest S_N where the pod fits; the first of equal ones; NOWHERE if none."""
     fits = allowed & state.fits(pod)[0]
     return int(np.argmax(np.where(fits, values(pod, state, scale)[0], -np.inf))) if fits.any() else NOWHERE

@@ -79,8 +79,7 @@ class State(Struct, eq=False):
         self.busy[node] += pods.asked.sum(axis=0)
 
     def fits(self, pods: Pods) -> Mask:
-        """Which nodes have room for each pod alone, (pods, nodes). A resource that a pod does not request cannot be
-        short."""
+        """Which nodes have room for each pod alone, (pods, nodes). What a pod does not request is not short."""
         needs = pods.needs[:, None, :]
         return ((needs <= self.left) | (needs == 0)).all(axis=2)  # type: ignore[no-any-return]
 

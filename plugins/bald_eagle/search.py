@@ -66,8 +66,7 @@ class Catch(Struct, frozen=True, eq=False):
 
 
 def search(quest: Quest, habits: Habits, chance: np.random.Generator) -> Catch:
-    """Return the best position found. Its fitness never falls from one iteration to the next, and equal generators give
-    equal results."""
+    """The best position found. Its fitness never falls, and equal generators give equal results."""
     flock = _Flock(quest, habits, chance)
     trail, better = [flock.best_fitness], 0
     for iteration in range(1, habits.iterations + 1):
@@ -168,8 +167,7 @@ class _Flock:
         self._take(self._within(rand * self.best + x * (positions - inward * mean) + y * (positions - inward * centre)))
 
     def _within(self, positions: Floats) -> Floats:
-        """Positions brought back between the bounds. TBESK reflects first, as t mutation would leave many eagles right
-        on a bound."""
+        """Positions between the bounds. TBESK reflects first: t mutation would leave many eagles on a bound."""
         low, high = self._quest.low, self._quest.high
         if self._habits.improved:
             positions = np.where(positions < low, 2 * low - positions, positions)

@@ -115,8 +115,7 @@ class Event(Strategy, tag="event", frozen=True):
 
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
-        """The bands in which triggers stay active or inactive and ask for the same count. A formula may react to any
-        change."""
+        """Where triggers stay as active and ask for the same count. A formula may react to any change."""
         if self.formula is not None:
             return dict.fromkeys(self.reads(), NEVER)
         return {series: self._steady_band(series, observation) for series in self.reads()}

@@ -103,8 +103,7 @@ def wanted(needs: Needs, nodes: Nodes) -> Mask:
 
 
 def relabelled(needs: Needs, view: Nodes) -> Mended:
-    """The labels that would make nodes match, and the nodes that could get them: a node's name and the label for it are
-    fixed."""
+    """The labels that would make nodes match, and the nodes that could get them: names are fixed."""
     able = all_of(view)
     if HOST in needs.selector:
         able = able & _with_label(Expression(HOST, "In", (needs.selector[HOST],)), view)

@@ -86,8 +86,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
-        """The highest proposal of the metrics that worked; None when none did, or when it would shrink although a
-        metric failed."""
+        """The highest proposal; None when no metric worked, or it would shrink although one failed."""
         if observation.fault[0]:
             return Recommendation(None, *observation.fault)
         if not workload.selector:

@@ -199,8 +199,7 @@ _steadiness = Memo(_steady)
 def total_at_a_glance(
     ref: Ref, pods: tuple[Pod, ...], samples: Sequence[Sample], startup: Startup | None
 ) -> int | None:
-    """The sum of the pods' use where all are ready and have samples of after their start-up, as nearly always; None:
-    use usage_by_pod() and group_pods() instead."""
+    """The sum of use where all pods are ready and have samples since their start-up; None: sort them by group."""
     steady, measured = _steadiness(ref, pods), [sample.pod for sample in samples]
     if measured != steady.names and list(dict.fromkeys(measured)) != steady.names:  # several containers each
         return None

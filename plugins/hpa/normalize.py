@@ -19,8 +19,7 @@ COOLDOWN_DOWN = 300.0
 
 
 def back_off(observation: Observation, past: Past) -> Limit | None:
-    """The HPA before stabilization, the baseline of the double-threshold paper: cooldowns of 3 and 5 min, in both
-    directions."""
+    """The HPA before stabilization, the double-threshold paper's baseline: cooldowns of 3 and 5 min both ways."""
     return cool_down(observation, past, after_up=COOLDOWN_UP, after_down=COOLDOWN_DOWN, both=True)
 
 

@@ -94,8 +94,7 @@ def taking(rule: Options, nodes: Nodes) -> Levels:
 
 
 def above(rule: Options, nodes: Nodes) -> Mask:
-    """The nodes that have too much to take pods. By score this computes less than taking(), as it runs for each pod
-    that is placed."""
+    """Nodes too loaded to take pods. Computes less than taking() by score, as it runs for each pod placed."""
     if rule.by != "score":
         return taking(rule, nodes).above
     use = rule.seen(nodes)
@@ -118,8 +117,7 @@ def excess(rule: Options, now: Levels) -> Parts:
 
 
 def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
-    """A function of use: which nodes can take a pod from a node that has too much of the resources `due`, and stay
-    calm."""
+    """A function of use: which nodes can take a pod from one with too much of `due`, and stay calm."""
     if rule.by == "score":
         before = {name: np.maximum(part, LEAST_USE) for name, part in now.parts.items()}
         return FitsScore(now.low, now.sizes, -now.worst, before, rule.loads(), rule.calm, rule.balance)

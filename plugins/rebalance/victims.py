@@ -85,8 +85,7 @@ def by_match(
 
 
 def relief(chosen: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Iterator[float]:
-    """The fraction of the excess that a pod releases, by resource. The last grain need not be released; without sizes
-    all must."""
+    """The part of the excess that a pod releases, by resource, but for a last grain where sizes are given."""
     for name, amount in excess.items():
         due = amount - GRAIN * sizes.get(name, 0.0)
         yield chosen.released.get(name, 0.0) / due if due > 0 else 1.0
@@ -115,8 +114,7 @@ def _first(victims: Sequence[Victim], name: str, amount: float) -> int:
 
 
 def _order(victim: Victim, name: str, amount: float) -> tuple[bool, float]:
-    """A sort key: first the pods that release no more than `amount`, by release relative to cost; then the others, the
-    smallest first."""
+    """Sort key: pods that release no more than `amount`, the most for their cost first; then the smallest."""
     use = victim.use[name]
     over = use > amount * (1 + 1e-9)
     return over, use * victim.cost if over else -use / max(victim.cost, 0.01)

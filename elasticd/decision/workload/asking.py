@@ -155,8 +155,7 @@ def _read_limit(value: Any, name: str) -> Limit:
 
 @lru_cache(maxsize=_MOST)
 def _signed_limit(written: bytes, name: str) -> Limit:
-    """Cached, as limits are mostly those of the look before, and are then the same objects for whoever compares
-    them."""
+    """Cached, as limits are mostly those of the look before, and are then the same objects to compare."""
     read = _decode_limit(written)
     if read.lowest is not None:
         _check_count(read.lowest, "lowest")

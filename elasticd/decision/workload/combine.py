@@ -87,8 +87,7 @@ _Stages = tuple[list[Limit], list[Limit], list[Limit], list[Limit]]
 
 
 def _stages(limits: Sequence[Limit]) -> _Stages:
-    """Sort limits into stages: what cuts the wish, what delays, what shortens, what takes back. Within a stage they
-    intersect."""
+    """Sort limits into stages that each intersect: what cuts the wish, delays, shortens, and takes back."""
     stages: _Stages = ([], [], [], [])
     for limit in limits:
         stages[3 if limit.takes_back else 0 if limit.of_wish else 1 if limit.condition == "AbleToScale" else 2].append(

@@ -26,8 +26,7 @@ def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str
 
 
 def keep_running(replicas: int, current: int) -> Limit | None:
-    """The limit that keeps Jobs running where fewer were wanted: none is ended to become fewer, as with KEDA. None: not
-    fewer."""
+    """The limit by which no Job is ended to become fewer, as with KEDA. None: not fewer were wanted."""
     if replicas >= current:
         return None
     message = f"{current} Jobs are in flight, and run to their end"

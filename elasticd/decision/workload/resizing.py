@@ -42,8 +42,7 @@ def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
 
 
 def largest(recommended: Sequence[Resources]) -> list[Resources]:
-    """Merge recommendations by pod and container: the largest of each resource, with the reason of the first
-    strategy."""
+    """Merge by pod and container: the largest of each resource, with the reason of the first strategy."""
     by_container: dict[tuple[str, str], Resources] = {}
     for resources in sorted(recommended, key=lambda each: (each.pod, each.container, each.strategy)):
         first = by_container.setdefault((resources.pod, resources.container), resources)

@@ -105,8 +105,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Open the past, and start the rounds. In virtual time a fit is part of the read, as time must not pass
-        meanwhile."""
+        """Open the past, and start the rounds. In virtual time, which must not pass meanwhile, reads run them."""
         async with AsyncExitStack() as stack:
             memory = await self._memory(site, stack)
             if isinstance(site.clock, VirtualClock):

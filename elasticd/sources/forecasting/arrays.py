@@ -13,8 +13,7 @@ TINY = 1e-12
 
 
 def standardised(values: Floats) -> tuple[Floats, float, float]:
-    """The values with mean 0 and deviation 1, and the mean and deviation they had. A constant becomes zeros, with
-    deviation 1."""
+    """The values with mean 0 and deviation 1, and those they had. A constant becomes zeros, with deviation 1."""
     mean, deviation = float(values.mean()), float(values.std())
     if deviation <= TINY * max(1.0, abs(mean)):
         return np.zeros_like(values), mean, 1.0

@@ -27,8 +27,7 @@ class Regular(NamedTuple):
 
 
 def on_grid(times: Floats, values: Floats, step: float) -> Regular:
-    """The mean of the samples of each step, by whole steps since the epoch; NaN for a step without one. NaN, infinite
-    and negative samples are none."""
+    """The mean of each step's samples, by whole steps since the epoch; NaN: none that is finite and >= 0."""
     good = np.isfinite(times) & np.isfinite(values) & (values >= 0)
     if not good.any():
         return Regular(0.0, step, np.empty(0))

@@ -32,8 +32,7 @@ class RefusedError(Exception):
 
 
 def compile_path(text: str) -> Steps:
-    """`load.cpu[0].value`, with or without `$.` before it, as steps; `$` is the whole. Raises ValueError for what is no
-    path."""
+    """`load.cpu[0].value`, with or without `$.` before it, as steps; `$` is the whole. ValueError: no path."""
     if text == "$":
         return ()
     path, steps = text.removeprefix("$."), []

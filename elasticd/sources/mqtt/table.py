@@ -140,8 +140,7 @@ class SensorTable:
         return "duplicate" if same else "late" if reading.retained or reading.again else "new"
 
     def _began_anew(self, last: SensorReading, reading: SensorReading) -> bool:
-        """Whether the sender has restarted its sequence: a reading that is merely late would not be so much
-        younger than the last."""
+        """Whether the sender has restarted its sequence: a late reading would not be so much younger."""
         if reading.time is not None and last.time is not None:
             return reading.time - last.time > self._skew
         return not reading.retained and not reading.again and reading.received - last.received > self._skew

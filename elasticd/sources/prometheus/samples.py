@@ -86,8 +86,7 @@ def number(text: str) -> float:
 
 
 def chunks(answer: QueryAnswer, plan: QueryPlan) -> Iterator[Sequence[Raw]]:
-    """An answer's parts in chunks that take a few milliseconds each. Raises QueryFault for a scalar where labels must
-    name the subject."""
+    """Chunks of some milliseconds each. QueryFault: a scalar, where labels must name the subject."""
     if answer.kind == "scalar" and not plan.fixed:
         raise QueryFault(f"the answer must be a vector with the labels {plan.missing}, is a scalar")
     for start in range(0, len(answer.items), _AT_ONCE):
