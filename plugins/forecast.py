@@ -166,8 +166,7 @@ def mmc(load: float, mu: float, wait: float) -> int:
 
 def linear(load: float, slope: float, intercept: float, target: float) -> int | None:
     """The fewest pods of which each uses at most `target`, where a pod uses slope x its load + intercept; None where it
-    uses more even without load. Kapacity tries each count up to twice the highest ever; for a line the answer is a
-    division."""
+    uses more even without load. Kapacity tries each count up to twice the highest; a line needs but a division."""
     return None if target <= intercept else _round_up(slope * load / (target - intercept))
 
 

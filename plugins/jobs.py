@@ -180,8 +180,7 @@ def _ended(jobs: Iterable[Job], measured: float) -> set[str]:
 
 
 class _Read(Struct, frozen=True):
-    """The reading of one queue: the Jobs that it needs (None: not known), when it was measured, and the row of
-    `explain`."""
+    """One queue: the Jobs that it needs (None: not known), when it was measured, and the row of `explain`."""
 
     jobs: float | None
     at: float

@@ -232,8 +232,7 @@ def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
 
 
 def _find_doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
-    """The reason why the count may not fall: a strategy or a series that is not known, or a strategy that is switched
-    off. None: it may."""
+    """Why the count may not fall: a strategy or series is not known, or a strategy is off. None: it may."""
     doubts = [] if silent is None else [silent]
     for series in case.observation.series.values():
         if not series.may_raise or series.trusted:
@@ -245,8 +244,7 @@ def _find_doubt(case: Case, silent: Recommendation | None, failures: Sequence[Fa
 
 
 def _choose_victims(case: Case, judgement: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
-    """Mark the pods that go first where the count falls; where it does not, and no pod is to spare, remove old
-    marks."""
+    """Mark the pods that go first where the count falls; remove old marks once no pod is to spare."""
     observation = case.observation
     spare = observation.workload.replicas - judgement.replicas
     if judgement.verdict != "scale" or spare <= 0:
@@ -337,8 +335,7 @@ def _hold_for_failures(case: Case, condition: ConditionType, failures: tuple[Fai
 
 
 def _ask_interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
-    """The shortest interval that plugins ask for, in seconds, and who asked for it. A failure here is recorded, but
-    holds nothing."""
+    """The shortest interval in seconds, and who asked for it. A failure here is recorded, and holds nothing."""
     answers = case.ask("poll_interval")
     if not answers.given:
         return case.policy.interval, "policy", answers.failures
@@ -348,8 +345,7 @@ def _ask_interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
 
 
 def condition_after(answer: Answer) -> Condition | None:
-    """The condition that the HPA would report after this answer to a scale; None where nothing was tried. HPA: one
-    pass, step 7."""
+    """What the HPA would report after this answer to a scale; None: nothing was tried. HPA: one pass, step 7."""
     if answer.result == "observed":
         return None
     succeeded = answer.result == "done"

@@ -98,8 +98,7 @@ class _Cut:
         self._keys, self._expected = _expected(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
-        """A series by name: the first that is trusted, else the one with most of its samples, else one that says why
-        there is none."""
+        """The first that is trusted, else the one with most of its samples, else one that says why not."""
         passed: list[Series] = []
         for reading in readings:
             if name in reading.forecasts:

@@ -60,8 +60,7 @@ def _near_sum(name: str, observation: Observation) -> Band:
 
 
 def stirred(watched: Iterable[Watched], at: float) -> Iterator[Key]:
-    """The keys of the workloads to evaluate again: a series left its band, has samples of other pods than before, or
-    changed its quality."""
+    """Workloads to evaluate again: a series left its band, changed its quality, or has other pods' samples."""
     return (entry.key for entry in watched if _has_stirred(entry, at))
 
 

@@ -1,7 +1,6 @@
 """What strategies and limits share, bundled or of a third party: windows, calendars, bindings, node scores and units.
 
-Plugins import from this package, as in `from elasticd.kit import Rates`, and not from its modules, which also hold what
-only the daemon uses. Pure.
+Plugins write `from elasticd.kit import Rates`: the modules also hold what only the daemon uses. Pure.
 """
 
 from elasticd.base.backoff import Backoff

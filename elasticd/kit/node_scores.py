@@ -156,8 +156,7 @@ class LoadScored(Loaded, frozen=True, kw_only=True):
 
 
 class _Size(Struct, frozen=True, eq=False):
-    """What each node can allocate of a resource, in whole amounts and in the unit of its series. NaN where that is
-    nothing (`none`)."""
+    """What each node can allocate, in whole amounts and in the unit of the series. NaN: nothing (`none`)."""
 
     whole: Column
     capacity: Column

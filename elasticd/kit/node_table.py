@@ -34,8 +34,7 @@ T = TypeVar("T", bound=NDArray[Any])
 
 
 LARGEST = 10**15
-"""What an amount counts for at most: a petabyte, or a million million cores. Nine thousand of them still fit
-in a column together."""
+"""What an amount counts for at most: a petabyte, a million million cores. 9,000 of them fit in a column together."""
 
 
 def whole(resource: str, amount: float) -> int:
@@ -73,8 +72,7 @@ def estimated(pod: Pod, series: str) -> float:
 
 
 class _Frame:
-    """What can be cached as long as the nodes stay the same: their records, what they can allocate, and masks of
-    tests."""
+    """What is cached while the nodes stay the same: records, what they can allocate, and masks of tests."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self.nodes = nodes
@@ -151,8 +149,7 @@ class NodeTableBuilder:
 
 
 class NodeTable:
-    """The nodes of a pool within one plan: see placement.Nodes. Only who makes the plan may call `take`, `release`,
-    `leave` and `without`."""
+    """The nodes within one plan: see placement.Nodes. `take`, `release`, `leave`, `without` are the planner's."""
 
     def __init__(
         self,

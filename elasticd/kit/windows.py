@@ -200,8 +200,7 @@ def _last_change(past: Past, after: float, sign: int) -> float | None:
 
 @lru_cache(maxsize=4096)
 def _cooldown_limit(reason: str, way: str, age: int, window: float, current: int) -> Limit:
-    """The limit of a cooldown. Cached, as many workloads are looked at within a second of the same age, and one more
-    than once a second."""
+    """The limit of a cooldown. Cached, as many workloads, or one again, are looked at within one second of age."""
     both = reason == "BackoffBoth"
     effect, highest = ("no change", current) if both else ("no scale-in", None)
     message = f"scaled {way} {age} s ago; {effect} for {window:g} s after that"

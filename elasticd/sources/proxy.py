@@ -24,8 +24,7 @@ T = TypeVar("T")
 _SUBJECTS = get_args(Subject)
 
 MOST_NEWS = 10_000
-"""Subjects that a source may wake the daemon for between two turns of its loop. Others are evaluated at their own
-interval."""
+"""Subjects that a source may wake the daemon for in one turn of its loop. Others wait for their own interval."""
 
 
 def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:

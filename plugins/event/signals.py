@@ -13,8 +13,7 @@ from .triggers import Formula, Goal, Trigger
 
 
 class Reading(Struct, frozen=True):
-    """The sum of a series' samples. `value` None: not known, for the reason `why`. `whole` False: samples are
-    missing."""
+    """The sum of a series' samples. `value` None: not known, `why`. `whole` False: samples are missing."""
 
     value: float | None
     whole: bool = True
@@ -101,8 +100,7 @@ Tracks = Mapping[str, Sequence[Point]]
 
 
 class Span(Struct, frozen=True):
-    """From when readings count (`known`), and how far back the answer matters (`enough`), in seconds since the
-    epoch."""
+    """Since when readings count (`known`), and how far back the answer matters (`enough`): epoch seconds."""
 
     known: float
     enough: float

@@ -125,8 +125,7 @@ def _gauge(key: tuple[Ref, str, str, bool, int], pods: tuple[Pod, ...]) -> _Util
 
 
 utilization = Memo(_gauge)
-"""The requests and target of a workload's pods, cached by (workload, resource, container, whether as in 1.20,
-target)."""
+"""Requests and target of a workload's pods, by (workload, resource, container, whether as in 1.20, target)."""
 
 
 def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:

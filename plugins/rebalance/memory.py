@@ -77,8 +77,7 @@ def _place(nodes: Nodes, name: str) -> int | None:
 
 
 class _Moves(Struct):
-    """Past moves of a controller's pods: their times and the nodes they left, oldest first; and how many are chosen
-    now."""
+    """Past moves of a controller's pods, oldest first: times and nodes they left; and how many are chosen now."""
 
     times: list[float]
     nodes: list[str]

@@ -1,7 +1,6 @@
 """Calls the hooks of a policy's plugins, and checks their answers.
 
-Pure, as judgement is. Knows which answers make sense and that a record of them must be readable again; knows
-nothing of what they mean.
+Pure. Knows which answers make sense and that their record must be readable again; knows nothing of what they mean.
 """
 
 from collections.abc import Callable, Mapping, Sequence

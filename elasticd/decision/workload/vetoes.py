@@ -26,8 +26,7 @@ _FROZEN = {"up": (False, True), "down": (True, False), "both": (True, True)}
 
 
 class Veto(Struct, frozen=True):
-    """A limit that always lets the count be what it is. `trouble`: somebody must look at it, so it is told even where
-    nothing would have changed."""
+    """A limit that lets the count be what it is. `trouble`: it is told even where nothing would have changed."""
 
     limit: Limit
     trouble: bool = False

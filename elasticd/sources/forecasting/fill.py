@@ -13,8 +13,7 @@ HOUR = 3600.0
 
 
 class Regular(NamedTuple):
-    """Values at `first`, `first + step` and so on, in seconds since the epoch; each stands for the step that ends
-    there."""
+    """Values at `first`, `first + step` and so on, in seconds since the epoch, each for the step that ends then."""
 
     first: float
     step: float

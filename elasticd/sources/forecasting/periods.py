@@ -1,7 +1,6 @@
 """Finds the period of a series, if it has one.
 
-Knows two detectors, the autocorrelation's peaks and Crane's; knows nothing of what is made of a period. Periods are in
-samples.
+Knows two detectors, the autocorrelation's peaks and Crane's; not what is made of a period. Periods are in samples.
 """
 
 import math

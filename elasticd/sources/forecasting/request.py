@@ -23,8 +23,7 @@ HEAD_BYTES = _HEAD.size
 
 
 class Wish(Struct, frozen=True, kw_only=True, gc=False):
-    """How to forecast. Times in seconds. `horizon` is how far what is given reaches beyond `valid`, the time for which
-    it counts."""
+    """How to forecast. Times in seconds. It reaches `horizon` beyond `valid`, the time for which it counts."""
 
     step: float = 60.0
     horizon: float = 3600.0

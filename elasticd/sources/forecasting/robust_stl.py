@@ -13,8 +13,7 @@ from elasticd.sources.forecasting.arrays import Floats, standardised, windows
 from elasticd.sources.forecasting.holt import damped
 
 MOST_POINTS = 2_520
-"""The program is solved for about so many points at most; more are averaged in groups, as the author does in groups of
-6 or 8."""
+"""The program is solved for about so many points at most; more are averaged in groups, as by the author (6 or 8)."""
 
 
 def relative_trend(values: Floats, period: int, first: float, second: float) -> Floats:

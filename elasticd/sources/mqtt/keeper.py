@@ -39,8 +39,7 @@ UNSPECIFIED = 0x80
 
 
 class Connection:
-    """A connection that is restored when it is lost. `connected` since `since` (seconds since the epoch), else
-    `trouble` says why not."""
+    """A connection that is restored when lost. `connected` since `since` (epoch s), or else `trouble` says why."""
 
     def __init__(
         self,
@@ -127,8 +126,7 @@ class Connection:
 
 
 async def _enter(link: Link) -> None:
-    """Connect. It happens in a thread, which does not end when it is cancelled: without waiting for it, its socket
-    would stay open."""
+    """Connect. That is in a thread, which goes on when cancelled: unless it is waited for, its socket stays open."""
     entering = asyncio.ensure_future(link.__aenter__())
     try:
         await asyncio.shield(entering)

@@ -7,8 +7,7 @@ the names are still there.
 More may be published than can be decoded, and the broker silently drops what is not read in time, the newest first.
 So reading comes before decoding, and must cost little: bytes are read from the socket in large pieces, the messages in
 them are handed on and acknowledged, and paho-mqtt gets the other packets, one by one. The taker of the messages drops
-the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench/mqtt.py` prints
-what that costs.
+the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench/mqtt.py` prints what that costs.
 """
 
 import asyncio

@@ -20,8 +20,7 @@ Sender = tuple[str, ...]
 
 
 class SensorReading(NamedTuple):
-    """A number with what its sender says of it: `time` in seconds since the epoch, None if it is unknown; `window`
-    in seconds."""
+    """A number with what its sender says: `time` in seconds since the epoch, None: unknown; `window` in s."""
 
     value: float
     time: float | None
