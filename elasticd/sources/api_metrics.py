@@ -4,7 +4,7 @@ Knows which metric to query for which workload; knows nothing of how the cluster
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -13,7 +13,7 @@ from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import MetricQuery
 from elasticd.ports.source import Reader, SampleTable, Site, Source
-from elasticd.sources.rounds import Limits, Rounds, rounds
+from elasticd.sources.rounds import Limits, Rounds
 
 Name = Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
 Metric = Annotated[
@@ -130,7 +130,7 @@ class _MetricsSource(Source, frozen=True, kw_only=True):
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Ask this cluster; there is nothing to connect to."""
         asking = _Asking(site, self.series, self.label)
-        async with rounds(asking.ask, site.clock, _LIMITS) as asking.rounds:
+        async with aclosing(Rounds(asking.ask, site.clock, _LIMITS)) as asking.rounds:
             yield asking
 
 

@@ -7,7 +7,7 @@ import heapq
 import math
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, ClassVar
 from zlib import crc32
 
@@ -19,7 +19,7 @@ from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.ports.source import Reader, SampleTable, Site, Source
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import CounterRates
-from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent, rounds
+from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent
 from elasticd.sources.scrape import Page, Place, Scraper, Wanted, scraping
 
 _ENOUGH = 0.75
@@ -94,7 +94,7 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
         async with scraping(place, metrics, site.clock) as scraper:
             endpoints = _Endpoints(site, self, scraper)
-            async with rounds(endpoints.page, site.clock, limits) as endpoints.rounds:
+            async with aclosing(Rounds(endpoints.page, site.clock, limits)) as endpoints.rounds:
                 yield endpoints
 
 

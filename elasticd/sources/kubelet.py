@@ -4,7 +4,7 @@ Knows which kubelets are asked and what their answers make together; knows nothi
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -13,7 +13,7 @@ from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import Part
 from elasticd.ports.source import Reader, SampleTable, Site, Source
-from elasticd.sources.rounds import Fault, Limits, Rounds, describe_silent, rounds
+from elasticd.sources.rounds import Fault, Limits, Rounds, describe_silent
 
 PATIENCE = 1.0
 """Seconds that a read waits for answers; the poller allows up to two."""
@@ -53,7 +53,7 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
         part: Part = "all" if self.devices else "usage"
         # A late answer keeps its own timestamps, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
-        async with rounds(Asking(site, part, self.timeout), site.clock, limits) as node_rounds:
+        async with aclosing(Rounds(Asking(site, part, self.timeout), site.clock, limits)) as node_rounds:
             yield _Kubelets(site, node_rounds, self.label, self.offers())
 
 

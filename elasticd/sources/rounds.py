@@ -4,8 +4,7 @@ Knows who was asked and when it answered; knows nothing of what is asked.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from itertools import islice
 from typing import Generic, TypeVar
@@ -39,18 +38,8 @@ class Limits(Struct, frozen=True):
 Ask = Callable[[str], Awaitable[T | Fault]]
 
 
-@asynccontextmanager
-async def rounds(ask: Ask[T], clock: Clock, limits: Limits) -> AsyncIterator["Rounds[T]"]:
-    """Rounds of questions, for as long as the context lasts."""
-    asker = Rounds(ask, clock, limits)
-    try:
-        yield asker
-    finally:
-        await asker.close()
-
-
 class Rounds(Generic[T]):
-    """Rounds of questions to many.
+    """Rounds of questions to many, until `aclose`.
 
     One that was too slow is not waited for in later rounds, until it answers in time again. Those that failed last
     share a quarter of the slots, so that dead ones, however many, do not delay the others.
@@ -127,7 +116,7 @@ class Rounds(Generic[T]):
         if self._tasks.get(key) is task:
             del self._tasks[key]
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Cancel all requests that are under way."""
         for key in list(self._tasks):
             self._cancel(key)

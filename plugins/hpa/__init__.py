@@ -91,47 +91,36 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             return Recommendation(None, *observation.fault)
         if not workload.selector:
             return Recommendation(None, "InvalidSelector", "the target's scale is missing a selector")
-        best, above = 0, ""
+        best, highest = 0, self.metrics[0]
         measures: list[Measure] = []
-        failed: list[Measure] = []
-        terms = self._terms
-        for metric, description in self._descriptions:
+        for metric in self.metrics:
             try:
-                proposal = propose(metric, observation, terms)
+                proposal = propose(metric, observation, self._terms)
             except MetricError as error:
-                measure = Measure(metric.label, reason=metric.failure, message=str(error), left_out=error.left_out)
-                measures.append(measure)
-                failed.append(measures[-1])
+                failure = Measure(metric.label, reason=metric.failure, message=str(error), left_out=error.left_out)
+                measures.append(failure)
                 continue
-            count = proposal.replicas
-            told_of = proposal.left_out
-            measures.append(Measure(metric.label, proposal.current, proposal.target, count, left_out=told_of))
+            count, left_out = proposal.replicas, proposal.left_out
+            measures.append(Measure(metric.label, proposal.current, proposal.target, count, left_out=left_out))
             if count > best:
-                best, above = count, description
-        return self._recommend(best, above, workload.replicas, measures, failed)
+                best, highest = count, metric
+        return self._recommend(best, highest, workload.replicas, measures)
 
-    def _recommend(
-        self, best: int, above: str, current: int, measures: list[Measure], failed: list[Measure]
-    ) -> Recommendation:
+    def _recommend(self, best: int, highest: Metric, current: int, measures: list[Measure]) -> Recommendation:
         """HPA: One pass, 5: apply what failing metrics allow, and give the reason in the HPA's words."""
-        message = ""
+        message, failed = "", [measure for measure in measures if measure.reason]
         if failed:
             message = f"{len(failed)} of {len(measures)} metrics failed, first: {failed[0].message}"
             blocks = best < current and self.rules == "current"
             if blocks or len(failed) == len(measures):
                 return Recommendation(None, failed[0].reason, message, tuple(measures))
         if best > current:
-            reason = above
+            reason = f"{highest.description} above target"
         elif best < current:
             reason = "All metrics below target"
         else:
             reason = "no metric asks for a change"
         return Recommendation(best, reason, message, tuple(measures))
-
-    @cached_property
-    def _descriptions(self) -> tuple[tuple[Metric, str], ...]:
-        """The metrics, each with its description for the reason of growing."""
-        return tuple((metric, f"{metric.description} above target") for metric in self.metrics)
 
     @cached_property
     def _terms(self) -> Terms:

@@ -49,9 +49,8 @@ def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) ->
         times = np.where(look_levels.above, times + 1, 0)
         hot = (hot | (times >= rule.observations)) & ~look_levels.calm & np.isfinite(look_levels.worst)
     hot &= ~now.calm & np.isfinite(now.worst)
-    for moved in past.moved:
-        if moved.at > at - rule.settle and (place := _place(nodes, moved.node)) is not None:
-            rests[place] = True
+    if left := {moved.node for moved in past.moved if moved.at > at - rule.settle}:
+        rests = np.array([name in left for name in nodes.names], dtype=np.bool_)
     return Heat(hot & ~rests, times, rests, hot & rests)
 
 
@@ -67,13 +66,6 @@ def _levels_at(rule: Options, nodes: Nodes, look: Look) -> Levels:
         return np.asarray(np.append(look.use.get(series, unknown), np.nan)[order])
 
     return levels(rule, nodes, use)
-
-
-def _place(nodes: Nodes, name: str) -> int | None:
-    try:
-        return nodes.names.index(name)
-    except ValueError:
-        return None
 
 
 class _Moves(Struct):

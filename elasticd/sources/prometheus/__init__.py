@@ -6,7 +6,7 @@ nodes. Knows nothing of who reads them.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -52,12 +52,8 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Connections to the server, which need not be up."""
-        async with HttpClient(self) as http:
-            queries = Queries(self, http, site.clock)
-            try:
-                yield queries
-            finally:
-                await queries.close()
+        async with HttpClient(self) as http, aclosing(Queries(self, http, site.clock)) as queries:
+            yield queries
 
     @asynccontextmanager
     async def memory(self, site: Site) -> AsyncIterator[History]:
@@ -85,7 +81,7 @@ class Queries:
         results = await ask_all(self._asker, [*self._plans, *self._finder.plans])
         return readings(self._label, self._clock.now(), results, self._finder.faults)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """End a search that is under way."""
         if self._search is not None:
             self._search.cancel()
