@@ -21,7 +21,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, KubernetesCluster
-from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
+from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.informer import Dependencies
@@ -29,8 +29,6 @@ from elasticd.cluster.kubernetes.wire.objects import Version
 from elasticd.cluster.kubernetes.write.budget import Budget
 
 __all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]
-
-Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds who it is."""

@@ -75,6 +75,9 @@ class Left(NamedTuple):
 class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
     """A job set. Its pods are those of the Jobs in flight, under the Jobs' names."""
 
+    counted = False
+    """Jobs are created one by one, and end by themselves."""
+
     jobs: dict[str, Job] = field(default_factory=dict)
     gone: Gone = field(default_factory=Gone)
     start: float
@@ -91,13 +94,6 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
         job = self.jobs[pod.name.removesuffix("-pod")]
         return ("Job", job.name, job.uid)
-
-    def surplus(self) -> list[SimulatedPod]:
-        return []
-
-    def missing(self) -> list[int]:
-        """None: Jobs are created, not counted."""
-        return []
 
     def serve(self, at: float, keep: float) -> None:
         """Jobs serve no demand; only forget when messages left the queue, if that is longer than `keep` seconds ago."""

@@ -7,7 +7,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
 from math import ceil, inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -119,6 +119,9 @@ class SimulatedPod(Struct, eq=False):
 
 class SimulatedWorkload(Struct, eq=False):
     """A workload and its pods. `generation` counts the changes of its spec; its status does not count."""
+
+    counted: ClassVar[bool] = True
+    """Whether a controller creates and deletes its pods until there are as many as `replicas`."""
 
     table: WorkloadTable
     ref: Ref
@@ -252,15 +255,11 @@ BARE = ("v1", "Pod")
 class Bare(SimulatedWorkload, eq=False):
     """The pods of one table, without a controller to create or recreate them."""
 
+    counted = False
+    """They come at their times."""
+
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
         return ("", "", "")
-
-    def surplus(self) -> list[SimulatedPod]:
-        return []
-
-    def missing(self) -> list[int]:
-        """None: they come at their times."""
-        return []
 
     def times(self) -> Iterable[tuple[float, int]]:
         """When each comes, in seconds after the start, and its number."""

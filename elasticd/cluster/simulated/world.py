@@ -153,6 +153,8 @@ class World:
     def _control(self, workload: SimulatedWorkload) -> None:
         """Act as the workload's controller: delete surplus pods and create missing ones."""
         self._unsettled[workload] = None
+        if not workload.counted:
+            return
         for pod in workload.surplus():
             self._delete(pod)
         for serial in workload.missing():

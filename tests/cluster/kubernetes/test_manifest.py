@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.kubernetes.wire.manifest import alike, remade, tried
+from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, recreation, trial_of
 
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -52,7 +52,7 @@ SECRET = {"name": "default-token-abcde", "secret": {"secretName": "default-token
 
 @pytest.mark.parametrize("token", [PROJECTED, SECRET], ids=["since 1.21", "before"])
 def test_what_the_server_put_in_is_left_out(token: dict[str, Any]) -> None:
-    assert remade(pod(token), 1234.5) == {
+    assert recreation(pod(token), 1234.5) == {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -99,7 +99,7 @@ def test_zone_and_region_of_the_old_node_are_left_out_unless_somebody_set_them(
     found = pod(PROJECTED)
     labels = {"app": "batch", ZONE: "a", REGION: "r"}
     found["metadata"] |= {"labels": labels, "managedFields": managed}
-    assert remade(found, 1.0)["metadata"]["labels"] == {key: labels[key] for key in kept}
+    assert recreation(found, 1.0)["metadata"]["labels"] == {key: labels[key] for key in kept}
 
 
 @pytest.mark.parametrize(
@@ -111,22 +111,22 @@ def test_zone_and_region_of_the_old_node_are_left_out_unless_somebody_set_them(
 )
 def test_what_the_pod_itself_asks_for_is_kept(volume: dict[str, Any]) -> None:
     found = pod(volume)
-    made = remade(found, 0.0)
+    made = recreation(found, 0.0)
     assert [made["spec"][key] for key in ("volumes", "containers")] == [
         found["spec"][key] for key in ("volumes", "containers")
     ]
 
 
 def test_a_pod_that_was_made_anew_once_is_made_anew_again() -> None:
-    first = remade(pod(SECRET), 1.0)
+    first = recreation(pod(SECRET), 1.0)
     second = {**first, "metadata": {**first["metadata"], "uid": "v"}}
-    noted = remade(second, 2.0)["metadata"]["annotations"]
+    noted = recreation(second, 2.0)["metadata"]["annotations"]
     assert noted == {"note": "x", "elasticd.io/restored-from": "v", "elasticd.io/resumed": "2.000"}
 
 
 def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
-    manifest = remade(pod(SECRET), 1.0)
-    trial = tried(manifest)
+    manifest = recreation(pod(SECRET), 1.0)
+    trial = trial_of(manifest)
     assert trial["metadata"].pop("generateName") == "batch-"
     assert {**trial, "metadata": {**trial["metadata"], "name": "batch"}} == manifest
 
@@ -144,4 +144,4 @@ def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
 def test_a_pod_is_alike_that_runs_the_same_under_the_same_labels(change: dict[str, Any], same: bool) -> None:
     meta = {"name": "batch", "labels": {"app": "batch"}}
     manifest = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "i:1"}]}}
-    assert alike(manifest, {**manifest, **change}) == same
+    assert is_equivalent(manifest, {**manifest, **change}) == same

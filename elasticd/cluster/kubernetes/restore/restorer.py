@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes.restore.records import Restoration
 from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
 from elasticd.cluster.kubernetes.wire.convert import MIRROR
-from elasticd.cluster.kubernetes.wire.manifest import remade, tried
+from elasticd.cluster.kubernetes.wire.manifest import recreation, trial_of
 from elasticd.cluster.kubernetes.write.answers import conflict, refused_by
 from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
@@ -85,12 +85,12 @@ class Restorer:
         if stop := _unfit(action, state):
             return stop
         assert state is not None, "one that is gone is not fit"  # noqa: S101
-        manifest = remade(msgspec.json.decode(state.body), self._parts.clock.now())
+        manifest = recreation(msgspec.json.decode(state.body), self._parts.clock.now())
         text = encode(manifest).decode()
         restoration = Restoration(
             action.workload, action.uid, text, self._parts.identity, why=action.reason, since=state.version
         )
-        trial = creation(restoration.pod, encode(tried(manifest)), dryRun="All")
+        trial = creation(restoration.pod, encode(trial_of(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._parts.session.send, trial), allowed)
         if isinstance(tried_out, Answer):
             return tried_out

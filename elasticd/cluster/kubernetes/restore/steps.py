@@ -30,7 +30,7 @@ from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
-from elasticd.cluster.kubernetes.wire.manifest import RESTORED, alike
+from elasticd.cluster.kubernetes.wire.manifest import RESTORED, is_equivalent
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
@@ -219,7 +219,8 @@ class RestorationSteps:
         if self._copy and state.annotations.get(RESTORED) == self._copy:
             logger.info("%s was moved on before it ran, with a record of its own", self.restoration.pod)
             return await self._forget()
-        if alike(msgspec.json.decode(self.restoration.manifest, type=dict[str, Any]), msgspec.json.decode(state.body)):
+        recorded = msgspec.json.decode(self.restoration.manifest, type=dict[str, Any])
+        if is_equivalent(recorded, msgspec.json.decode(state.body)):
             logger.info("%s was made anew by somebody else", self.restoration.pod)
             return await self._forget()
         self._enter("its name is taken")

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from elasticd.cluster.kubernetes.watch.places import Key
 from elasticd.cluster.kubernetes.watch.store import PodStore, Store
-from elasticd.cluster.kubernetes.wire.objects import LabelSelector, Metadata, ObjectMeta, Wire
+from elasticd.cluster.kubernetes.wire.objects import LabelSelector, ObjectMeta, Wire
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, to_text
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Pod
@@ -20,12 +20,6 @@ Empty = Literal["all", "none"]
 
 _UNASKED = ("Pending", "Succeeded", "Failed")
 """The phases in which a pod may be evicted whatever budgets say."""
-
-
-class BudgetMetadata(Metadata, frozen=True):
-    """Of a PodDisruptionBudget."""
-
-    generation: int = 0
 
 
 class BudgetSpec(Wire, frozen=True):
@@ -48,7 +42,6 @@ class BudgetStatus(Wire, frozen=True):
 class WireBudget(ObjectMeta, frozen=True):
     """A PodDisruptionBudget."""
 
-    metadata: BudgetMetadata
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
 

@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct
 
 from elasticd.base.text import one_line, shown
-from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta, Wire, WireCondition
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire, WireCondition
 from elasticd.model.jobs import JOB_KIND, Job
 from elasticd.model.workload import Ref
 
@@ -138,12 +138,6 @@ def _shown_value(table: dict[str, Any], key: str) -> str:
     return shown(table[key]) if key in table else "missing"
 
 
-class JobMetadata(Metadata, frozen=True):
-    """Of a Job: with the time of its creation."""
-
-    creation_timestamp: datetime | None = None
-
-
 class JobStatus(Wire, frozen=True):
     """What became of a Job."""
 
@@ -154,7 +148,6 @@ class JobStatus(Wire, frozen=True):
 class WireJob(ObjectMeta, frozen=True):
     """A Job."""
 
-    metadata: JobMetadata
     status: JobStatus = JobStatus()
 
 

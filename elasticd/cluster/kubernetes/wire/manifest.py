@@ -20,7 +20,7 @@ _OF_NODE = frozenset(("topology.kubernetes.io/zone", "topology.kubernetes.io/reg
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
+def recreation(pod: dict[str, Any], at: float) -> dict[str, Any]:
     """The manifest that recreates a pod without its node; `at`: when it was evicted, in seconds since the epoch."""
     old = pod["metadata"]
     meta = {key: old[key] for key in _KEPT if old.get(key)}
@@ -30,7 +30,7 @@ def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _without_tokens(spec)}
 
 
-def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
+def is_equivalent(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
     """Whether a pod has the manifest's images and labels, apart from zone and region: then somebody else recreated it,
     maybe on another node."""
 
@@ -44,7 +44,7 @@ def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
     return what(manifest) == what(pod)
 
 
-def tried(manifest: dict[str, Any]) -> dict[str, Any]:
+def trial_of(manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest with a generated name instead of its own, to try whether the server would create it."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "name"}
     return {**manifest, "metadata": {**meta, "generateName": f"{manifest['metadata']['name'][:200]}-"}}

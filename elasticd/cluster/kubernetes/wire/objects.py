@@ -159,6 +159,8 @@ class Metadata(Identity, frozen=True):
     """Of any object."""
 
     labels: Labels = None
+    generation: int = 0
+    creation_timestamp: datetime | None = None
 
 
 class ListMetadata(Wire, frozen=True):
@@ -496,7 +498,6 @@ class ManagedFields(Wire, frozen=True):
 class WorkloadMetadata(Metadata, frozen=True):
     """Of a Deployment, StatefulSet or ReplicaSet."""
 
-    generation: int = 0
     managed_fields: list[ManagedFields] | None = None
 
 
