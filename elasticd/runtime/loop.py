@@ -28,7 +28,7 @@ from elasticd.runtime.cases import LastEvaluation, Scene, case_of, held_as_it_is
 from elasticd.runtime.execute import carry_out_all
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.schedule import Schedule, spread
-from elasticd.runtime.screening import Bander, Screening, bands_at_once
+from elasticd.runtime.screening import Bander, Screening
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import PATIENCE, SLACK, SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
@@ -86,7 +86,7 @@ class Loop:
         self._kinds: frozenset[Kind] = frozenset()
 
     def set_sources(
-        self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander = bands_at_once
+        self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander | None = None
     ) -> None:
         """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
         # Neither they nor the callback can be a constructor's argument: each is opened with the loop's `site`.

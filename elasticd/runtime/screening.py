@@ -5,32 +5,27 @@ a sample leaves its band is decided in decision/screen.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from elasticd.decision.screen import Bands, Watched, bands_of, stand, stirred
 from elasticd.decision.workload.asking import Case
 from elasticd.journal import Journal, Key
 from elasticd.model.workload import Observation
 from elasticd.runtime.cases import Scene
+from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
 
 AT_ONCE = 200
 """Workloads that are screened before other tasks have their turn."""
 
-Bander = Callable[[Sequence[Case]], Awaitable[list["Bands | str"]]]
-"""Finds bands, in the order of the cases; a string instead of bands says where the case got stuck."""
-
-
-async def bands_at_once(cases: Sequence[Case]) -> list[Bands | str]:
-    """Find bands here and now: for virtual time, where nothing else waits."""
-    return [bands_of(case) for case in cases]
+Bander = Worker[Case, Bands]
 
 
 class Screening:
     """The readings since the last screening, and the bands of evaluated workloads, which are found once each."""
 
-    def __init__(self, journal: Journal, bander: Bander = bands_at_once) -> None:
-        self._journal, self._bander = journal, bander
+    def __init__(self, journal: Journal, bander: Bander | None = None) -> None:
+        self._journal, self._bander = journal, bander or at_once(bands_of)
         self._sources: Mapping[str, tuple[SourcePoller, ...]] = {}
         self.watched: tuple[SourcePoller, ...] = ()
         """The sources that are read whenever they have something new, in an order that repeats."""

@@ -5,7 +5,7 @@ Knows where each part comes from; knows nothing of how it is shown.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -30,10 +30,9 @@ from elasticd.runtime.pools.next_moves import moving
 from elasticd.runtime.pools.node_report import PodStandings, Why, asked_labels, heaps, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
-from elasticd.runtime.workers import at_once
+from elasticd.runtime.workers import Worker, at_once
 
-LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
-"""Finds the eviction order of nodes; a string instead of an order says where it got stuck."""
+LineUp = Worker[LineCase, Queue]
 
 Asked = Callable[[Pod], Why | None]
 """Why a pod may not leave now, one word and a sentence; None: it may."""
