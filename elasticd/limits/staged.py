@@ -18,7 +18,6 @@ _RUN = 3
 
 ROLLED_BACK = "RolledBack"
 
-
 Outcome = Literal["good", "bad", "unknown"]
 Ratio = Annotated[float, Meta(gt=1)]
 
