@@ -102,18 +102,14 @@ class Registry:
 
     def _brought(self, plugin: object, hook: str) -> list[Any]:
         """The types that a plugin's implementations of a register hook give."""
-        found: list[Any] = []
-        for implementation in getattr(self.modules.hook, hook).get_hookimpls():
-            if implementation.plugin is not plugin:
-                continue
-            try:
-                given = implementation.function()
-                found += given
-            except BaseException as error:
-                if is_interrupt(error):
-                    raise
-                raise _PluginRefusedError(f"{hook}: must return types, raised {raised(error)}") from None
-        return found
+        implementations = getattr(self.modules.hook, hook).get_hookimpls()
+        functions = [implementation.function for implementation in implementations if implementation.plugin is plugin]
+        try:
+            return [kind for function in functions for kind in function()]
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            raise _PluginRefusedError(f"{hook}: must return types, raised {raised(error)}") from None
 
 
 def _check_version(plugin: object) -> None:

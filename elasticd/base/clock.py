@@ -33,11 +33,9 @@ class WallClock:
         self._offset = time.time() - _elapsed()
 
     def now(self) -> float:
-        """Seconds since the epoch; never goes back."""
         return _elapsed() + self._offset
 
     async def sleep_until(self, when: float) -> None:
-        """Return at that time, or at once when it is past."""
         await asyncio.sleep(max(0.0, when - self.now()))
 
 
@@ -48,11 +46,9 @@ class VirtualClock:
         self._now = start
 
     def now(self) -> float:
-        """Seconds since the epoch; never goes back."""
         return self._now
 
     async def sleep_until(self, when: float) -> None:
-        """Let the time be that time."""
         self._now = max(self._now, when)
         await asyncio.sleep(0)
 
