@@ -181,9 +181,8 @@ class Spread(Strategy, tag="spread", frozen=True):
         parts = zip(self.subsets, layout.placed, shares, strict=True)
         summary = ", ".join(f"{subset.name} {placed} of {share}" for subset, placed, share in parts)
         elsewhere = sum(1 for index in layout.idle.values() if index is None) + len(layout.elsewhere)
-        summary += f", elsewhere {elsewhere}" * bool(elsewhere) + f", unknown {len(layout.unknown)}" * bool(
-            layout.unknown
-        )
+        for name, count in (("elsewhere", elsewhere), ("unknown", len(layout.unknown))):
+            summary += f", {name} {count}" if count else ""
         late = _count_late(observation, self.patience)
         if late:
             message = f"no node for {late} pods for more than {self.patience:g} s; {summary}"

@@ -32,7 +32,6 @@ _FAR = 60.0
 _NEGLIGIBLE = 1e-12
 """Of all weight: a bucket with less is empty."""
 
-
 _LARGEST = 1000.0
 """Half-lives beyond which a weight is as good as nothing, or all; a double ends at 1023."""
 

@@ -16,7 +16,6 @@ from elasticd.model.workload import Series
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
 
-
 GAP = 60.0
 """Seconds without a decision, or three polls if longer, after which the windows are opened afresh."""
 

@@ -29,9 +29,7 @@ ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
 
 PODS = "pods"
 
-
 T = TypeVar("T", bound=NDArray[Any])
-
 
 LARGEST = 10**15
 """What an amount counts for at most: a petabyte, a million million cores. 9,000 of them fit in a column together."""
@@ -327,7 +325,6 @@ class NodeTable:
 
 
 _KEPT = 4096
-
 
 _ASSUMED, _LEAVING = "assumed ", "leaving "
 

@@ -13,7 +13,6 @@ from elasticd.kit import Memo, milli
 EXACT = 2.0**53
 """Below this a double represents every whole number."""
 
-
 _NAMED = 10
 """How many of the pods that are left out are named; their number is always given."""
 

@@ -20,7 +20,6 @@ from elasticd.model.workload import Failure, Pod, Ref
 AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is asked again: it may have been renewed."""
 
-
 NO_SIZING: tuple[Sizing, tuple[Failure, ...]] = (Sizing(), ())
 """Nothing is asked for, and nobody failed."""
 

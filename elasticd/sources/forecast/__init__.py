@@ -20,8 +20,6 @@ from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.forecast.keeper import ForecastKeeper, ForecastPlan, Learn
 from elasticd.sources.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 
-__all__ = ["ForecastSource", "register_sources"]
-
 MOST_POINTS = 50_000
 
 Name = Annotated[str, Meta(min_length=1)]

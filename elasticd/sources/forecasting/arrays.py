@@ -1,5 +1,6 @@
-"""The types of arrays, and numbers of them that stand in for others. Knows nothing of loads."""
+"""The types of arrays, what stands in for one, and how wrong one was as a forecast. Knows nothing of loads."""
 
+import math
 from typing import Annotated, TypeAlias
 
 import numpy as np
@@ -25,3 +26,22 @@ def windows(values: Floats, half: int) -> tuple[Floats, Bools]:
     around = np.lib.stride_tricks.sliding_window_view(np.pad(values, half), 2 * half + 1)
     exists = np.lib.stride_tricks.sliding_window_view(np.pad(np.ones(len(values), bool), half), 2 * half + 1)
     return around, exists
+
+
+SMALLEST = 0.001
+"""An actual value below it makes relative errors meaningless."""
+
+
+def lopsided(actual: Floats, forecast: Floats) -> float:
+    """The mean relative error, where x too low (0 to 1) counts as -ln(1 - x) / ln 1.25; where an actual value is next
+    to nothing, the mean absolute error instead. Source: Crane, pkg/prediction/dsp: 0.1 is 0.4722, 0.5 is 3.1063."""
+    if (actual < SMALLEST).any():
+        return mean_absolute(actual, forecast)
+    off = (forecast - actual) / actual
+    low = np.minimum(np.maximum(-off, 0.0), 1 - 1e-9)
+    return float(np.mean(np.where(off < 0, -np.log1p(-low) / math.log(1.25), off)))
+
+
+def mean_absolute(actual: Floats, forecast: Floats) -> float:
+    """The mean of the errors' sizes, in the unit of the series."""
+    return float(np.mean(np.abs(actual - forecast)))

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.sources.forecasting.arrays import Floats
-from elasticd.sources.forecasting.errors import lopsided
+from elasticd.sources.forecasting.arrays import Floats, lopsided
 
 MARGINS = (0.01, 0.10, 0.15, 0.20)
 LEAST = 0.01

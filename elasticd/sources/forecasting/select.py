@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.arrays import Floats, lopsided, mean_absolute
 from elasticd.sources.forecasting.candidates import AUTOMATIC, CAUTIOUS, PERIODS, WAYS, repeated
-from elasticd.sources.forecasting.errors import lopsided, mean_absolute
 from elasticd.sources.forecasting.periods import acf_period, crane_period
 from elasticd.sources.forecasting.request import DAY, WEEK, Wish
 

@@ -23,8 +23,6 @@ from elasticd.sources.prometheus.reader import Asker, ask_all, readings
 from elasticd.sources.prometheus.rules import RuleTable
 from elasticd.sources.prometheus.tables import SeriesTable
 
-__all__ = ["Prometheus", "register_sources"]
-
 
 class Prometheus(HttpSource, frozen=True, tag="prometheus"):
     """What a Prometheus server (or one that speaks as it does) answers to queries: one for all subjects of a series."""
