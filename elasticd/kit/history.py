@@ -70,8 +70,7 @@ def remember(past: Past, decision: Decision) -> Past:
 
 
 def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
-    """The changes by others, with the count that somebody else has set meanwhile, and without those that are too old.
-    None for a job set, as Jobs end by themselves."""
+    """Recent changes by others, with one made since. None for a job set, as Jobs end by themselves."""
     foreign = past.others(decision.at, decision.current)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()

@@ -351,8 +351,7 @@ _going: Memo[int, Mapping[str, int], Mapping[str, int]] = Memo(_with_leaving)
 
 
 def _taken(pod: Pod) -> Mapping[str, int]:
-    """What a pod takes of its node; under keys of their own what is assumed where it requests nothing, and what it
-    gives back soon, as it is leaving."""
+    """What a pod takes of its node; under keys of their own what is assumed, and what it gives back soon."""
     requests = pod.counted
     counted = _counted(id(requests), requests)
     return _going(id(counted), counted) if pod.deleted else counted

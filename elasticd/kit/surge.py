@@ -91,8 +91,7 @@ def noted(annotations: Mapping[str, str | None]) -> Note | None:
 def begin(
     workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, decision: str
 ) -> Mark | tuple[str, str]:
-    """The note with which a move begins; or why there is none: one word, and a sentence. `within`: seconds that another
-    pod may take to be ready."""
+    """The note with which a move begins, or a word and a sentence why not. `within`: seconds to be ready in."""
     refusals = (
         (SURGE in workload.annotations, "UnderWay", _explain_under_way(workload, pod)),
         (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),

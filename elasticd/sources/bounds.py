@@ -211,8 +211,7 @@ class Counted(dict[str, Any]):
 
 
 def plain(details: Any, counts: Mapping[str, Any] | None) -> object:
-    """What a source says of itself, and has counted (None: nothing), of plain values. Raises where JSON cannot hold it,
-    or it is too large to be shown."""
+    """What a source says of itself, and has counted, of plain values. Raises where it is no JSON, or too large."""
     encoded = msgspec.json.encode(details)
     if len(encoded) > LARGEST_DETAILS:
         raise ValueError(f"must be at most {LARGEST_DETAILS} bytes of JSON, is {len(encoded)}")

@@ -248,8 +248,7 @@ class ThreadReader:
         self._trouble = ""
 
     async def begun(self, patience: float) -> str:
-        """Wait until the source is open. Returns why it is not, empty if it is. Raises ElasticdError for a mistake that
-        only a person can correct."""
+        """Wait until it is open. Returns why it is not, if so. ElasticdError: what only a person can correct."""
         self._trouble = await _await_open(self._opening, patience)
         if self._opening.mistake is not None:
             raise self._opening.mistake

@@ -75,8 +75,7 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Load the saved histograms, open the other source, and start the rounds; save the histograms at the end. In
-        virtual time a round is part of the read."""
+        """Load the histograms, open the other source, and run rounds (in virtual time by reads); save at the end."""
         source = site.beside.get(self.of)
         if source is None:
             raise ConfigError("", "of", f'must be another source, is "{self.of}"{nearest(self.of, site.beside)}')

@@ -146,8 +146,7 @@ class Event(Strategy, tag="event", frozen=True):
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
-        """Not below the highest wish of `downscale_stabilization` s, as in the HPA that KEDA creates. The step to
-        `idle` is KEDA's own and is not delayed."""
+        """As in the HPA that KEDA creates, the highest wish counts. KEDA sets `idle` itself, without delay."""
         if not self.downscale_stabilization or wish <= self.idle:
             return None
         return stabilize(wish, observation, past, up=0, down=self.downscale_stabilization)

@@ -28,8 +28,7 @@ def disk_taken(disk: Disk, nodes: Nodes) -> Mask:
 
 
 def nearby(home: str, rule: Repel, nodes: Nodes) -> tuple[Mask, Mask]:
-    """Two masks: the nodes that an anti-affinity rule of pods in namespace `home` closes, and those of them that only
-    pods on the node itself close."""
+    """The nodes that an anti-affinity rule of pods in `home` closes; and those that only their own pods close."""
     holding = nodes.holding(
         ("filters", home, rule), lambda other: other.namespace == home and rule in other.needs.repels
     )

@@ -149,8 +149,7 @@ def _order_by_content(limit: Limit) -> tuple[str, str, str]:
 def _conditions(
     cut: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
 ) -> tuple[Condition, ...]:
-    """The HPA's conditions (Normalization). ScalingLimited is true when something shortened what was left after the
-    delays, or cut the wish to what it is."""
+    """The HPA's conditions. ScalingLimited: something shortened what the delays left, or cut the wish to it."""
     able, active, limited = _UNRESTRAINED
     delaying = [limit for limit in delays if limit.clamp(cut) == delayed != cut]
     if delaying:

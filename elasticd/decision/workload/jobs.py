@@ -34,8 +34,7 @@ def keep_running(replicas: int, current: int) -> Limit | None:
 
 
 def tidy(job: JobSet, workload: Workload, *, still: bool = False) -> tuple[Remove, ...]:
-    """What to delete: Jobs of an old template where the rollout says so, unless all stands `still`, and the oldest of
-    those that have ended."""
+    """What to delete: Jobs of an old template if the rollout says so and not `still`, and the oldest ended ones."""
     return tuple(_removals(job, workload, rolls=job.rollout == "default" and not still))
 
 

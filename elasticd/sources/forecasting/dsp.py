@@ -59,8 +59,7 @@ def strongest(values: Floats, period: int, filter_: FrequencyFilter, hour: int) 
 
 
 def estimated(values: Floats, period: int, hour: int) -> Estimate:
-    """The next period by the filter and margin, of eight pairs, that would have forecast the last period with the least
-    lopsided error. There must be two whole periods."""
+    """By the filter and margin, of eight pairs, with the least lopsided error on the last of two or more periods."""
     actual = values[-period:]
     past = {filter_: strongest(values[:-period], period, filter_, hour) for filter_ in FILTERS}
     pairs = [(filter_, margin) for filter_ in FILTERS for margin in MARGINS]

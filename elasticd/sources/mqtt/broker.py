@@ -122,8 +122,7 @@ class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError("client_id: must be given with session_expiry > 0, is empty")
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of aiomqtt's Client. With MQTT 5 the broker holds back messages that are too large, so they do
-        not even cross the network."""
+        """With MQTT 5 the broker holds back messages that are too large: they do not cross the network."""
         arguments, fresh = super().arguments(), self.session_expiry == 0
         if self.protocol == "3.1.1":
             return arguments | {"clean_session": fresh}
