@@ -22,9 +22,8 @@ from elasticd.base.text import one_line, raised, shown
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Describes, Reader, Site, Source
 from elasticd.sources.bounds import MOST_SAMPLES, within
-from elasticd.sources.opening import readers
 from elasticd.sources.pace import Pace
-from elasticd.sources.threads import ThreadReader
+from elasticd.sources.threads import ThreadReader, readers
 
 logger = logging.getLogger(__name__)
 

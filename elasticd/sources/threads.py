@@ -1,5 +1,5 @@
-"""Runs a source on an event loop in a thread of its own, so that one that blocks, or raises whatever it likes, harms
-itself alone.
+"""Opens the sources of a daemon, those of third parties each on an event loop in a thread of its own, so that one that
+blocks, or raises whatever it likes, harms itself alone.
 
 Knows threads and event loops; knows nothing of what is read. A thread that is stuck cannot be ended, only left behind.
 """
@@ -10,11 +10,12 @@ import logging
 import queue
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from elasticd.base.errors import ElasticdError
 from elasticd.base.news import LastReported
@@ -77,6 +78,9 @@ def _carry_out(future: "Future[Any]", call: Callable[[], Any], on_finished: Call
         on_finished()
         future.set_result(result)
 
+
+PATIENCE = 2.0
+"""Seconds that the daemon waits at its start for sources to be open."""
 
 STUCK = 4.0
 """Seconds without a turn of its event loop after which a source is considered stuck."""
@@ -341,3 +345,59 @@ async def _wait_for(opening: Opening, awaited: "asyncio.Future[Any]", longest: f
             return f"its event loop has not turned for {STUCK:g} s"
         if clock() >= begun + longest:
             return f"no answer within {longest:g} s{f', at {at}' if at else ''}"
+
+
+class Opened(NamedTuple):
+    """A source, its reader, and why it cannot be read yet; empty where it can."""
+
+    source: Source
+    reader: Reader
+    trouble: str = ""
+
+
+@asynccontextmanager
+async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: bool) -> AsyncIterator[list[Opened]]:
+    """A reader of each source, for as long as the block runs.
+
+    `most`: samples that an answer may have. `threads`: whether third-party sources run in threads of their own; not in
+    virtual time, which stands still meanwhile. elasticd's own sources share the daemon's loop, and with it its
+    connections to the cluster: they are tested never to block.
+    """
+    async with AsyncExitStack() as stack:
+        strange = {source.label for source in sources if is_strange(source, site.beside)}
+        in_threads = {
+            source.label: ThreadReader(source, site, most) for source in sources if threads and source.label in strange
+        }
+        stack.push_async_callback(closed, list(in_threads.values()))
+        troubles = await asyncio.gather(*[reader.begun(PATIENCE) for reader in in_threads.values()])
+        by_label = dict(zip(in_threads, troubles, strict=True))
+        openings = []
+        for source in sources:
+            if source.label in in_threads:
+                openings.append(Opened(source, in_threads[source.label], by_label[source.label]))
+                continue
+            reader = await stack.enter_async_context(source.open(site))
+            openings.append(
+                Opened(source, CheckedReader(reader, source.label, most) if source.label in strange else reader)
+            )
+        yield openings
+
+
+class CheckedReader:
+    """A third-party reader on the daemon's own event loop, as in virtual time."""
+
+    def __init__(self, reader: Reader, source: str, most: int) -> None:
+        self._reader, self._source, self._most = reader, source, most
+
+    async def read(self, now: float) -> Readings:
+        """What it answers, or what is wrong with it."""
+        try:
+            answer: object = await self._reader.read(now)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # sys.exit in a source is only that source's failure
+            answer = Readings(self._source, now, error=raised(error))
+        return checked(answer, self._source, now, self._most)
+
+    def describe(self) -> object:
+        return self._reader.describe() if isinstance(self._reader, Describes) else None

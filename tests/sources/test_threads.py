@@ -18,9 +18,8 @@ from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources import threads
 from elasticd.sources.bounds import Counted
 from elasticd.sources.forecast import ForecastSource
-from elasticd.sources.opening import Opened, readers
 from elasticd.sources.resource_metrics import ResourceMetrics
-from elasticd.sources.threads import LEFT_BEHIND, ThreadReader, is_strange
+from elasticd.sources.threads import LEFT_BEHIND, Opened, ThreadReader, is_strange, readers
 from elasticd.sources.usage_histogram import UsageHistogram
 from elasticd.testing import site
 
@@ -165,7 +164,7 @@ async def test_one_that_is_stuck_is_opened_anew_as_often_as_threads_may_be_left_
 
 
 async def test_one_that_is_never_open_is_told_as_that_and_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elasticd.sources.opening.PATIENCE", 0.1)
+    monkeypatch.setattr("elasticd.sources.threads.PATIENCE", 0.1)
     times: list[str] = []
 
     async def opens() -> None:
