@@ -151,7 +151,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, missing: Mapping[str, int]
     ) -> Victims | Spared | None:
         groups, rank = node_pods(nodes.names[node], nodes.pods(node)), self._rank(pod)
-        if not (self._has_lesser(groups.movable, rank) or self._has_lesser(groups.asking, rank) or groups.leaving):
+        if not groups.leaving and not self._has_lesser(rank, groups.movable, groups.asking):
             return self._nobody_lesser(groups, rank)
         short = shortage_of(pod, node, nodes, groups, missing)
         if short is None:
@@ -195,14 +195,14 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             return 0, kind
         return pod.needs.priority, kind if self.restart_classes else 0
 
-    def _has_lesser(self, group: Group, rank: Rank) -> bool:
+    def _has_lesser(self, rank: Rank, *groups: Group) -> bool:
         if self.mode == "paper":
-            return (0, group.lowest_class) < rank
-        return (group.lowest if self.restart_classes else (group.lowest[0], 0)) < rank
+            return any((0, group.lowest_class) < rank for group in groups)
+        return any((group.lowest if self.restart_classes else (group.lowest[0], 0)) < rank for group in groups)
 
     def _nobody_lesser(self, groups: NodePods, rank: Rank) -> Spared:
         """Why there is no lesser pod that could ever be evicted."""
-        fixed = next((why for why, group in groups.fixed if self._has_lesser(group, rank)), "")
+        fixed = next((why for why, group in groups.fixed if self._has_lesser(rank, group)), "")
         return Spared(f"lesser pods {fixed}") if fixed else _NOBODY_LESSER
 
     def _lesser_pods(
@@ -250,15 +250,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     ) -> list[tuple[Pod, Causes, PodBudgets]]:
         """The lesser pods, each with the causes that its options give and its PodDisruptionBudgets."""
         highest = max((pod.needs.priority for pod, options in lesser if "spare_priority" in options), default=0)
-        namespaces, all_options = (
-            {pod.namespace for pod, _ in lesser},
-            {option for _, options in lesser for option in options},
-        )
-        causes = {
-            (option, name): self._cause_of_option(option, name, highest)
-            for option in all_options
-            for name in namespaces
-        }
+        kept = {(option, pod.namespace) for pod, options in lesser for option in options}
+        causes = {key: self._cause_of_option(*key, highest) for key in kept}
         return [
             (pod, tuple([causes[option, pod.namespace] for option in options]), budgets_of(pod, budgets))
             for pod, options in lesser
@@ -295,7 +288,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     ) -> Spared:
         """Why the pods that may be evicted do not suffice, by what keeps the others whose eviction would help."""
         rank = self._rank(waiting)
-        if not (self._has_lesser(groups.movable, rank) or self._has_lesser(groups.asking, rank)):
+        if not self._has_lesser(rank, groups.movable, groups.asking):
             return self._nobody_lesser(groups, rank)
         order = lesser.going()
         subject = "others" if order else "lesser pods"

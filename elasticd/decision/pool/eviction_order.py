@@ -6,7 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.preemption import Budgets, forbidden
+from elasticd.decision.pool.preemption import UNKNOWN, Budgets, forbidden
+from elasticd.model.disruption import Refused
 from elasticd.model.placement import EvictionOrder, Turn
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Pod
@@ -63,9 +64,9 @@ def _apply_budgets(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
             yield turn
 
 
-def _kept_by_budget(pod: Pod, initial: Budgets, remaining: Budgets, refused: frozenset[str]) -> tuple[str, str] | None:
+def _kept_by_budget(pod: Pod, initial: Budgets, remaining: Budgets, refused: frozenset[str]) -> Refused | None:
     if not initial.known:
-        return "BudgetsUnknown", "PodDisruptionBudgets are not known"
+        return UNKNOWN
     if pod.uid in refused:
         return "Refused", "its eviction was refused less than a minute ago"
     if not initial.bear([pod]):

@@ -37,7 +37,8 @@ def over(
         )
         if previous.pod not in wanted_pods and (stays or not present):
             why = "it need not go any more" if index is not None else f"{previous.node} is not in the pool any more"
-            finished.append(_finish(previous, *((NOT_WANTED, why) if stays else _gone_reason(previous)), at))
+            reason = (NOT_WANTED, why) if stays else (GONE, f"it has left {previous.node}")
+            finished.append(_finish(previous, *reason, at))
     return finished
 
 
@@ -50,10 +51,6 @@ def dropped(before: Iterable[MoveDecision], at: float) -> list[MoveDecision]:
 
 def _is_among(decision: MoveDecision, pods: Iterable[Pod]) -> bool:
     return any(pod.uid == decision.uid and not pod.deleted for pod in pods)
-
-
-def _gone_reason(decision: MoveDecision) -> tuple[str, str]:
-    return GONE, f"it has left {decision.node}"
 
 
 def _finish(decision: MoveDecision, reason: str, message: str, at: float) -> MoveDecision:

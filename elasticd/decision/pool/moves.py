@@ -15,7 +15,7 @@ from elasticd.base.text import raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import Filtered, Scored, look, rank
 from elasticd.decision.pool.plan import Draft
-from elasticd.decision.pool.preemption import forbidden
+from elasticd.decision.pool.preemption import UNKNOWN, forbidden
 from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
 from elasticd.model.disruption import Refused
@@ -33,8 +33,6 @@ ALL = 1 - 1e-9
 TRIES = 100
 """Pods for which one plan seeks a place in vain, beside four for each that may be moved: where nodes are full, it would
 find none for thousands."""
-
-UNKNOWN: Refused = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 
 def plan_moves(case: PoolCase) -> MovesPlan:

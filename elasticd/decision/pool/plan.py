@@ -12,7 +12,7 @@ from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import UNRANKED, Filtered, Scored, look, rank
 from elasticd.decision.pool.order import in_order
-from elasticd.decision.pool.preemption import Budgets, NoVictims, Preemption, make_room, suffices
+from elasticd.decision.pool.preemption import UNKNOWN, Budgets, NoVictims, Preemption, make_room, suffices
 from elasticd.decision.pool.remedies import lacking
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.disruption import Refused
@@ -183,13 +183,12 @@ class Draft:
                 return self._bind(pod, allowed, place, filtered, ranked, UNFORCED)
         return self._wait(pod, "Unschedulable", filtered, ranked, detail, yields)
 
-    def _why_blind(self) -> tuple[str, str] | None:
-        """Why too little is known to have anybody give way, one word and a sentence; None: enough is known."""
-        observation = self._case.observation
-        return None if observation.budgets_known else ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+    def _why_blind(self) -> Refused | None:
+        """Why too little is known to have anybody give way; None: enough is known."""
+        return None if self.budgets.known else UNKNOWN
 
-    def stale(self) -> tuple[str, str] | None:
-        """Why what is known of pods and nodes is too old to act on, one word and a sentence; None: it is not."""
+    def stale(self) -> Refused | None:
+        """Why what is known of pods and nodes is too old to act on; None: it is not."""
         observation = self._case.observation
         if observation.at - observation.confirmed <= self._case.policy.max_age:
             return None
@@ -318,7 +317,7 @@ def _equivalence(pod: Pod) -> Hashable:
     return id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items()))
 
 
-def _why_skipped(pod: Pod) -> tuple[str, str] | None:
+def _why_skipped(pod: Pod) -> Refused | None:
     """Why a pod is not looked at, a reason and a sentence; None: it is."""
     if pod.needs.gated:
         return "SchedulingGated", "a scheduling gate holds it back"

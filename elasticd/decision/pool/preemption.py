@@ -12,6 +12,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import Filtered, refusals_for
 from elasticd.kit.node_table import needed
 from elasticd.model.actions import GIVES_WAY, Evict, Nominate
+from elasticd.model.disruption import Refused
 from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, Spared, Victims
 from elasticd.model.workload import Failure, Pod
 
@@ -21,6 +22,8 @@ the nodes and at least as many."""
 
 BUDGET = Spared("a PodDisruptionBudget lets too few of them go")
 IN_VAIN = Spared("it would not suffice")
+
+UNKNOWN: Refused = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 TOLD = 5
 """How many reasons for which nobody gives way are listed, the most frequent first; each names its budget."""
