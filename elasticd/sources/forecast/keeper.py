@@ -22,18 +22,18 @@ LOOK = 1.0
 """Seconds between checks whether a round is due: there may be new workloads."""
 
 
+FIRST_PAUSE, LONGEST_PAUSE = 15.0, 15360.0
+"""Seconds after rounds that failed; they double, also up to `refit` at most."""
+
+Opens = Callable[[], AbstractAsyncContextManager[Fitter]]
+
+
 class Learn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The series of which it is learnt what one pod uses at which load. Both of the workload as a whole, of the same
     past as the load."""
 
     used: Annotated[str, Meta(min_length=1, description="what all pods use together, such as cores")]
     replicas: Annotated[str, Meta(min_length=1, description='how many pods there were; of the journal: "replicas"')]
-
-
-FIRST_PAUSE, LONGEST_PAUSE = 15.0, 15360.0
-"""Seconds after rounds that failed; they double, also up to `refit` at most."""
-
-Opens = Callable[[], AbstractAsyncContextManager[Fitter]]
 
 
 class ForecastPlan(Struct, frozen=True):

@@ -28,14 +28,11 @@ RANGE = "/api/v1/query_range"
 _POINTS = 11_000
 """Prometheus refuses a query of more steps."""
 _FIRST_POINTS = 100
-MOST_ROWS = 200_000
-"""About so many rows are held in memory at once."""
-
-ROWS = 20_000
-"""About so many rows are processed at once, while the daemon's other work waits."""
+MOST_ROWS, ROWS = 200_000, 20_000
+"""About so many rows are held in memory at once by a command; and by the daemon, whose other work waits meanwhile."""
 
 OVERLAP = 5
-"""TimeRange that are queried again, as a sample may reach the server late."""
+"""Steps that are queried again, as a sample may reach the server late."""
 
 _Subject = tuple[str, str]
 """A subject's key, and a container, empty where there is none."""
