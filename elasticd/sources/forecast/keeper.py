@@ -21,7 +21,6 @@ from elasticd.sources.forecasting.request import PackedSamples, Question, Reply,
 LOOK = 1.0
 """Seconds between checks whether a round is due: there may be new workloads."""
 
-
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 15360.0
 """Seconds after rounds that failed; they double, also up to `refit` at most."""
 
