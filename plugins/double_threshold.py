@@ -131,8 +131,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return self.rise
 
     def check(self, policy: Policy) -> str | None:
-        """Refuse marks so near to each other that one pod more or less crosses both: a constant load would flip the
-        count for ever. Source: the stability note on Datadog's WatermarkPodAutoscaler."""
+        """Refuse marks both of which one pod more or less crosses. Source: Datadog's WatermarkPodAutoscaler."""
         least = max(1, policy.replicas.min)
         most = self.high * least / (least + 1)
         if self.mode == "paper" or self.low <= most + EXACT:

@@ -151,8 +151,7 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         return max(needed - self.deduction - share - len(unseen), self.spare - in_flight)
 
     def _waiting(self, observation: Observation, doubtful: set[str], measured: float) -> int:
-        """The number of Jobs whose messages may still be in the queue: pending ones, those created after the
-        measurement, and those that ended since, as it is not known when they began."""
+        """Jobs whose messages may still be queued: pending ones, those created or ended since the measurement."""
         begun = {pod.job for pod in observation.pods if self._has_begun(pod, measured)}
         in_flight = _in_flight(observation.workload.jobs)
         # A dry run counts Jobs as in flight that do not exist.

@@ -180,8 +180,7 @@ class _MoveState:
         return Step("Mark", f"{note.pod} is the one to go", self._mark_cost(self._old, LEAST))
 
     def _trouble(self, *, marked: bool) -> tuple[str, str] | None:
-        """Why the move is given up: the pod that was made has come to the same node, or is not ready in time; or the
-        one that is to go cannot be marked. None: it is not."""
+        """Why it is given up: the new pod is on the same node or late, or the old one cannot be marked."""
         note = self._note
         newest = max(self._other_pods, key=lambda pod: (pod.created, pod.name), default=None)
         if len(self._other_pods) >= note.count and newest is not None and newest.node == note.node:

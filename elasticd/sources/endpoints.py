@@ -162,8 +162,7 @@ class _Endpoints:
         return plans
 
     def _order(self, key: str, pod: Pod, now: float) -> tuple[bool, bool, int]:
-        """Sort key: pods that failed lately come last, young ones before them; the others in a random order that stays
-        the same, since a rate takes two scrapes of one pod."""
+        """Sort key: lately failed pods last, young ones before; else random but lasting: a rate takes two scrapes."""
         young = pod.started is None or now - pod.started < self._options.young
         return key in self._avoided, young, crc32(pod.uid.encode())
 

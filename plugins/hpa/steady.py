@@ -52,8 +52,7 @@ def _counts(metric: Metric, series: Series, observation: Observation, terms: Ter
 
 
 def _band_of(counts: Counts, samples: Sequence[Sample]) -> Band:
-    """The band around the present sum. Samples are rounded up to thousandths one by one, so their rounded sum may
-    exceed the sum by a thousandth for each sample."""
+    """Around the present sum. Each sample is rounded up, so their sum may be a thousandth more for each."""
     total, slack = sum([sample.value for sample in samples]), len(samples) + 1
     replicas = counts(_thousandths(total, slack))
 

@@ -87,8 +87,7 @@ def _find_owner(foreign: Foreign, observation: Observation, past: Past) -> str:
 
 
 def strikes(ours: Sequence[Change], theirs: Sequence[Change]) -> list[float]:
-    """Times at which somebody else set another count over one of ours, oldest first. Of several in a row only the first
-    counts, as we did not answer it."""
+    """When somebody else set a count over one of ours, oldest first; of several in a row the first counts."""
     times: list[float] = []
     previous = float("-inf")
     for change in theirs:

@@ -25,8 +25,7 @@ def paused(workload: Workload, bounds: Bounds) -> tuple[str, str] | None:
 
 
 def markings(policy: str, workload: Workload, after: int) -> tuple[Mark, ...]:
-    """What is written before the count becomes `after`: that a decision puts it to 0; or, once it is above 0, no
-    longer, so that a person's 0 is told apart."""
+    """What is written before the count becomes `after`, so that a decision's 0 and a person's are told apart."""
     if workload.replicas == 0:  # the mark stays until it is seen to run: what wakes it may yet fail
         return ()
     if after == 0:
