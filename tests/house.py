@@ -1,4 +1,4 @@
-"""The house's budgets: lengths of functions, docstrings, and that every package is installed.
+"""The house's budgets: lengths of functions, docstrings, names of tests, and that every package is installed.
 
 Knows only source text, imports nothing of elasticd. Run it as `python tests/house.py`; it prints one summary
 line, and exits 1 when a budget is broken, naming each place. `--fillers` names
@@ -6,6 +6,7 @@ the locals that do not say what they hold.
 """
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"elasticd": "elasticd", "elasticd_plugins": "plugins"}
 FUNCTION_LINES = 60
 FUNCTION_LINES_P95 = 30
+TEST_NAME_WORDS = 10
 _FILLERS = """
 all_ asked done found given heard held here it kept known left looked made more named one ones other others rest said
 seen shown taken that there these this those told wanted what who whole whom
@@ -97,6 +99,15 @@ def check_functions(functions: Sequence[Function]) -> Iterator[str]:
             yield f"{where}: 95th percentile must be at most {FUNCTION_LINES_P95} lines, {name} has {lines}"
 
 
+def check_test_names(root: Path) -> Iterator[str]:
+    """Tests whose names are longer sentences than a reader takes in at once."""
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for name in re.findall(r"^\s*(?:async )?def test_(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            if (words := len(name.split("_"))) > TEST_NAME_WORDS:
+                where = path.relative_to(root).as_posix()
+                yield f"{where}: test_{name} must have at most {TEST_NAME_WORDS} words, has {words}"
+
+
 def locals_of(module: Module) -> Iterator[tuple[str, str]]:
     """Where a function is and the name of each of its locals, once for each function that binds it."""
     for node in ast.walk(module.tree):
@@ -135,7 +146,12 @@ def main(root: Path = ROOT) -> int:
     fillers = [pair for pair in names if pair[1] in FILLERS]
     if "--fillers" in sys.argv:
         print(*(f"{where}: {name}" for where, name in fillers), sep="\n")
-    violations = [*check_modules(modules), *check_functions(functions), *check_packages(root)]
+    violations = [
+        *check_modules(modules),
+        *check_functions(functions),
+        *check_test_names(root),
+        *check_packages(root),
+    ]
     for violation in violations:
         print(violation)
     print(

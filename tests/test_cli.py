@@ -40,7 +40,7 @@ def words(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-def test_what_only_an_api_server_or_a_fit_needs_is_not_imported_at_start() -> None:
+def test_heavy_libraries_are_not_imported_at_start() -> None:
     heavy = {"kubernetes_asyncio", "pyarrow", "scipy"}
     code = f"import sys; from elasticd import cli, registry; registry.discover(); print({heavy!r} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -186,16 +186,14 @@ def test_names_that_json_writes_otherwise_are_found(
     assert called(capsys, "explain", f"shop/Deployment/{name}", "--state", folder, "--policy", 'p"')[0] == 0
 
 
-def test_of_several_policies_the_latest_or_the_one_asked_for_is_explained(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_explain_shows_the_latest_or_the_requested_policy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = journal(tmp_path, *[decision(at, policy=name) for at, name in ((1.0, "a"), (2.0, "b"), (3.0, "c"))])
     for more, expected in (([], "c"), (["--policy", "a"], "a"), (["--policy", "b"], "b")):
         _, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", folder, "--json", *more)
         assert json.loads(out)["decision"]["policy"] == expected
 
 
-def test_a_workload_named_as_another_s_message_is_not_mistaken_for_it(
+def test_explain_ignores_a_workload_name_in_another_decisions_message(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     other = decision(61.0, workload=Ref("web", "web", "other"), message="web", policy="web")
@@ -220,7 +218,7 @@ def test_status_has_the_last_decision_about_each(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_status_is_what_is_in_force_whether_a_daemon_runs_or_not(
+def test_status_shows_only_policies_in_force_with_or_without_daemon(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """No row of a policy that is gone, nor of a workload that a policy is about no longer."""
@@ -254,7 +252,7 @@ def test_status_is_what_is_in_force_whether_a_daemon_runs_or_not(
 
 
 @pytest.mark.parametrize("command", [["status"], ["explain", "shop/Deployment/web"], ["plugins"]])
-def test_where_nobody_looks_rows_are_not_wrapped_and_have_no_colours(
+def test_piped_rows_are_neither_wrapped_nor_coloured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: Path, command: list[str]
 ) -> None:
     more = [] if command == ["plugins"] else ["--state", state]
@@ -294,7 +292,7 @@ def everything(source: int) -> bytes:
 
 
 @pytest.mark.parametrize("command", ["status", "explain shop/Deployment/web"])
-def test_on_a_terminal_of_80_columns_lines_are_no_longer_and_coloured(state: Path, command: str) -> None:
+def test_lines_on_an_80_column_terminal_are_coloured_and_fit(state: Path, command: str) -> None:
     seen = terminal(*command.split(), "--state", state, columns=80)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", seen)
     assert seen != plain
@@ -346,7 +344,7 @@ def test_check_prints_a_line_for_each_mistake(capsys: pytest.CaptureFixture[str]
     assert (code, files, err) == (78, ["elasticd.toml", "a.toml", "b.toml", "d.toml"], "")
 
 
-def test_check_tells_of_a_folder_that_is_not_there_beside_what_else_is_wrong(
+def test_check_reports_a_missing_folder_beside_other_mistakes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "elasticd.toml").write_text("[htpp]")
@@ -483,7 +481,7 @@ def test_output_that_cannot_be_written_is_told_in_one_line(state: Path) -> None:
     assert (done.returncode, done.stderr) == (69, "output: must be writable, is not: No space left on device\n")
 
 
-def test_a_running_daemon_shows_its_moves_and_looks_at_its_pools_on_command(
+def test_a_running_daemon_shows_moves_and_rebalances_on_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     port = free_port()
@@ -508,7 +506,7 @@ type = "rebalance"
 """
 
 
-def test_a_running_daemon_shows_its_pools_one_node_of_them_and_what_would_move_next(
+def test_a_running_daemon_shows_its_pools_nodes_and_next_moves(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     port = free_port()

@@ -57,7 +57,7 @@ def test_it_scales_shows_its_pages_and_ends_cleanly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_ends_it_soon_even_with_a_client_that_stays(tmp_path: Path, number: int) -> None:
+def test_a_signal_ends_the_daemon_despite_a_connected_client(tmp_path: Path, number: int) -> None:
     with daemon(tmp_path) as running:
         host, port = running.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as idle:
@@ -127,7 +127,7 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.partition(" ERROR ")[2].startswith(f"http: 127.0.0.1:{port} must be free to listen on, is not: ")
 
 
-def test_a_state_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+def test_an_unwritable_state_folder_is_one_error_line(tmp_path: Path) -> None:
     settings = write(tmp_path, web=policy())
     (tmp_path / "state").write_text("a file")
     done = run("run", "--config", settings)
@@ -205,7 +205,7 @@ def test_who_stops_reading_its_decisions_does_not_end_it(tmp_path: Path) -> None
         process.wait()
 
 
-def test_a_stopped_process_that_goes_on_is_healthy_and_decides_once_for_all_it_missed(running: Daemon) -> None:
+def test_a_process_resumed_after_sigstop_is_healthy_and_decides(running: Daemon) -> None:
     running.process.send_signal(signal.SIGSTOP)
     running.process.send_signal(signal.SIGCONT)
     at = running.decision()["at"]
@@ -335,9 +335,7 @@ def pointing(folder: Path, port: str) -> Path:
     return settings
 
 
-def test_a_journal_that_cannot_be_written_is_told_by_status_and_explain(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_status_and_explain_report_an_unwritable_journal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with daemon(tmp_path / "daemon") as running:
         running.replicas(4)
         settings = pointing(tmp_path, running.address.rpartition(":")[2])

@@ -45,7 +45,7 @@ def appears(wanted: list[float], found: list[float]) -> bool:
     return all(value in rest for value in wanted)
 
 
-def test_the_shop_is_looked_at_every_30_10_and_1_s_and_back_as_its_rush_comes_and_goes(told: Heard) -> None:
+def test_the_shop_is_polled_faster_during_its_rush(told: Heard) -> None:
     intervals = [interval for interval, _ in groupby(one.interval for one in decisions(told, "checkout"))]
     assert set(intervals) == {1, 10, 30}
     assert appears([30, 10, 1, 10, 30], intervals), intervals
@@ -65,7 +65,7 @@ def test_it_has_a_policy_for_each_family_of_strategies() -> None:
     assert used >= reactive | others | {"vertical", "spread"}
 
 
-def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once() -> None:
+def test_each_video_gets_a_job_and_at_most_six_run() -> None:
     told = play(only="transcode", seconds=140)  # until the last of the second eight has run
     created = sum(max(0, one.after - one.before) for one in outcomes(told, "transcode"))
     assert created == 16  # of two times eight
@@ -80,7 +80,7 @@ def test_every_workload_scales_out_and_in(told: Heard, name: str) -> None:
     assert any(after < before for _, before, after in found)
 
 
-def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told: Heard) -> None:
+def test_the_search_scales_up_in_one_step_and_down_gradually(told: Heard) -> None:
     (rush, before, after), *gradual = changes(told, "search")
     assert (before, after) == (2, 9)
     assert 30 <= rush <= 41  # its rush comes at 30 s, and it is looked at every 10
@@ -89,14 +89,14 @@ def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told:
     assert gradual[-1][2] == 2
 
 
-def test_of_the_search_s_pods_those_on_elastic_nodes_go_first(told: Heard) -> None:
+def test_the_searchs_pods_on_elastic_nodes_are_removed_first(told: Heard) -> None:
     first, *_ = [one for one in decisions(told, "search") if one.action and one.replicas < one.current]
     chosen = [mark.reason for mark in first.marks if mark.pod]
     assert len(chosen) == 4
     assert all("elastic has" in reason for reason in chosen)
 
 
-def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable_window(told: Heard) -> None:
+def test_the_api_follows_its_burst_and_holds_for_the_window(told: Heard) -> None:
     ups = [at for at, before, after in changes(told, "api") if after > before]
     downs = [at for at, before, after in changes(told, "api") if after < before]
     assert 42 <= ups[0] <= 44  # the burst lasts from 42 s to 50 s
@@ -105,7 +105,7 @@ def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable
     assert max(after for _, _, after in changes(told, "api")) == 9
 
 
-def test_nobody_makes_thumbnails_of_no_pictures_and_the_first_one_wakes_a_worker(told: Heard) -> None:
+def test_thumbnails_scale_to_zero_and_wake_with_the_first_picture(told: Heard) -> None:
     found = [(before, after) for _, before, after in changes(told, "thumbnails")]
     assert found == [(1, 0), (0, 4), (4, 1), (1, 0)]
     wakes = changes(told, "thumbnails")[1][0]
@@ -124,7 +124,7 @@ def test_the_warehouse_requests_what_it_uses_and_its_count_stays(told: Heard) ->
     assert {one.current for one in decisions(told, "warehouse")} == {2}
 
 
-def test_of_the_film_each_frame_is_placed_when_it_comes_and_only_where_it_may_go(told: Heard) -> None:
+def test_each_film_frame_is_bound_on_arrival_where_allowed(told: Heard) -> None:
     placed = [(round(at - START), name, node) for at, name, node in told.did("bind") if name.startswith("frame")]
     assert {node for _, _, node in placed} == {"render-1", "render-2"}
     first = {name: at for at, name, _ in reversed(placed)}
@@ -132,7 +132,7 @@ def test_of_the_film_each_frame_is_placed_when_it_comes_and_only_where_it_may_go
     assert len(first) == 20
 
 
-def test_the_poster_waits_for_the_better_card_and_says_so_once(told: Heard) -> None:
+def test_a_poster_waiting_for_a_better_card_is_reported_once(told: Heard) -> None:
     found = [(round(one.at - START), one.verdict, one.reason) for one in told.placings if one.pod.name == "poster"]
     assert found == [(10, "wait", "NoNodeMatches"), (40, "bind", "Placed")]
     assert {node for _, name, node in told.did("bind") if name == "poster"} == {"render-2"}
@@ -150,7 +150,7 @@ def test_frames_give_way_for_the_trailer_and_come_back(told: Heard) -> None:
 
 
 @pytest.mark.parametrize("begun", [0, 35, 70], ids=lambda begun: f"begun {begun} s after an even minute")
-def test_the_catalog_is_ready_before_its_crowd_whenever_the_demo_begins(begun: int) -> None:
+def test_the_catalog_is_ready_before_its_crowd_at_any_start(begun: int) -> None:
     found = play(START + begun, "catalog")
     crowd = START + DAY * (begun > 40) + 60  # the first of which the demo sees what comes before
     ready = [
@@ -173,7 +173,7 @@ def test_the_catalog_is_ready_before_its_crowd_whenever_the_demo_begins(begun: i
         pytest.param("All metrics below target", lambda one: one.replicas == 2, id="the HPA lets go"),
     ],
 )
-def test_of_the_catalog_s_four_strategies_and_its_limit_each_counts_in_its_turn(
+def test_each_strategy_and_limit_of_the_catalog_counts_in_turn(
     told: Heard, reason: str, holds: Callable[[Decision], bool]
 ) -> None:
     assert any(holds(one) for one in decisions(told, "catalog") if one.reason == reason)
@@ -195,7 +195,7 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
     assert first % (days * DAY) == 0  # so that a day begins with an even minute
 
 
-def test_two_runs_are_equal_whatever_the_order_in_which_sets_are_kept() -> None:
+def test_two_runs_are_equal_under_different_hash_seeds() -> None:
     code = """
 from tests.kit.demos import play
 told = play(told_by_others=False)

@@ -43,7 +43,7 @@ def test_no_hook_is_firstresult_or_historic(hook: str) -> None:
     assert not marked["historic"]
 
 
-def test_the_hooks_are_those_of_the_design_in_the_order_they_are_called() -> None:
+def test_the_hooks_match_the_design_in_call_order() -> None:
     assert HOOKS[:4] == ("register_strategies", "register_sources", "recommend_replicas", "limit")
     assert HOOKS[4:6] == ("rank_pods", "recommend_resources")
     assert HOOKS[6:9] == ("filter_nodes", "select_nodes", "score_nodes")

@@ -210,7 +210,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("plugin", "problem"), PROBLEMS)
-def test_what_is_wrong_with_a_plugin_is_one_line_that_names_it(plugin: ModuleType, problem: str) -> None:
+def test_a_faulty_plugin_is_one_line_that_names_it(plugin: ModuleType, problem: str) -> None:
     registry = Registry()
     registry.add("odd", plugin)
     registry.add("good", bringing(Fixed))
@@ -219,7 +219,7 @@ def test_what_is_wrong_with_a_plugin_is_one_line_that_names_it(plugin: ModuleTyp
 
 
 @pytest.mark.parametrize("stated", ["1", "1.0", "0.9", "0"])
-def test_a_plugin_for_this_version_or_an_older_one_is_taken(stated: str) -> None:
+def test_a_plugin_for_this_or_an_older_version_is_accepted(stated: str) -> None:
     registry = Registry()
     registry.add("mine", module(ELASTICD_API=stated, register_strategies=hookimpl(lambda: [Fixed])))
     assert registry.problems == []
@@ -227,7 +227,7 @@ def test_a_plugin_for_this_version_or_an_older_one_is_taken(stated: str) -> None
 
 
 @pytest.mark.parametrize("stated", ["2", "2.0", "1.1", "10.0"])
-def test_a_plugin_for_a_newer_version_is_refused_in_one_line(stated: str) -> None:
+def test_a_plugin_for_a_newer_api_version_is_refused(stated: str) -> None:
     registry = Registry()
     newer = module(ELASTICD_API=stated, register_strategies=hookimpl(lambda: [Fixed]), limits=hookimpl(lambda: None))
     registry.add("mine", newer)
@@ -244,7 +244,7 @@ def test_a_version_that_is_none_is_refused(stated: object) -> None:
     assert problem.startswith('plugin mine: ELASTICD_API: must be a version such as "1.0", is ')
 
 
-def test_strategies_of_each_base_class_are_told_apart_by_their_hooks_alone() -> None:
+def test_strategies_are_classified_by_hooks_not_by_base_class() -> None:
     for base in (Strategy, LimitStrategy, PoolStrategy):
         made: Any = type(Strategy)
         bounded = made("Odd", (base,), {"limit": hookimpl(lambda self: None)}, tag="odd", frozen=True)
@@ -255,7 +255,7 @@ def test_strategies_of_each_base_class_are_told_apart_by_their_hooks_alone() -> 
         assert msgspec.convert({"type": "odd", "priority": 3}, bounded).priority == 3
 
 
-def test_a_name_given_twice_is_refused_and_both_plugins_are_named() -> None:
+def test_a_duplicate_strategy_name_is_refused_naming_both_plugins() -> None:
     registry = Registry()
     registry.add("one", bringing(Fixed), "one 1.0")
     registry.add("two", bringing(strategy(tag="fixed"), strategy("Other", "other")))
@@ -265,7 +265,7 @@ def test_a_name_given_twice_is_refused_and_both_plugins_are_named() -> None:
     assert registry.strategies["other"].plugin == "two"
 
 
-def test_two_plugins_of_one_name_are_told_apart_by_refusing_the_second() -> None:
+def test_a_second_plugin_of_the_same_name_is_refused() -> None:
     registry = Registry()
     registry.add("one", bringing(Fixed))
     registry.add("one", bringing(strategy()))
@@ -296,9 +296,7 @@ SITE = {
 }
 
 
-def test_a_module_that_cannot_be_imported_is_named_and_the_rest_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_error_names_the_plugin_and_others_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in SITE.items():
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -345,7 +343,7 @@ class Curious(Strategy, tag="curious", frozen=True):
         return None
 
 
-def test_hook_limit_gets_the_arguments_it_names_and_none_is_left_out() -> None:
+def test_hook_limit_gets_all_the_arguments_it_names() -> None:
     said = Hooks([Curious()]).ask("limit", arguments())
     assert said.values == (("curious", Limit("0", lowest=4)),)
     assert said.failures == ()
@@ -432,7 +430,7 @@ def test_where_no_person_can_have_interrupted_it_was_the_plugin() -> None:
     assert registry.problems == ["plugin bad: register_strategies: must return types, raised KeyboardInterrupt"]
 
 
-def test_an_answer_that_leaves_when_it_is_looked_at_is_a_failure() -> None:
+def test_a_system_exit_while_reading_an_answer_is_a_failure() -> None:
     def look(*_: object) -> object:
         raise SystemExit(3)
 
@@ -517,7 +515,7 @@ class Clocked(Strategy, tag="clocked", frozen=True):
         return self.when
 
 
-def test_the_next_change_by_the_clock_is_the_soonest_that_lies_ahead() -> None:
+def test_next_change_is_the_soonest_future_time() -> None:
     hooks = Hooks([Clocked(when=100.0), Clocked(when=50.0), Clocked(when=inf)])
     assert [hooks.next_change(at) for at in (0.0, 49.9, 50.0, 100.0)] == [50.0, 50.0, 100.0, inf]
     assert Hooks([]).next_change(0.0) == inf

@@ -120,7 +120,7 @@ def test_one_bad_file_keeps_the_others_from_being_adopted(running: Daemon) -> No
     assert running.decision()["current"] == 3
 
 
-def test_a_policy_that_is_removed_leaves_the_replicas_alone_and_its_series_vanish(running: Daemon) -> None:
+def test_removing_a_policy_keeps_the_replicas_and_drops_its_series(running: Daemon) -> None:
     (running.folder / "policies" / "web.toml").unlink()
     hang_up(running)
     running.logged("WARNING 0 policies in force")
@@ -149,7 +149,7 @@ def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None
         assert alone.stop() == 0
 
 
-def test_what_a_signal_had_read_is_not_read_again_for_having_changed(tmp_path: Path) -> None:
+def test_files_reloaded_by_a_signal_are_not_reloaded_as_changed(tmp_path: Path) -> None:
     with daemon(tmp_path, web=policy(3)) as alone:
         alone.replicas(3)
         put(alone, policy(4))
@@ -160,7 +160,7 @@ def test_what_a_signal_had_read_is_not_read_again_for_having_changed(tmp_path: P
         assert alone.stop() == 0
 
 
-def test_a_changed_elasticd_toml_is_not_applied_and_that_is_told(running: Daemon) -> None:
+def test_a_changed_elasticd_toml_is_reported_and_not_applied(running: Daemon) -> None:
     path = running.folder / "elasticd.toml"
     before = path.read_text()
     path.write_text("dry_run = true\n" + before)
@@ -169,7 +169,7 @@ def test_a_changed_elasticd_toml_is_not_applied_and_that_is_told(running: Daemon
     path.write_text(before)
 
 
-def test_a_config_map_that_swaps_its_links_is_noticed_without_a_signal(tmp_path: Path) -> None:
+def test_a_swapped_config_map_link_is_noticed_without_a_signal(tmp_path: Path) -> None:
     settings, policies = write(tmp_path, web=policy(3)), tmp_path / "policies"
     (policies / "web.toml").unlink()
 

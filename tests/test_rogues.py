@@ -110,7 +110,7 @@ def test_every_way_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("name", rogues.NAMES)
-def test_a_source_that_does_what_none_may_is_named_and_harms_itself_alone(running: Daemon, name: str) -> None:
+def test_a_rogue_source_is_named_and_harms_only_itself(running: Daemon, name: str) -> None:
     pattern = TOLD[name]
     health = until(
         lambda: found if re.fullmatch(pattern, found := reports(running)[name]["health"]) else None,
@@ -132,7 +132,7 @@ def test_beside_them_the_cluster_is_scaled_and_every_page_answers(running: Daemo
     assert max(map(len, running.log.splitlines())) < 600
 
 
-def test_a_reload_opens_what_is_stuck_a_few_times_and_a_signal_ends_the_daemon(tmp_path: Path) -> None:
+def test_a_reload_reopens_stuck_sources_and_signals_end_the_daemon(tmp_path: Path) -> None:
     stuck = ("open-blocks", "read-blocks", "read-hangs-in-a-thread")
     with begun(tmp_path, *stuck) as running:
         begun_with = threads(running)
@@ -183,7 +183,7 @@ def decided(running: Daemon) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", rogues.WISHES)
-def test_a_strategy_that_does_what_none_may_is_named_and_holds_its_own_policy_alone(wishing: Daemon, how: str) -> None:
+def test_a_rogue_strategy_is_named_and_holds_only_its_policy(wishing: Daemon, how: str) -> None:
     verdict, reason, message = WISHED[how]
     found = until(
         lambda: one if (one := decided(wishing).get(how)) and re.fullmatch(reason, one["reason"]) else None,
@@ -194,7 +194,7 @@ def test_a_strategy_that_does_what_none_may_is_named_and_holds_its_own_policy_al
     assert len(json.dumps(found)) < 40_000
 
 
-def test_beside_them_the_cluster_is_scaled_and_what_is_written_of_them_is_bounded(wishing: Daemon) -> None:
+def test_beside_rogues_the_cluster_scales_and_output_is_bounded(wishing: Daemon) -> None:
     wishing.replicas(4)
     for how in rogues.WISHES:
         until(lambda how=how: decided(wishing).get(how))  # type: ignore[misc]

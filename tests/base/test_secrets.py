@@ -18,7 +18,7 @@ def written(folder: Path, mode: int = 0o600, text: str | bytes = CANARY + "\n") 
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o640], ids=oct)
-def test_a_file_closed_to_others_is_read_without_its_line_end(tmp_path: Path, mode: int) -> None:
+def test_secret_file_closed_to_others_is_read_without_line_end(tmp_path: Path, mode: int) -> None:
     assert read_secret(str(written(tmp_path, mode))) == CANARY
 
 
@@ -40,9 +40,7 @@ def test_a_file_that_everyone_may_read_is_refused(tmp_path: Path, mode: int) -> 
         pytest.param(lambda folder: written(folder, text="x" * ((1 << 20) + 1)), "at most 1 MB", id="huge"),
     ],
 )
-def test_what_is_no_secret_file_is_told_in_one_line_without_its_content(
-    tmp_path: Path, make: object, problem: str
-) -> None:
+def test_bad_secret_file_is_reported_in_one_line_without_content(tmp_path: Path, make: object, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
         read_secret(str(make(tmp_path)))  # type: ignore[operator]
     assert CANARY not in str(caught.value)

@@ -100,7 +100,7 @@ def numbers(kind: inspect.Type, known: set[type]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", SHOWN)
-def test_of_every_number_it_is_known_whether_it_is_a_time(kind: type[Struct]) -> None:
+def test_every_number_field_is_declared_a_time_or_an_amount(kind: type[Struct]) -> None:
     assert {*numbers(inspect.type_info(kind), set())} - TIMES - AMOUNTS == set()
     assert not TIMES & AMOUNTS
 

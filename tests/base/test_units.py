@@ -74,7 +74,7 @@ def test_a_whole_quantity_is_the_nearest_double(number: int, suffix: str, zeros:
 
 
 @given(number=st.integers(0, 10**40), suffix=st.sampled_from(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]))
-def test_a_whole_quantity_of_a_binary_unit_is_that_of_the_same_number_with_a_point(number: int, suffix: str) -> None:
+def test_binary_quantity_equals_the_same_quantity_with_decimal_point(number: int, suffix: str) -> None:
     assert parse_quantity(f"{number}{suffix}") == parse_quantity(f"{number}.0{suffix}")
 
 

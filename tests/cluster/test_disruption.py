@@ -76,7 +76,7 @@ def scale(before: int, after: int, reason: str = "why") -> Scale:
         pytest.param({"total": 1}, evict(), evict("x", "b", "o", "bank"), "of the cluster", id="cluster"),
     ],
 )
-async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
+async def test_a_spent_budget_refuses_until_its_time_has_passed(
     table: dict[str, Any], first: Evict, second: Evict, words: str
 ) -> None:
     door = Door(**table)
@@ -105,7 +105,9 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
         ),
     ],
 )
-async def test_those_who_must_go_at_once_are_refused_with_what_is(gone: int, together: int, message: str) -> None:
+async def test_simultaneous_evictions_are_checked_together_against_the_budget(
+    gone: int, together: int, message: str
+) -> None:
     door = Door(per_node=2)
     await door.look()
     for index in range(gone):
@@ -141,7 +143,7 @@ async def test_a_pod_without_a_controller_counts_for_itself() -> None:
 BUSINESS = Hours(start="0 0 * * *", duration=86400.0)
 
 
-async def test_in_a_blackout_nothing_is_moved_and_everything_else_goes_on() -> None:
+async def test_a_blackout_stops_evictions_but_not_scaling_or_binding() -> None:
     door = Door(blackout=(BUSINESS,))
     assert (await door.disruption.act(evict())).reason == "Blackout"
     assert (await door.disruption.act(scale(3, 2))).result == "done"
@@ -155,13 +157,13 @@ async def test_in_a_blackout_nothing_is_moved_and_everything_else_goes_on() -> N
         pytest.param(WEB, "", id="at rest"),
     ],
 )
-async def test_no_pod_of_a_workload_that_is_rolled_out_is_moved(workload: Workload, reason: str) -> None:
+async def test_no_pod_of_a_workload_in_rollout_is_moved(workload: Workload, reason: str) -> None:
     door = Door(workload)
     await door.look()
     assert (await door.disruption.act(evict())).reason == reason
 
 
-async def test_no_pod_of_a_workload_that_is_being_scaled_is_moved() -> None:
+async def test_no_pod_of_a_workload_being_scaled_is_moved() -> None:
     door = Door(replace(WEB, replicas=5, status_replicas=3))
     await door.look()
     await door.disruption.act(scale(3, 5))
@@ -170,7 +172,7 @@ async def test_no_pod_of_a_workload_that_is_being_scaled_is_moved() -> None:
     assert (await door.disruption.act(evict())).result == "done"
 
 
-async def test_a_workload_of_which_a_pod_is_moved_is_scaled_by_the_mover_alone() -> None:
+async def test_only_the_mover_scales_a_workload_with_moving_pods() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()
     assert (await door.disruption.act(scale(4, 3))).reason == "BeingMoved"
@@ -178,7 +180,7 @@ async def test_a_workload_of_which_a_pod_is_moved_is_scaled_by_the_mover_alone()
 
 
 @pytest.mark.parametrize("lost", ["not ready", "gone"])
-async def test_when_half_of_the_nodes_are_gone_at_once_nothing_is_evicted_and_nothing_shrinks(lost: str) -> None:
+async def test_breaker_stops_eviction_and_shrinking_when_half_the_nodes_fail(lost: str) -> None:
     door = Door()
     await door.look()
     nodes = door.behind.nodes
@@ -211,7 +213,7 @@ async def test_nodes_that_went_long_ago_are_not_missed() -> None:
         pytest.param((3, 3), (0, 3), "", id="too few to be a sign"),
     ],
 )
-async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
+async def test_breaker_stops_eviction_when_half_of_the_series_are_lost(
     before: tuple[int, int], now: tuple[int, int], reason: str
 ) -> None:
     door = Door()
@@ -252,7 +254,7 @@ def surge(phase: Phase = "up", name: str = "p0") -> Mark:
     return Mark(WEB.ref, WEB.uid, {SURGE: msgspec.json.encode(note).decode()}, reason=SURGE)
 
 
-async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> None:
+async def test_a_surge_move_counts_once_when_it_begins() -> None:
     door = Door(per_node=1)
     assert (await door.disruption.act(surge())).result == "done"
     assert (await door.disruption.act(surge("wait"))).result == "done"
@@ -272,13 +274,13 @@ async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
     assert (await door.disruption.act(surge(name="p1"))).result == "done"
 
 
-async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
+async def test_surge_move_cannot_begin_in_a_blackout_but_can_end() -> None:
     door = Door(blackout=(BUSINESS,))
     assert (await door.disruption.act(surge())).reason == "Blackout"
     assert (await door.disruption.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
 
 
-async def test_the_copy_of_a_note_at_a_replica_set_holds_nothing() -> None:
+async def test_surge_annotation_copied_to_a_replica_set_holds_nothing() -> None:
     found = replace(WEB, ref=Ref("shop", "ReplicaSet", "web-1"), annotations={SURGE: "p0"})
     door = Door(found)
     await door.look()

@@ -30,7 +30,7 @@ class Dry:
         return (await self.cluster.act(scale_to(await self.look(t), after))).result
 
 
-async def test_a_dry_run_shows_the_count_it_would_have_set_and_sets_none() -> None:
+async def test_a_dry_run_shows_the_count_but_sends_nothing() -> None:
     dry = Dry()
     answer = await dry.cluster.act(scale_to(await dry.look(10), 9))
     assert (answer.result, answer.message) == ("done", "dry run: not sent")
@@ -38,7 +38,7 @@ async def test_a_dry_run_shows_the_count_it_would_have_set_and_sets_none() -> No
     assert (await dry.look(20)).status_replicas == 4
 
 
-async def test_a_dry_run_builds_on_what_it_would_have_done_before() -> None:
+async def test_a_dry_run_builds_on_its_earlier_pretended_actions() -> None:
     dry = Dry()
     assert [await dry.scale(10, 9), await dry.scale(20, 3), await dry.scale(30, 4)] == ["done"] * 3
     assert (await dry.look(40)).replicas == 4
@@ -130,7 +130,7 @@ async def test_an_action_that_does_not_fit_what_is_seen_conflicts(change: Callab
     assert (await dry.look(20)).replicas == 4
 
 
-async def test_the_second_of_two_actions_judged_on_the_same_view_conflicts() -> None:
+async def test_second_of_two_actions_on_the_same_view_conflicts() -> None:
     dry = Dry()
     action = scale_to(await dry.look(10), 7)
     assert [(await dry.cluster.act(action)).result for _ in range(2)] == ["done", "conflict"]
@@ -157,7 +157,7 @@ async def test_a_dry_run_leads_when_the_cluster_under_it_does() -> None:
     assert not cluster.leading
 
 
-async def test_marks_on_a_workload_are_seen_as_done_and_those_on_pods_are_not_sent() -> None:
+async def test_marks_in_a_dry_run_are_seen_but_not_sent() -> None:
     dry = Dry()
     uid = (await dry.look(10)).uid
     assert (await dry.cluster.act(Mark(WEB, uid, {"a": "1", "b": "2"}))).message == "dry run: not sent"
@@ -171,7 +171,7 @@ async def test_marks_on_a_workload_are_seen_as_done_and_those_on_pods_are_not_se
     assert (await dry.cluster.act(gone)).reason == "NotFound"
 
 
-async def test_a_mark_is_pretended_no_longer_when_somebody_really_changed_the_count() -> None:
+async def test_pretended_mark_ends_when_somebody_really_changes_the_count() -> None:
     dry = Dry()
     await dry.cluster.act(Mark(WEB, (await dry.look(10)).uid, {"a": "1"}))
     await dry.real.scale(20, 0)

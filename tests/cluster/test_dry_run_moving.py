@@ -20,7 +20,7 @@ from tests.kit.pools import node, pod
 NAMES = [f"web-{number:06d}" for number in range(1, 9)]
 
 
-async def test_what_would_have_moved_is_seen_where_it_would_be_and_runs_where_it_is() -> None:
+async def test_moved_pods_are_seen_on_the_new_node_but_stay() -> None:
     stand = dict.fromkeys(NAMES[:6], "a")
     async with scene(apps(6, 0.5), bound=stand, nodes=[table(name) for name in "abc"]) as it:
         seen = await it.on(90)
@@ -28,7 +28,7 @@ async def test_what_would_have_moved_is_seen_where_it_would_be_and_runs_where_it
         assert await it.real.on(90) == {"a": NAMES[:6]}
 
 
-async def test_a_pod_that_would_have_moved_is_not_planned_again_and_a_level_pool_would_stay_still() -> None:
+async def test_moved_pod_is_not_planned_again_and_level_pools_rest() -> None:
     """What nodes are measured to use does not change in a dry run; what is planned is deducted from it all the same."""
     stand = dict.fromkeys(NAMES, "a")
     async with scene(apps(8, 0.4), bound=stand, nodes=[table(name) for name in "abcd"]) as it:
@@ -69,7 +69,7 @@ JOBS = {"job-1": "a", "job-2": "c"}
         pytest.param(bare("job", replicas=2, start_seconds=0, stop_seconds=60), JOBS, id="slow to end"),
     ],
 )
-async def test_two_looks_in_a_row_do_not_send_two_pods_to_the_room_of_one(
+async def test_two_looks_never_send_two_pods_to_one_room(
     pods: dict[str, Any], bound: dict[str, str], dry: bool
 ) -> None:
     async with one_after_the_other(pods, bound=bound, dry=dry) as it:
@@ -81,14 +81,14 @@ async def test_two_looks_in_a_row_do_not_send_two_pods_to_the_room_of_one(
         ]
 
 
-async def test_a_room_is_not_kept_for_ever_for_a_pod_that_never_came() -> None:
+async def test_room_of_a_pod_that_never_came_is_released() -> None:
     """Nobody places the controller's new pod here; half a minute later its room is anybody's."""
     async with one_after_the_other(apps(2, 0.1), bound=TWO, dry=False) as it:
         await it.until(80)
         assert it.heard.done() == [(NAMES[0], "a", "b"), (NAMES[1], "c", "b")]
 
 
-async def test_a_promised_room_is_no_pod_that_could_be_moved_on() -> None:
+async def test_promised_room_is_not_a_pod_that_can_be_moved() -> None:
     """The node where the first was thought to go is cordoned before anything came there."""
     nodes = [
         table("a", changes=[{"at": 22, "unschedulable": True}]),
@@ -116,7 +116,7 @@ async def test_what_has_come_is_not_counted_twice() -> None:
         assert it.heard.done() == [(NAMES[0], "a", "b"), (NAMES[1], "c", "b")]
 
 
-async def test_a_pod_that_takes_its_time_to_end_is_in_flight() -> None:
+async def test_pod_that_is_slow_to_end_counts_as_in_flight() -> None:
     async with one_after_the_other(apps(2, 0.1, stop_seconds=60), bound=TWO, dry=False) as it:
         await it.until(40)
         (found,) = await it.mover.underway()
@@ -126,7 +126,7 @@ async def test_a_pod_that_takes_its_time_to_end_is_in_flight() -> None:
         assert await it.mover.underway() == []
 
 
-async def test_in_a_dry_run_no_other_pod_is_made_first_and_the_old_one_would_have_gone() -> None:
+async def test_dry_run_evicts_in_pretence_instead_of_a_surge_move() -> None:
     async with one_after_the_other(apps(2, 0.1), bound=TWO, moves={"surge": True}) as it:
         await it.until(60)
         assert it.heard.done() == [(NAMES[0], "a", "b")]
@@ -136,7 +136,7 @@ async def test_in_a_dry_run_no_other_pod_is_made_first_and_the_old_one_would_hav
         assert [one.annotations for one in snapshot.workloads()] in ([], [{}])
 
 
-async def test_the_report_says_what_a_dry_run_did_and_where_the_nodes_then_stand() -> None:
+async def test_the_report_shows_the_moves_of_a_dry_run() -> None:
     stand = dict.fromkeys(NAMES[:6], "a")
     async with scene(apps(6, 0.5), bound=stand, nodes=[table(name) for name in "abc"]) as it:
         await it.until(25)
@@ -187,7 +187,7 @@ def goes(name: str, on: str, target: str = "") -> Evict:
         pytest.param([goes("p", "a", "b"), goes("p", "b")], {"b": ["q"]}, [("p", "a", "")], id="and then away"),
     ],
 )
-def test_a_pod_that_would_have_moved_is_on_the_node_where_it_was_thought_to_go(
+def test_pod_moved_in_pretence_is_on_its_expected_node(
     actions: list[Evict], seen: dict[str, list[str]], strays: list[tuple[str, str, str]]
 ) -> None:
     found = pretended(*actions, pods={"p": "a", "q": "b"})
@@ -197,7 +197,7 @@ def test_a_pod_that_would_have_moved_is_on_the_node_where_it_was_thought_to_go(
     assert [one.started for one in there] == [START] * len(there), "as if it had just begun to run there"
 
 
-def test_one_that_would_have_moved_is_still_its_budget_s_and_what_that_allows_is_spent() -> None:
+def test_a_pod_moved_in_pretence_still_spends_its_budget() -> None:
     found = pretended(goes("p", "a", "b"), pods={"p": "a", "q": "b"}, allowed=1)
     (left,) = found.budgets() or ()
     assert (left.pods, left.allowed) == (frozenset({"uid-p", "uid-q"}), 0)

@@ -47,7 +47,7 @@ class Dry:
         return {node: [pod.name for pod in pods] for node, pods in found.items() if pods}
 
 
-async def test_a_pod_that_would_have_been_bound_is_seen_on_its_node_and_waits_in_truth() -> None:
+async def test_pod_bound_in_pretence_appears_on_its_node_but_waits() -> None:
     dry = Dry(ours(replicas=2))
     answer = await dry.act(5, Bind, "web-000001", "n-1")
     assert (answer.result, answer.message) == ("done", "dry run: not sent")
@@ -56,14 +56,14 @@ async def test_a_pod_that_would_have_been_bound_is_seen_on_its_node_and_waits_in
     assert await dry.real.waiting(6) == ["web-000001", "web-000002"]
 
 
-async def test_it_would_run_there_from_then_on_so_that_later_it_may_be_moved_or_give_way() -> None:
+async def test_pod_bound_in_pretence_counts_as_running_from_then_on() -> None:
     dry = Dry(ours(replicas=2))
     await dry.act(5, Bind, "web-000001", "n-1")
     there = await dry.pod(60, "web-000001")
     assert (there.phase, there.ready, there.started) == ("Running", True, START + 5)
 
 
-async def test_a_pod_that_would_have_been_evicted_is_not_seen_and_runs_in_truth() -> None:
+async def test_pod_evicted_in_pretence_is_hidden_and_really_runs() -> None:
     dry = Dry(ours(replicas=2))
     for name in ("web-000001", "web-000002"):
         await dry.real.bind(0, name, "n-1")
@@ -85,7 +85,7 @@ async def test_rooms_are_what_would_be_left_of_the_nodes() -> None:
     assert {room.node.name: round(room.free["cpu"], 6) for room in rooms} == {"n-1": 1.0, "n-2": 0.6}
 
 
-async def test_a_nomination_is_seen_on_the_pod_until_it_would_have_been_bound() -> None:
+async def test_nomination_is_seen_until_the_pod_is_bound_in_pretence() -> None:
     dry = Dry(ours())
     assert (await dry.act(1, Nominate, "web-000001", "n-2")).result == "done"
     assert [(await dry.pod(2, "web-000001")).nominated, (await dry.real.pod(2, "web-000001")).nominated] == ["n-2", ""]
@@ -93,7 +93,7 @@ async def test_a_nomination_is_seen_on_the_pod_until_it_would_have_been_bound() 
     assert (await dry.pod(4, "web-000001")).nominated == ""
 
 
-async def test_what_a_budget_allows_is_spent_in_a_dry_run_too() -> None:
+async def test_a_dry_run_spends_what_a_budget_allows() -> None:
     budget = {"name": "web", "selector": {"app": "web"}, "min_available": 1}
     dry = Dry(ours(replicas=2), budgets=[budget])
     for name in ("web-000001", "web-000002"):
@@ -122,14 +122,14 @@ async def test_where_budgets_are_not_known_nobody_would_have_been_evicted() -> N
     assert pods.budgets() is None
 
 
-async def test_a_pod_that_would_have_been_bound_and_then_evicted_waits_again() -> None:
+async def test_pod_bound_and_then_evicted_in_pretence_waits_again() -> None:
     dry = Dry(ours())
     await dry.act(1, Bind, "web-000001", "n-1")
     assert (await dry.act(2, Evict, "web-000001", "n-1")).result == "done"
     assert (await dry.waiting(3), await dry.on(3)) == (["web-000001"], {})
 
 
-async def test_evicting_twice_is_pretended_once_and_neither_is_what_really_goes() -> None:
+async def test_repeated_eviction_is_pretended_once_and_a_real_one_never() -> None:
     dry = Dry(ours(stop_seconds=60))
     await dry.real.bind(0, "web-000001", "n-1")
     pod = await dry.pod(5, "web-000001")
@@ -191,7 +191,7 @@ async def test_what_really_happened_is_pretended_no_longer() -> None:
     assert await dry.waiting(51) == await dry.real.waiting(51)
 
 
-async def test_when_nothing_is_pretended_any_more_all_is_as_it_really_is() -> None:
+async def test_snapshot_is_the_real_one_once_nothing_is_pretended() -> None:
     dry = Dry(ours(replicas=2))
     await dry.real.bind(0, "web-000001", "n-1")
     await dry.act(1, Evict, "web-000001", "n-1")
@@ -204,7 +204,7 @@ async def test_when_nothing_is_pretended_any_more_all_is_as_it_really_is() -> No
     assert seen.rooms() is seen.real.rooms()
 
 
-async def test_a_node_has_the_same_sequence_while_nothing_changes_there_and_older_snapshots_stay() -> None:
+async def test_pods_on_an_unchanged_node_stay_the_same_sequence() -> None:
     dry = Dry(ours(replicas=3))
     await dry.real.bind(0, "web-000001", "n-2")
     await dry.act(5, Bind, "web-000002", "n-1")
@@ -218,7 +218,7 @@ async def test_a_node_has_the_same_sequence_while_nothing_changes_there_and_olde
     assert [pod.name for pod in first.pending()] == ["web-000003"]
 
 
-async def test_placing_in_a_dry_run_makes_room_once_and_then_rests() -> None:
+async def test_a_dry_run_makes_room_once_and_then_rests() -> None:
     """An important pod takes the place of two lesser ones, which are evicted once; another still waits."""
     dry = Dry(ours(replicas=5), ours("high", priority=9, cpu="1"))
     for number, node in enumerate(("n-1", "n-1", "n-2", "n-2"), 1):

@@ -29,7 +29,7 @@ def test_pods_are_kept_off_by_namespace_and_labels(
     assert repel.keeps_off("home", namespace, labels) is kept
 
 
-def test_nodes_with_a_pod_that_repels_are_found_among_thousands_without_looking_at_each_pod() -> None:
+def test_nodes_with_a_repelling_pod_are_found_without_a_scan() -> None:
     view = columns([node("a"), node("b")], [pod("p", on="b", repels=(Repel(ZONE, WEB),)), pod("q", on="a")])
     looked: list[str] = []
 

@@ -33,7 +33,7 @@ def test_a_pod_leaves(one: Pod, free: dict[str, float]) -> None:
     assert NODE.allocatable["cpu"] == 4.0
 
 
-def test_containers_add_up_and_what_the_node_has_not_is_passed_over() -> None:
+def test_requests_of_containers_add_up_and_unknown_resources_are_skipped() -> None:
     one = Pod(
         "shop", "a", "a", "Running", "n", containers=(Container("x", {"cpu": 1, "gpu": 1}), Container("y", {"cpu": 2}))
     )

@@ -93,7 +93,7 @@ class Picky(Strategy, tag="picky", frozen=True):
         ("raise", "strategy[0]: must be something its type can check, raised KeyError: 'bounds'"),
     ],
 )
-def test_what_does_not_go_with_the_rest_of_the_policy_is_refused(tmp_path: Path, says: str, line: str) -> None:
+def test_option_that_contradicts_the_rest_of_the_policy_is_refused(tmp_path: Path, says: str, line: str) -> None:
     plugin = ModuleType("picky")
     vars(plugin)["register_strategies"] = hookimpl(lambda: [Picky])
     text = WORKLOAD + BOUNDS + f'[[strategy]]\ntype = "picky"\nsays = "{says}"\n'
@@ -373,7 +373,7 @@ def test_all_mistakes_of_a_policy_are_told_at_once(tmp_path: Path) -> None:
     assert told == [f"web.toml: {line}" for line in TOLD]
 
 
-def test_options_that_do_not_go_with_the_rest_are_all_told(tmp_path: Path) -> None:
+def test_all_options_that_contradict_the_rest_are_reported(tmp_path: Path) -> None:
     marks = '[[strategy]]\ntype = "double-threshold"\nlow = 0.7\nhigh = 0.8\nseries = "{}"\n'
     told = problem_of(tmp_path, WORKLOAD + BOUNDS + marks.format("cpu") + marks.format("memory")).split("\n")
     assert [line.partition(": must")[0] for line in told] == ["web.toml: strategy[0].low", "web.toml: strategy[1].low"]
@@ -401,9 +401,7 @@ def test_all_mistakes_of_the_settings_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"), [pytest.param(text, problem, id=name) for name, text, problem in MISTAKES]
 )
-def test_a_mistake_in_a_policy_is_one_line_that_says_what_to_mend(
-    tmp_path: Path, text: str | bytes, problem: str
-) -> None:
+def test_policy_mistake_is_one_line_that_tells_the_remedy(tmp_path: Path, text: str | bytes, problem: str) -> None:
     assert problem_of(tmp_path, text) == f"web.toml: {problem}"
 
 
@@ -497,7 +495,7 @@ def test_settings_have_defaults_and_paths_are_relative_to_their_folder(tmp_path:
     assert load_settings(path, REGISTRY).cluster == Kubernetes(kubeconfig=str(tmp_path / "kube/config"))
 
 
-def test_a_table_by_its_old_name_works_and_says_its_new_one(tmp_path: Path) -> None:
+def test_table_with_an_old_name_works_and_reports_the_new(tmp_path: Path) -> None:
     file = tmp_path / "elasticd.toml"
     file.write_text("[broker]\nper_node = 3\n")
     loaded = load_settings(file, REGISTRY)
@@ -553,7 +551,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, folder: str, pro
     assert str(caught.value).isprintable()
 
 
-def test_a_folder_gives_its_toml_files_by_name_and_no_others(tmp_path: Path) -> None:
+def test_folder_gives_its_toml_files_by_name_and_no_others(tmp_path: Path) -> None:
     for name in ("b.toml", "a.toml", ".hidden.toml", "a.toml~", "readme.md"):
         (tmp_path / name).touch()
     assert [path.name for path in policy_files(tmp_path)] == ["a.toml", "b.toml"]
@@ -641,12 +639,12 @@ def odd() -> Registry:
         ),
     ],
 )
-def test_a_strategy_that_cannot_be_used_is_told_like_a_mistake(tmp_path: Path, table: str, problem: str) -> None:
+def test_an_unusable_strategy_is_reported_like_a_mistake(tmp_path: Path, table: str, problem: str) -> None:
     found = problem_of(tmp_path, WORKLOAD + BOUNDS + f"[[strategy]]\n{table}\n", odd())
     assert found == f"web.toml: strategy[0]: {problem}"
 
 
-def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake(tmp_path: Path) -> None:
+def test_plugin_that_exits_while_decoding_options_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "web.toml").write_text(WORKLOAD + BOUNDS + '[[strategy]]\ntype = "odd"\nhow = "leaves"\n')
     policies, errors = read_policies(tmp_path, odd())
     assert (policies, [str(error) for error in errors]) == (
@@ -670,7 +668,7 @@ def test_each_policy_file_is_read_and_parsed_once(tmp_path: Path, monkeypatch: p
     )
 
 
-def test_why_a_plugin_is_missing_is_told_where_it_is_missed(tmp_path: Path) -> None:
+def test_missing_plugin_is_reported_with_its_reason_where_used(tmp_path: Path) -> None:
     found = problem_of(tmp_path, WORKLOAD + BOUNDS + '[[strategy]]\ntype = "rotten"\n', odd())
     assert found == (
         'web.toml: strategy[0].type: must be one of odd, is "rotten"; plugin rotten: ImportError: no licence'

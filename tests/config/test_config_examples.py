@@ -139,7 +139,7 @@ def test_examples_of_pools_are_about_different_pods(registry: Registry) -> None:
     assert len(pools) == len(POOLS)
 
 
-def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_filters(registry: Registry) -> None:
+def test_placing_example_names_every_key_of_pool_policy_and_filters(registry: Registry) -> None:
     table = tomli.loads((CONFIG / "policies" / "placing.toml").read_text())
     policy = load_pool(CONFIG / "policies" / "placing.toml", registry)
     table["strategies"] = table.pop("strategy")
@@ -166,9 +166,7 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
         ("topsis", "topsis"),
     ],
 )
-def test_an_example_of_a_strategy_for_pods_names_every_option_of_it(
-    example: str, kind: str, registry: Registry
-) -> None:
+def test_example_of_a_pod_strategy_names_all_its_options(example: str, kind: str, registry: Registry) -> None:
     path = CONFIG / "policies" / f"{example}.toml"
     (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == kind]
     (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == kind]
@@ -183,9 +181,7 @@ def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("name", ["burst", "double-threshold", "step-tolerance"])
-def test_an_example_of_one_strategy_names_every_option_of_it_that_means_something_there(
-    name: str, registry: Registry
-) -> None:
+def test_example_of_a_single_strategy_names_all_its_meaningful_options(name: str, registry: Registry) -> None:
     path = CONFIG / "policies" / f"{name}.toml"
     (table,) = tomli.loads(path.read_text())["strategy"]
     (strategy,) = load_workloads(path, registry).strategies
@@ -195,7 +191,7 @@ def test_an_example_of_one_strategy_names_every_option_of_it_that_means_somethin
 
 
 @pytest.mark.parametrize(("example", "missed"), [("spread", set()), ("victims", {"priority"})])
-def test_an_example_of_a_strategy_that_chooses_pods_names_every_option_of_it(
+def test_example_of_a_pod_choosing_strategy_names_all_its_options(
     example: str, missed: set[str], registry: Registry
 ) -> None:
     path = CONFIG / "policies" / f"{example}.toml"

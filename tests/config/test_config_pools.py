@@ -130,7 +130,7 @@ def plugin(*types: type[Strategy]) -> Registry:
         pytest.param([Score], ["score"], f"{HOLE}, has none", id="nothing would do"),
     ],
 )
-def test_a_plugins_own_filters_may_stand_in_place_of_the_bundled_ones(
+def test_own_filters_of_a_plugin_may_replace_the_bundled_ones(
     tmp_path: Path, types: list[type[Strategy]], used: list[str], line: str
 ) -> None:
     text = POOL + "".join(f'[[strategy]]\ntype = "{one}"\n' for one in used)
@@ -146,7 +146,7 @@ def test_a_folder_tells_the_first_mistake_of_each_file(tmp_path: Path) -> None:
     assert [(Path(one.file).name, one.key) for one in errors] == [("a.toml", "strategy"), ("b.toml", "workload")]
 
 
-def test_all_mistakes_of_a_policy_about_pods_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_pool_policy_are_reported_at_once(tmp_path: Path) -> None:
     text = 'interval = 0\nfreeze = "up"\n[pool]\norder = "lifo"\n[[strategy]]\ntype = "filter"\n[moves]\nevery = 0\n'
     path = tmp_path / "batch.toml"
     path.write_text(text)

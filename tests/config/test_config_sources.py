@@ -17,7 +17,7 @@ COMMON = {"name", "every", "resolution"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_loads_and_is_of_the_type_it_is_named_after(path: Path) -> None:
+def test_example_loads_and_has_the_type_of_its_file_name(path: Path) -> None:
     settings = load_settings(path, REGISTRY)
     drawn_on = {source.draws() for source in settings.sources}
     shown = [source for source in settings.sources if source.label not in drawn_on]

@@ -50,7 +50,7 @@ def told(tmp_path: Path, strategies: tuple[str, ...], least: int = 0) -> str:
         pytest.param((HOURS.format(3, "ceiling"),), "schedule never asks for more than 0", id="a ceiling alone"),
     ],
 )
-def test_what_nothing_could_wake_from_zero_is_refused_in_one_line(
+def test_minimum_of_zero_that_nothing_could_wake_is_refused(
     tmp_path: Path, strategies: tuple[str, ...], why: str
 ) -> None:
     assert told(tmp_path, strategies) == f"replicas.min: must be >= 1, as nothing could wake it from 0: {why}; is 0"
@@ -106,7 +106,7 @@ def test_a_plugin_that_cannot_say_it_is_named(tmp_path: Path) -> None:
         load_policy(path, registry_of(Plugin()))
 
 
-def test_a_plugin_that_says_nothing_of_it_is_taken_to_know_at_zero(tmp_path: Path) -> None:
+def test_plugin_that_declares_nothing_is_assumed_to_work_at_zero(tmp_path: Path) -> None:
     class Own(Strategy, tag="own", frozen=True):
         @hookimpl
         def recommend_replicas(self) -> Recommendation:

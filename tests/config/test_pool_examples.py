@@ -30,7 +30,7 @@ def redis(name: str, **more: Any) -> Pod:
     return pod(name, cpu=1, namespace="cache", labels={"app": "redis"}, **more)
 
 
-def test_weak_binding_fills_the_fast_disks_first_and_goes_elsewhere_then() -> None:
+def test_weak_binding_fills_the_fast_disks_before_other_nodes() -> None:
     view = columns([node("fast", cpu=2, labels={"example.com/disk": "nvme"}), node("slow", cpu=8)])
     found = run("binding-weak", view, *[redis(f"r{number}") for number in range(3)])
     assert [one.node for one in found.values()] == ["fast", "fast", "slow"]
@@ -53,7 +53,7 @@ def test_strong_binding_takes_its_room_from_lesser_pods() -> None:
     assert (found["cards"].verdict, found["cards"].node) == ("preempt", "vault")
 
 
-def test_batch_preemption_lets_the_least_go_and_no_more_than_needed() -> None:
+def test_batch_preemption_evicts_the_least_important_and_no_more() -> None:
     more: dict[str, Any] = {"on": "a", "namespace": "research", "started": NOW - 600, "owner": ("Job", "j", "u")}
     there = [pod("small", cpu=1, restart="Never", **more), pod("kept", cpu=1, priority=5, **more)]
     found = run(
@@ -63,7 +63,7 @@ def test_batch_preemption_lets_the_least_go_and_no_more_than_needed() -> None:
     assert (found["urgent"].verdict, evicted) == ("preempt", ["small"])
 
 
-def test_load_balanced_placement_goes_by_what_nodes_use_and_a_burst_spreads() -> None:
+def test_load_balanced_placement_follows_usage_and_spreads_a_burst() -> None:
     general = {"example.com/pool": "general"}
     nodes = [node("busy", labels=general), node("idle", labels=general), node("idler", labels=general)]
     use = {"cpu": {"busy": 3.5, "idle": 0.5, "idler": 0.4}, "memory": dict.fromkeys(("busy", "idle", "idler"), GIB)}
@@ -90,7 +90,7 @@ def test_bald_eagle_placement_puts_a_batch_within_every_resource() -> None:
 @pytest.mark.parametrize(
     "example", sorted(path.stem for path in EXAMPLES.glob("*.toml") if "[pool]" in path.read_text())
 )
-def test_every_example_runs_on_a_pool_in_which_nothing_is_measured(example: str) -> None:
+def test_every_example_runs_on_a_pool_without_measurements(example: str) -> None:
     policy = load_pool(EXAMPLES / f"{example}.toml", REGISTRY)
     nodes = [node(name, labels=policy.pool.nodes) for name in "ab"]
     namespace = policy.pool.namespaces[0] if policy.pool.namespaces[0] != "*" else "shop"

@@ -319,7 +319,7 @@ def test_equal_limits_of_two_voices_keep_their_names(turns: int) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [8.0, True, "8"], ids=repr)
-def test_an_end_that_only_equals_a_count_is_nonsense_also_when_that_count_was_an_answer_before(nonsense: Any) -> None:
+def test_nonsense_equal_to_a_valid_earlier_limit_is_a_failure(nonsense: Any) -> None:
     good, bad = (case([Wants(answer=20)], [Forbids(answer=Limit("Rate", highest=end))]) for end in (8, nonsense))
     assert decide(good).replicas == 8
     assert decide(bad).reason == "PluginFailed"
@@ -469,7 +469,7 @@ def test_an_end_that_only_equals_a_count_is_nonsense_also_when_that_count_was_an
         ),
     ],
 )
-def test_the_conditions_and_the_binding_limit_are_those_of_the_hpa(
+def test_conditions_and_binding_limit_match_those_of_the_hpa(
     wish: int,
     limits: list[Limit],
     bounds: tuple[int, int],
@@ -501,7 +501,7 @@ def test_a_scaling_says_from_where_to_where_and_why() -> None:
     assert bare.action.reason == "cpu above target"
 
 
-def test_hook_recommend_replicas_may_answer_only_recommendations_that_can_be_written_down() -> None:
+def test_hook_recommend_replicas_may_answer_only_serializable_recommendations() -> None:
     nonsense: dict[str, Any] = {
         "a-word": "five",
         "a-limit": Limit("No"),
@@ -580,7 +580,7 @@ def test_a_limit_that_makes_no_sense_holds_and_is_told(answer: Any, problem: str
     assert decision.recommendations[0].strategy == "wants"
 
 
-def test_the_failure_that_is_told_is_a_fresh_one_not_one_switched_off() -> None:
+def test_reported_failure_is_a_new_one_and_not_switched_off() -> None:
     decision = decide(case([Also(), BROKEN], off=frozenset({"also"})))
     assert decision.message == "wants: recommend_replicas raised RuntimeError: no data"
     assert {failure.plugin for failure in decision.failures} == {"also", "wants"}
@@ -612,7 +612,7 @@ def test_hook_poll_interval_shortest_wins(asked: list[Any], interval: float, by:
     [0, -1, 0.09, 3601, float("nan"), float("inf"), 10**400, True, "10", [1]],
     ids=["zero", "negative", "short", "long", "nan", "infinite", "beyond-floats", "true", "text", "list"],
 )
-def test_an_interval_that_makes_no_sense_is_told_but_holds_nothing(every: Any) -> None:
+def test_an_invalid_interval_is_reported_but_holds_nothing(every: Any) -> None:
     decision = decide(case([Wants(answer=8, every=every), Also(every=20)]))
     assert verdict(decision) == ("scale", 8, "Wanted")
     assert (decision.interval, decision.interval_by) == (20.0, "also")
@@ -621,7 +621,7 @@ def test_an_interval_that_makes_no_sense_is_told_but_holds_nothing(every: Any) -
     assert failure.message.startswith("returned ")
 
 
-def test_a_workload_that_cannot_be_judged_is_held_and_looked_at_again() -> None:
+def test_workload_that_cannot_be_judged_is_held_and_retried() -> None:
     given = case()
     decision = held(given.policy, given.observation.workload.ref, 7.0, "FailedGetScale", "gone", 4)
     assert (verdict(decision), decision.interval) == (("hold", 4, "FailedGetScale"), 30.0)
@@ -656,7 +656,7 @@ def test_only_news_are_announced(decision: Decision, previous: Decision | None, 
     assert all(one.warning and one.uid == "uid" for one in found)
 
 
-def test_a_decision_says_of_whom_and_when_it_is_and_of_what_it_was_made() -> None:
+def test_a_decision_records_its_workload_time_and_inputs() -> None:
     asked = case([Wants(answer=8, every=7.0)], [Forbids(answer=Limit("Wait", lowest=5, highest=6))])
     found, shown = decide(asked), asked.observation
     assert (found.id, found.at) == (f"p:{shown.workload.ref}@{shown.at:.3f}", shown.at)
@@ -719,14 +719,14 @@ def test_what_cannot_be_known_never_shrinks(given: Case) -> None:
 
 
 @given(CASES)
-def test_a_decision_is_made_again_alike_and_leaves_everything_as_it_was(given: Case) -> None:
+def test_a_decision_is_deterministic_and_leaves_its_input_unchanged(given: Case) -> None:
     before = msgspec.json.encode((given.observation, given.past))
     assert decide(given) == decide(given)
     assert msgspec.json.encode((given.observation, given.past)) == before
 
 
 @given(CASES)
-def test_a_record_of_a_decision_is_read_back_as_it_was(given: Case) -> None:
+def test_a_decision_survives_a_round_trip_through_json(given: Case) -> None:
     decision = decide(given)
     assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
 
@@ -757,7 +757,7 @@ def test_the_order_of_tables_never_changes_a_decision(
 
 
 @given(st.data(), st.lists(RECOMMENDATIONS, max_size=2), st.lists(LIMITS, max_size=2), COUNTS, BOUNDS)
-def test_with_distinct_names_not_a_letter_of_a_decision_depends_on_order(
+def test_decision_does_not_depend_on_order_if_names_are_distinct(
     data: st.DataObject, said: list[Recommendation], limits: list[Limit], current: int, bounds: tuple[int, int]
 ) -> None:
     voices = [kind(answer=answer) for kind, answer in zip([Wants, Also], said, strict=False)]
@@ -767,7 +767,7 @@ def test_with_distinct_names_not_a_letter_of_a_decision_depends_on_order(
 
 
 @given(CASES)
-def test_a_wish_that_was_not_followed_is_explained_by_what_binds(given: Case) -> None:
+def test_an_unfollowed_wish_is_explained_by_a_binding_limit(given: Case) -> None:
     """A wish that was followed, too, where something led away from it and something else back."""
     decision = decide(given)
     binding = [limit for limit in decision.limits if limit.bound]
@@ -782,7 +782,7 @@ def test_a_wish_that_was_not_followed_is_explained_by_what_binds(given: Case) ->
 
 
 @given(CASES)
-def test_a_binding_limit_that_is_alone_changes_the_answer_when_it_is_taken_away(given: Case) -> None:
+def test_removing_the_only_binding_limit_changes_the_answer(given: Case) -> None:
     """Unless it is a delay, and a rate or the bounds end at the same count."""
     decision = decide(given)
     binding = [limit for limit in decision.limits if limit.bound]
@@ -835,7 +835,7 @@ def test_failures_are_kept_with_what_was_said() -> None:
         ),
     ],
 )
-def test_what_is_done_while_nothing_is_known_is_the_policys_choice(
+def test_the_policy_chooses_the_action_when_metrics_are_unknown(
     trust: Trust, current: int, blind: float | None, expected: tuple[str, int, str]
 ) -> None:
     decision = unknown(trust, current, blind)
@@ -865,7 +865,7 @@ def test_nothing_unknown_shrinks_anything_that_may_not(
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=12))
-def test_how_long_nothing_has_been_known_is_counted_from_the_first_such_decision(known: list[bool]) -> None:
+def test_the_blind_time_counts_from_the_first_blind_decision(known: list[bool]) -> None:
     past, since = begin(0.0, 5), None
     for index, fine in enumerate(known):
         at = 10.0 * (index + 1)
@@ -875,7 +875,7 @@ def test_how_long_nothing_has_been_known_is_counted_from_the_first_such_decision
         assert past.blind_since == since
 
 
-def test_a_pause_and_an_old_view_say_nothing_of_what_is_known() -> None:
+def test_pause_and_stale_view_do_not_change_the_blind_time() -> None:
     """Who was paused for an hour has not been blind for an hour; and who is blind stays so through an old view."""
     past = begin(0.0, 5)
     paused = decide(case([UNKNOWN], current=0))

@@ -100,7 +100,7 @@ DOWN = Readings("down", NOW, error="connection refused")
         pytest.param([BY_POD], "queue", "", Quality.ERROR, [], id="nobody-knows-it"),
     ],
 )
-def test_a_series_comes_from_the_first_source_that_has_samples_of_it(
+def test_series_comes_from_the_first_source_with_samples(
     readings: list[Readings], name: str, source: str, quality: Quality, values: list[float]
 ) -> None:
     series = observe(POLICY, WORKLOAD, View(PODS), readings, frozenset({name}), NOW).series[name]
@@ -123,7 +123,7 @@ def test_a_series_comes_from_the_first_source_that_has_samples_of_it(
         ),
     ],
 )
-def test_which_sources_were_passed_over_and_why_is_told_with_the_series(readings: list[Readings], message: str) -> None:
+def test_series_tells_which_sources_were_skipped_and_why(readings: list[Readings], message: str) -> None:
     assert observe(POLICY, WORKLOAD, View(PODS), readings, frozenset({"cpu"}), NOW).series["cpu"].message == message
 
 
@@ -145,7 +145,7 @@ def test_empty_is_zero_only_where_it_is_written(
     assert (series.quality, [one.value for one in series.samples]) == (quality, values)
 
 
-def test_what_is_left_of_a_doubtful_series_may_raise_only_where_the_policy_says_so() -> None:
+def test_untrusted_series_may_scale_up_only_if_the_policy_allows() -> None:
     third = replace(pod("c"), started=NOW - 600)
     for trust, usable in ((Trust(coverage=1.0), False), (Trust(coverage=1.0, unknown="up-only"), True)):
         policy = replace(POLICY, trust=trust)
@@ -153,7 +153,7 @@ def test_what_is_left_of_a_doubtful_series_may_raise_only_where_the_policy_says_
         assert (series.quality, series.trusted, series.usable) == (Quality.PARTIAL, False, usable)
 
 
-def test_pods_that_have_just_started_need_no_sample_for_the_others_to_stand_for_all() -> None:
+def test_just_started_pods_without_samples_do_not_reduce_trust() -> None:
     old = tuple(replace(one, started=NOW - 600) for one in PODS)
     new = tuple(replace(pod(name), started=NOW - 5) for name in "cdefg")
     series = observe(POLICY, WORKLOAD, View((*old, *new)), [BY_POD], None, NOW).series["cpu"]
@@ -162,7 +162,7 @@ def test_pods_that_have_just_started_need_no_sample_for_the_others_to_stand_for_
     assert not observe(POLICY, WORKLOAD, View((*old, *late)), [BY_POD], None, NOW).series["cpu"].trusted
 
 
-def test_what_pods_that_lack_a_container_have_stands_apart_for_who_looks_at_one_alone() -> None:
+def test_samples_of_pods_lacking_a_container_are_kept_apart() -> None:
     """One of two pods is whole: for its pods the series is a part, for the container it is known of both."""
     parts = {"cpu": {"shop/b": (Sample(2.0, NOW, NOW, 0.0, "b", "web"),)}}
     said = Readings("first", NOW, pods={"cpu": {"shop/a": use(1, "a")}}, parts=parts)
@@ -177,7 +177,7 @@ def test_what_pods_that_lack_a_container_have_stands_apart_for_who_looks_at_one_
         assert series.of_container("log") is series
 
 
-def test_garbage_of_a_pod_that_has_just_started_is_not_a_pod_without_a_sample() -> None:
+def test_garbage_from_a_just_started_pod_reduces_trust() -> None:
     """Somebody measured it, and nobody knows what."""
     new = tuple(replace(one, started=NOW - 5) for one in PODS)
     garbage = Readings("first", NOW, pods={"cpu": {"shop/a": use(1, "a"), "shop/b": use(float("nan"), "b")}})
@@ -193,7 +193,7 @@ def test_trouble_is_told_in_the_sources_words() -> None:
     assert nobody.series["qps"].message == 'no source has a series "qps"'
 
 
-def test_only_the_series_that_are_read_are_cut_out_and_all_there_are_when_nobody_says() -> None:
+def test_only_requested_series_are_cut_out_or_all_by_default() -> None:
     readings = [BY_POD, BY_WORKLOAD]
     assert list(observe(POLICY, WORKLOAD, View(PODS), readings, frozenset(), NOW).series) == []
     assert list(observe(POLICY, WORKLOAD, View(PODS), readings, None, NOW).series) == ["cpu", "queue"]
@@ -223,7 +223,7 @@ def test_time_and_confirmation_come_along() -> None:
     assert (seen.at, seen.confirmed, seen.pods) == (NOW, 990.0, PODS)
 
 
-def test_a_fingerprint_moves_with_samples_workload_and_pods_but_not_with_the_clock() -> None:
+def test_fingerprint_changes_with_samples_and_objects_but_not_the_clock() -> None:
     seen = observe(POLICY, WORKLOAD, View(PODS), [BY_POD], None, NOW)
     mark = fingerprint(seen)
     later = tuple(replace(one, measured=NOW + 1) for one in seen.series["cpu"].samples)
@@ -238,7 +238,7 @@ def test_a_fingerprint_moves_with_samples_workload_and_pods_but_not_with_the_clo
         assert fingerprint(moved) != mark
 
 
-def test_a_fingerprint_moves_when_only_an_older_sample_of_a_series_is_newer() -> None:
+def test_fingerprint_changes_when_only_an_older_sample_is_renewed() -> None:
     """Pods are measured one by one: the newest says nothing of the others."""
     seen = observe(POLICY, WORKLOAD, View(PODS), [BY_POD], None, NOW)
     (first, second), series = seen.series["cpu"].samples, seen.series["cpu"]
@@ -270,9 +270,7 @@ DEPLOYED = Readings("sensors", NOW, workloads={"queue": {"shop/Deployment/other"
         pytest.param([replace(OF_OTHERS, received=NOW - 500)], [], id="when-it-was-answered-too-long-ago"),
     ],
 )
-def test_empty_is_zero_only_when_the_whole_chain_has_answered_and_of_late(
-    readings: list[Readings], values: list[float]
-) -> None:
+def test_empty_is_zero_only_after_recent_answers_of_all_sources(readings: list[Readings], values: list[float]) -> None:
     policy = replace(POLICY, trust=Trust(zero_when_empty=("queue",)))
     series = observe(policy, WORKLOAD, View(PODS), readings, frozenset({"queue"}), NOW).series["queue"]
     assert [one.value for one in series.samples] == values
@@ -319,7 +317,7 @@ def of_node(value: float, age: float = 0.0) -> tuple[Sample, ...]:
         ),
     ],
 )
-def test_series_of_nodes_are_those_of_the_nodes_that_pods_are_on(
+def test_node_series_cover_only_the_nodes_of_the_pods(
     said: list[dict[str, tuple[Sample, ...]]], known: dict[str, float]
 ) -> None:
     readings = [Readings(f"s{index}", NOW, nodes={"cpu": given}) for index, given in enumerate(said)]

@@ -75,7 +75,7 @@ def test_a_dropped_sample_spoils_the_series_but_not_its_neighbours() -> None:
     assert not invalid.trusted
 
 
-def test_pods_whose_samples_are_of_no_use_are_like_pods_without_one() -> None:
+def test_useless_samples_count_as_missing_ones() -> None:
     good, old, bad = sample(1, NOW - 5, "a"), sample(2, OLDEST - 60, "b"), sample(math.nan, NOW, "c")
     series = grade("cpu", "test", [good, old, bad], NOW, MAX_AGE, 3)
     assert (series.quality, series.samples, series.measured) == (Quality.PARTIAL, (good,), NOW - 5)
@@ -83,7 +83,7 @@ def test_pods_whose_samples_are_of_no_use_are_like_pods_without_one() -> None:
     assert series.trusted
 
 
-def test_a_pod_one_of_whose_containers_is_garbage_is_left_out_as_a_whole() -> None:
+def test_pod_with_garbage_in_one_container_is_left_out_whole() -> None:
     good = Sample(1, NOW, NOW, pod="a", container="web")
     half = [Sample(math.nan, NOW, NOW, pod="b", container="web"), Sample(9, NOW, NOW, pod="b", container="log")]
     assert grade("cpu", "test", [good, *half], NOW, MAX_AGE, 2).samples == (good,)
@@ -96,7 +96,7 @@ def test_a_pod_one_of_whose_containers_is_garbage_is_left_out_as_a_whole() -> No
         pytest.param(sample(1, OLDEST - 1, "a"), Quality.STALE, id="old"),
     ],
 )
-def test_a_series_of_pods_of_which_nothing_is_left_is_what_spoilt_it(one: Sample, quality: Quality) -> None:
+def test_series_without_a_usable_sample_is_graded_by_its_fault(one: Sample, quality: Quality) -> None:
     series = grade("cpu", "test", [one], NOW, MAX_AGE, 2)
     assert (series.quality, series.samples, series.trusted) == (quality, (), False)
 
@@ -113,7 +113,7 @@ def test_a_series_of_pods_of_which_nothing_is_left_is_what_spoilt_it(one: Sample
         pytest.param("abc", "abcd", 1.0, False, id="whoever-asks-for-all"),
     ],
 )
-def test_a_partial_series_covers_when_enough_of_the_settled_pods_have_a_sample(
+def test_partial_series_covers_when_enough_settled_pods_have_samples(
     heard: str, settled: str, coverage: float, covered: bool
 ) -> None:
     part = Series("cpu", "test", Quality.PARTIAL, tuple(sample(pod=pod) for pod in heard), "some")
@@ -131,7 +131,7 @@ def test_samples_may_come_from_a_generator() -> None:
     assert grade("cpu", "test", (sample() for _ in range(2)), NOW, MAX_AGE).quality is Quality.FRESH
 
 
-def test_a_source_that_could_not_be_read_gives_a_series_that_says_why() -> None:
+def test_an_unreadable_source_gives_a_series_with_the_reason() -> None:
     series = failed("cpu", "test", "connection refused")
     assert (series.quality, series.message, series.samples) == (Quality.ERROR, "connection refused", ())
     assert not series.trusted
@@ -159,7 +159,7 @@ def test_whatever_is_measured_only_usable_numbers_come_through(samples: list[Sam
         pytest.param([sample(pod="b")], "", "b", id="all have just started"),
     ],
 )
-def test_what_is_left_of_pods_that_lack_a_container_stands_apart(halves: list[Sample], settled: str, kept: str) -> None:
+def test_usable_samples_of_pods_lacking_a_container_stand_apart(halves: list[Sample], settled: str, kept: str) -> None:
     whole = Series("cpu", "test", Quality.PARTIAL, (sample(pod="a"),))
     found = apart(whole, halves, set(settled), NOW, MAX_AGE, 0.5)
     assert ("".join(one.pod for one in found.apart), found.samples) == (kept, whole.samples)

@@ -94,7 +94,7 @@ NAN = float("nan")
         pytest.param("step-tolerance", {"target": 50}, [0.58, 0.58], True, id="step tolerance, above it"),
     ],
 )
-def test_a_workload_is_looked_at_when_its_samples_leave_the_band(
+def test_workload_is_looked_at_when_its_samples_leave_the_band(
     tag: str, options: dict[str, Any], pods: list[float | None], looked: bool
 ) -> None:
     seen = observation([0.5, 0.5], series={"queue": 5.0})
@@ -197,7 +197,7 @@ def test_who_is_screened_out_would_have_got_the_same_answer(
 
 @given(at=st.floats(0, 1e12), low=st.floats(0, 1e12), width=st.floats(0, 1e12))
 @example(at=5e-324, low=5e-324, width=0.0)  # the smallest number: there is none between it and 0
-def test_a_band_that_was_found_by_trying_is_inside_the_true_one(at: float, low: float, width: float) -> None:
+def test_band_found_by_search_lies_inside_the_true_band(at: float, low: float, width: float) -> None:
     band = band_around(lambda value: low <= value <= low + width, at)
     if low <= at <= low + width:
         assert band.lowest <= at <= band.highest
@@ -243,7 +243,7 @@ TENTH = Band(0.9, 1.1)
         pytest.param(7, TENTH, id="nonsense"),
     ],
 )
-def test_hook_steady_bands_says_what_leaves_an_answer_as_it_is(answer: Any, band: Band) -> None:
+def test_hook_steady_bands_says_what_leaves_an_answer_unchanged(answer: Any, band: Band) -> None:
     assert bands_of(case(Tells(answer=answer), seen=observation([0.5, 0.5]))) == {"cpu": band}
 
 

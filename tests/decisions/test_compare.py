@@ -44,5 +44,5 @@ def test_an_unknown_scene_is_refused_by_name(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "must be of examples, papers, surges, broken, demo, is demmo\n"
 
 
-def test_numbers_are_compared_by_six_digits_and_times_by_the_millisecond() -> None:
+def test_numbers_compare_by_six_digits_and_times_by_the_millisecond() -> None:
     assert rounded({"a": (0.1 + 0.2, 1_699_941_600.2504, float("nan"))}) == {"a": [0.3, "1699941600.25", "nan"]}

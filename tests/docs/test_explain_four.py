@@ -84,7 +84,7 @@ def explained(
         ),
     ],
 )
-def test_what_each_strategy_wanted_is_told_and_the_one_that_won_has_a_mark(
+def test_explain_shows_each_strategys_wish_and_marks_the_winner(
     explained: Explained, second: float, wants: dict[str, str], won: str, headline: str
 ) -> None:
     out = explained(second)
@@ -107,7 +107,7 @@ def test_a_strategy_without_an_opinion_says_why(explained: Explained) -> None:
     assert "schedule  -         NoFloor: no floor is in force; next opening, " in explained(48.0)
 
 
-def test_a_forecast_that_counts_says_how_good_it_is_and_until_when(explained: Explained) -> None:
+def test_a_valid_forecast_shows_its_skill_and_expiry(explained: Explained) -> None:
     out = explained(48.0)
     found = re.search(r"^requests_forecast: (\S+), period 120 s, skill (0\.\d\d), expires in \d+ s", out, re.MULTILINE)
     assert found is not None
@@ -121,7 +121,7 @@ def test_a_forecast_that_counts_says_how_good_it_is_and_until_when(explained: Ex
         pytest.param({"doubt": "the last 60 s are not as forecast"}, "not believed: the last 60 s", id="doubted"),
     ],
 )
-def test_a_forecast_that_does_not_count_says_so_where_its_wish_would_be(
+def test_an_unusable_forecast_says_why_in_place_of_its_wish(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -160,7 +160,7 @@ def masked(text: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
-def test_in_a_terminal_no_name_is_broken_and_no_line_is_too_long(
+def test_terminal_output_breaks_no_name_and_exceeds_no_width(
     records: list[Decision | Outcome], tmp_path: Path, columns: int
 ) -> None:
     state = journal(tmp_path / "state", records, 48.0)

@@ -121,7 +121,7 @@ def subsequence(some: list[Record], whole: list[Record]) -> bool:
 
 
 @given(data=st.data())
-def test_one_flipped_bit_costs_the_line_that_it_is_in_and_makes_up_nothing(
+def test_a_flipped_bit_costs_its_line_and_invents_no_record(
     written: Written, folder: Path, data: st.DataObject
 ) -> None:
     position, bit = data.draw(st.integers(0, len(written.whole) - 1)), data.draw(st.integers(0, 7))
@@ -187,9 +187,7 @@ def _covered(written: Written, start: int, garbage: bytes) -> set[int]:
 
 
 @given(data=st.data())
-def test_one_that_was_cut_anywhere_is_read_up_to_there_and_written_on(
-    written: Written, folder: Path, data: st.DataObject
-) -> None:
+def test_a_cut_journal_is_read_to_its_cut_and_extended(written: Written, folder: Path, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(written.whole)))
     put(folder, written.whole[:end])
     whole = [index for index in range(len(written.lines)) if index < written.at(end)]
@@ -206,7 +204,7 @@ def test_any_bytes_anywhere_raise_nothing(written: Written, folder: Path, garbag
 
 
 @given(data=st.data())
-def test_of_lines_without_a_checksum_a_flipped_bit_raises_nothing_and_is_never_from_the_future(
+def test_a_flip_without_checksums_neither_raises_nor_yields_future_records(
     written: Written, folder: Path, data: st.DataObject
 ) -> None:
     """As earlier versions wrote them: what a flip makes of them may be a record."""
@@ -242,7 +240,7 @@ def earlier(record: Struct) -> bytes:
         ),
     ],
 )
-def test_a_record_without_a_checksum_that_no_daemon_writes_is_refused(record: Record, told: str | None) -> None:
+def test_a_record_without_checksum_that_no_daemon_writes_is_refused(record: Record, told: str | None) -> None:
     found = decode(earlier(record))
     assert isinstance(found, Damaged)
     assert told is None or found == Damaged(told)
@@ -254,7 +252,7 @@ def test_a_record_without_a_checksum_is_read_as_before(tmp_path: Path) -> None:
     assert list(read(tmp_path)) == records
 
 
-def test_the_checksum_is_the_last_key_of_a_line_that_is_json_still() -> None:
+def test_the_checksum_is_the_last_key_of_a_json_line() -> None:
     line = encode(decision(1.0))
     assert holds(line) is True
     assert list(msgspec.json.decode(line))[-1] == "crc32"
@@ -297,7 +295,7 @@ def test_a_line_that_is_being_written_is_no_damage(tmp_path: Path, caplog: pytes
     assert caplog.records == []
 
 
-def test_what_is_ahead_of_the_clock_is_not_remembered_and_is_told(
+def test_records_ahead_of_the_clock_are_reported_and_not_remembered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A clock that was wrong for a while: else its wishes and changes would count as recent until that time comes."""

@@ -118,7 +118,7 @@ _AS_USUAL = {
         ),
     ],
 )
-def test_what_is_as_usual_is_not_written_and_read_all_the_same(
+def test_default_values_are_omitted_when_written_and_restored_when_read(
     tmp_path: Path, table: str, record: Any, written: bytes
 ) -> None:
     changes: dict[str, Any] = {table: (record,)}
@@ -135,7 +135,7 @@ def test_what_is_as_usual_is_not_written_and_read_all_the_same(
 
 
 @pytest.mark.parametrize("key", ["failures", "marks", "removals", "recommendations", "limits", "series", "conditions"])
-def test_the_tables_of_a_decision_are_there_where_they_are_empty(key: str) -> None:
+def test_empty_tables_of_a_decision_are_encoded_as_empty_lists(key: str) -> None:
     empty = Decision("id", 1.0, "shop", WEB, "act", 2, 2, "keep", "R", "")
     assert msgspec.json.decode(msgspec.json.encode(empty))[key] == []
 
@@ -181,7 +181,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.sampled_from([1, 2000, 1 << 20]))
-def test_what_is_read_is_what_was_written_over_segments_restarts_and_torn_lines(
+def test_records_survive_segments_restarts_and_torn_lines(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], segment_bytes: int
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
@@ -266,7 +266,7 @@ def test_lines_that_are_no_records_are_passed_over(tmp_path: Path, garbage: byte
     assert list(read(tmp_path)) == list(read_back(tmp_path)) == [decision(1.0)]
 
 
-def test_a_record_of_a_newer_version_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
+def test_unknown_fields_of_a_newer_record_are_ignored(tmp_path: Path) -> None:
     newer = msgspec.json.decode(msgspec.json.encode(decision(1.0))) | {"mood": "good"}
     (tmp_path / "journal-00000001.jsonl").write_bytes(msgspec.json.encode(newer) + b"\n")
     assert list(read(tmp_path)) == [decision(1.0)]
@@ -319,7 +319,7 @@ class Full:
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 2000])
-def test_a_full_disk_costs_the_lines_it_refuses_and_no_later_ones(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_costs_only_the_lines_it_refuses(tmp_path: Path, room: int) -> None:
     journal = Journal(tmp_path)
     fill(journal, 1)
     good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
@@ -338,7 +338,7 @@ def test_a_full_disk_costs_the_lines_it_refuses_and_no_later_ones(tmp_path: Path
     assert times == sorted(times)
 
 
-def test_that_it_cannot_be_written_is_logged_at_once_and_once_and_when_it_can_again(
+def test_a_failing_journal_and_its_recovery_are_each_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -360,7 +360,7 @@ def test_that_it_cannot_be_written_is_logged_at_once_and_once_and_when_it_can_ag
 
 
 @pytest.mark.parametrize("room", [0, 1, 100])
-def test_one_that_could_not_be_written_is_tried_again_by_every_flush_and_costs_no_line(
+def test_each_flush_retries_a_failed_write_and_loses_no_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, room: int
 ) -> None:
     caplog.set_level("INFO")
@@ -385,9 +385,7 @@ def test_one_that_could_not_be_written_is_tried_again_by_every_flush_and_costs_n
     assert [one.at for one in read_back(tmp_path)] == [61.0, 60.0, 1.0, 0.0]
 
 
-def test_one_as_large_as_it_may_be_is_written_again_soon_after_there_is_room_though_nothing_is_decided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_at_its_limit_recovers_without_new_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path, segment_bytes=2000, segments=4)
     with monkeypatch.context() as patch:
         patch.setattr(io, "FileIO", refuse)
@@ -401,7 +399,7 @@ def test_one_as_large_as_it_may_be_is_written_again_soon_after_there_is_room_tho
     journal.close()
 
 
-def test_it_is_known_from_when_on_records_are_missing_and_why(tmp_path: Path) -> None:
+def test_the_journal_knows_since_when_and_why_records_are_missing(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     fill(journal, 1)
     assert (journal.writable, journal.fault) == (True, "")
@@ -432,7 +430,7 @@ OUTGROWS = f"WARNING the journal outgrows its measure: {SWELLS}: all is written,
 AGAIN = "INFO the journal keeps its measure again"
 
 
-def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use_and_nothing_is_missing(
+def test_the_old_segment_continues_when_a_new_one_cannot_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -452,7 +450,7 @@ def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use_and_nothing_i
     assert said(caplog) == [OUTGROWS, AGAIN]
 
 
-def test_one_segment_grows_to_the_measure_of_all_and_what_comes_then_is_missing(
+def test_one_segment_grows_to_the_total_limit_before_losing_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -480,7 +478,7 @@ def test_one_segment_grows_to_the_measure_of_all_and_what_comes_then_is_missing(
     ]
 
 
-def test_old_segments_that_cannot_be_dropped_are_told_and_take_twice_the_limit_at_most(
+def test_undeletable_segments_are_reported_and_at_most_double_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -520,7 +518,7 @@ def test_all_segments_together_are_twice_the_limit_at_most(tmp_path: Path, monke
     assert size(tmp_path) < 6000 + 2500
 
 
-def test_a_journal_that_was_removed_and_cannot_be_begun_again_takes_no_room_and_says_what_is_lost(
+def test_a_removed_journal_that_cannot_restart_counts_its_lost_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path, segment_bytes=2000)
@@ -545,7 +543,7 @@ def test_a_journal_that_was_removed_is_begun_again_at_once(tmp_path: Path) -> No
     assert ([one.at for one in read(tmp_path)], journal.failures) == ([30.0, 31.0, 60.0, 61.0], 0)
 
 
-def test_what_is_written_into_a_file_that_was_removed_is_missing(tmp_path: Path) -> None:
+def test_records_written_to_a_removed_file_count_as_missing(tmp_path: Path) -> None:
     """A folder that somebody deletes: the new segment cannot be begun, and the old one is nowhere."""
     journal = Journal(tmp_path / "state", segment_bytes=10)
     fill(journal, 1)
@@ -570,7 +568,7 @@ def test_what_cannot_be_written_is_refused_and_not_remembered(tmp_path: Path, ch
 
 
 @pytest.mark.parametrize("where", ["a file", "below a file"])
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path, where: str) -> None:
+def test_an_unwritable_folder_is_reported_in_one_line(tmp_path: Path, where: str) -> None:
     file = tmp_path / "state"
     file.write_text("")
     folder = file if where == "a file" else file / "journal"
@@ -589,7 +587,7 @@ def test_so_is_one_that_may_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Journal(tmp_path)
 
 
-def test_a_journal_that_may_not_be_read_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_journal_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "journal-00000001.jsonl").write_text("")
 
     def refuse(_: Path, mode: str) -> Any:
@@ -616,7 +614,7 @@ def test_reading_back_reads_no_more_segments_than_it_needs(tmp_path: Path, monke
     assert (len(segments(tmp_path)) > 5, len(opened) <= 2) == (True, True)
 
 
-def test_a_segment_that_is_dropped_while_it_is_wanted_is_passed_over(tmp_path: Path) -> None:
+def test_a_segment_dropped_while_being_read_is_skipped(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         (tmp_path / f"journal-{number:08d}.jsonl").write_bytes(msgspec.json.encode(decision(float(number))) + b"\n")
     reading = read_back(tmp_path)
@@ -632,7 +630,7 @@ def test_without_a_folder_it_is_kept_in_memory() -> None:
     assert journal.past(*KEY, 61.0, 2).interval == 30.0
 
 
-def test_what_is_no_longer_governed_is_forgotten_but_stays_on_disk(tmp_path: Path) -> None:
+def test_ungoverned_workloads_are_forgotten_but_stay_on_disk(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     fill(journal, 1)
     journal.append(outcome(5.0))
@@ -663,7 +661,7 @@ def test_a_long_time_without_judgement_opens_the_windows_afresh() -> None:
     assert journal.past(*KEY, 900.0, 8).wishes(800.0) == [8]
 
 
-def test_after_someone_else_may_have_acted_the_windows_open_afresh_and_changes_are_kept() -> None:
+def test_windows_reopen_after_others_may_have_acted_but_changes_stay() -> None:
     journal = Journal()
     fill(journal, 2)
     journal.reopen()

@@ -126,7 +126,7 @@ def test_a_kill_while_compressing_loses_and_leaves_nothing(tmp_path: Path, left:
     assert list(read(tmp_path)) == [*RECORDS, outcome(5000.0)]
 
 
-def test_a_full_disk_leaves_the_plain_segment_and_is_told_once(
+def test_a_full_disk_leaves_the_plain_segment_and_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -119,7 +119,7 @@ def test_no_decision_is_restored_from_anothers_of_its_id(
     assert [one.getMessage() for one in caplog.records] == [told], "also to who wants no more than the newest"
 
 
-def test_of_two_decisions_of_one_id_each_is_restored_by_its_own(tmp_path: Path) -> None:
+def test_decisions_sharing_an_id_are_each_restored_by_their_own(tmp_path: Path) -> None:
     first = kept(1.0, 0.5, workload=API, id="shop@1.0")
     again = b'{"type":"decision-again","id":"x","at":2.0,"policy":"shop","workload":%b,'
     again += b'"of":"shop@1.0","current":2,"series":[]}'

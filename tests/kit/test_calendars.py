@@ -350,7 +350,7 @@ def test_nothing_changes_before_it_is_said_to(start: str, end: str, change: str,
     assert hours.span(later) == found
 
 
-def test_it_says_which_since_when_and_until_when_by_its_own_clock() -> None:
+def test_standing_hours_show_name_start_and_end_in_their_zone() -> None:
     office = msgspec.convert({**OFFICE, "name": "office"}, Hours)
     spell = standing([office], moment("2026-03-30T09:00+02:00"))
     assert [one.told for one in spell.value] == ["office since Mon 2026-03-30 08:00 until 20:00 CEST"]
@@ -367,7 +367,7 @@ def test_it_says_which_since_when_and_until_when_by_its_own_clock() -> None:
         (Instant(at="0 8 * * *", name="dawn"), "dawn"),
     ],
 )
-def test_a_label_is_the_name_or_what_it_is_made_of(entry: Hours | Instant, label: str) -> None:
+def test_an_entry_is_labelled_by_its_name_or_its_times(entry: Hours | Instant, label: str) -> None:
     assert entry.label == label
 
 
@@ -389,7 +389,7 @@ def test_without_hours_nothing_ever_changes() -> None:
     assert standing([], 5.0) == Spell(5.0, inf, [])
 
 
-def test_a_spell_is_found_once_for_as_long_as_it_lasts() -> None:
+def test_a_spell_is_computed_once_while_it_lasts() -> None:
     asked = []
 
     @steady

@@ -135,7 +135,7 @@ def test_times_follow_upon_each_other_both_ways(cron: str, zone: str, times: lis
 
 
 @pytest.mark.parametrize("minute", [0, 7, 29, 30, 31, 59])
-def test_asked_from_inside_the_repeated_hour_the_next_is_never_past(minute: int) -> None:
+def test_the_next_time_inside_a_repeated_hour_is_never_past(minute: int) -> None:
     """cronsim itself, asked so, answers with the first 02:30, which is over."""
     now = moment(f"2026-10-25T02:{minute:02}+01:00")
     aware = datetime.fromtimestamp(now, ZoneInfo(BERLIN))
@@ -255,7 +255,7 @@ CRONS = FIELDS.map(" ".join)
 
 
 @given(cron=CRONS, change=some.sampled_from(sorted(CHANGES)), minute=some.integers(-1440, 1440))
-def test_the_latest_and_the_next_are_those_of_a_search_minute_by_minute(cron: str, change: str, minute: int) -> None:
+def test_latest_and_next_equal_those_of_a_minute_wise_search(cron: str, change: str, minute: int) -> None:
     zone, middle = CHANGES[change]
     noon = moment(middle)
     expected = [at for at, _ in occurrences(cron, zone, noon - 10 * 86400, 20)]

@@ -32,7 +32,7 @@ def filled(values: list[float], half_life: float = CPU_HALF_LIFE, bounds: tuple[
     return made
 
 
-def test_check_ap_1_a_percentile_of_load_sees_the_rare_high_use_and_one_of_time_does_not() -> None:
+def test_check_ap_1_load_percentiles_show_a_rare_high_use() -> None:
     """The paper prints h[10] = 10 * 10; by its own formula, and its "9/19", it is 10 * 1. Either gives the same p90."""
     made = Histogram((1.0, 10.0), 1e12)
     for value in [1.0] * 9 + [10.0]:
@@ -85,7 +85,7 @@ def test_bounds_of_confidence_close_with_history(days: float, lower: float, uppe
 
 
 @pytest.mark.parametrize(("memory", "more"), [(0, 1e8), (1e8, 2e8), (5e8, 6e8), (1e9, 1.2e9)])
-def test_after_a_kill_memory_counts_a_fifth_or_100_mb_more(memory: float, more: float) -> None:
+def test_an_oom_kill_adds_a_fifth_or_100_mb_memory(memory: float, more: float) -> None:
     assert after_kill(memory) == pytest.approx(more)
 
 
@@ -146,7 +146,7 @@ values = st.lists(st.floats(0, 2000), min_size=1, max_size=40)
 
 
 @given(values, st.sampled_from(["load", "time"]))
-def test_percentiles_rise_and_lie_between_least_and_most_of_their_buckets(used: list[float], weigh: object) -> None:
+def test_percentiles_rise_and_stay_within_the_range_of_their_buckets(used: list[float], weigh: object) -> None:
     made = filled(used)
     found = made.percentiles(PERCENTILES.values(), weigh)  # type: ignore[arg-type]
     assert found == sorted(found)

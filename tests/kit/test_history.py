@@ -48,7 +48,7 @@ def test_equal_wishes_in_a_row_are_one_run() -> None:
     assert past.runs == (Run(0, 20, 3), Run(30, 50, 5), Run(60, 60, 3))
 
 
-def test_of_a_wish_is_remembered_what_the_limits_of_the_wish_leave_of_it() -> None:
+def test_the_remembered_wish_is_the_one_cut_by_wish_limits() -> None:
     limits = (Limit("Rate", "", None, 5), Limit("Ceiling", "", 2, 7, of_wish=True), Limit("Least", "", 6, of_wish=True))
     past = begin(0.0, 3)
     for at, wish in ((10.0, 20), (20.0, 7), (30.0, 1)):
@@ -59,7 +59,7 @@ def test_of_a_wish_is_remembered_what_the_limits_of_the_wish_leave_of_it() -> No
     assert replace(decision(40.0, None), limits=limits).asked is None
 
 
-def test_a_decision_without_a_wish_leaves_only_its_time_and_interval() -> None:
+def test_a_decision_without_a_wish_leaves_only_time_and_interval() -> None:
     past = remember(begin(0.0, 3), decision(10.0, None, interval=1.0))
     assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0, count=3)
 
@@ -90,7 +90,7 @@ def recalled(*found: Series, recall: float = 60.0) -> tuple[Point, ...]:
         pytest.param([series(6, 1.0), series(65, 2.0)], [Point(6, 1.0, 1), Point(65, 2.0, 1)], id="just in time"),
     ],
 )
-def test_what_series_came_to_is_remembered_for_as_long_as_a_strategy_recalls(
+def test_points_of_series_are_remembered_while_a_strategy_recalls_them(
     found: list[Series], points: list[Point]
 ) -> None:
     assert list(recalled(*found)) == points
@@ -116,7 +116,7 @@ WISHES = st.lists(st.tuples(st.integers(0, 900), st.none() | st.integers(0, 4)),
 
 
 @given(WISHES, st.integers(0, 3600), st.booleans())
-def test_runs_show_any_window_the_same_wishes_as_a_list_would(
+def test_runs_show_any_window_the_wishes_of_a_full_list(
     steps: list[tuple[int, int | None]], window: int, inclusive: bool
 ) -> None:
     past, naive, at = begin(0.0, 2), [(0.0, 2)], 0.0
@@ -158,14 +158,14 @@ def test_the_past_never_outgrows_its_horizon(wishes: list[int]) -> None:
         pytest.param(30.0, 90.1, True, id="more-than-three-slow-polls"),
     ],
 )
-def test_after_a_gap_the_count_then_found_is_a_wish_again(interval: float | None, silence: float, gap: bool) -> None:
+def test_after_a_gap_the_current_count_becomes_a_wish_again(interval: float | None, silence: float, gap: bool) -> None:
     past = replace(begin(0.0, 9), interval=interval)
     resumed = resume(past, silence, 4)
     expected = replace(past, since=silence, runs=(Run(0, 0, 9), Run(silence, silence, 4)), until=silence)
     assert resumed == (expected if gap else past)
 
 
-def test_after_a_gap_nothing_is_forgotten_that_a_window_still_sees() -> None:
+def test_a_gap_forgets_no_wish_that_a_window_still_sees() -> None:
     past = resume(remember(begin(0.0, 9), decision(10.0, 9)), 200.0, 4)
     assert past.wishes(200.0 - 300) == [4, 9]
 
@@ -209,7 +209,7 @@ def sent(at: float, uid: str, result: Result = "done", reason: str = "") -> Outc
     return replace(outcome(at, 3, 3, result), resized=uid, reason=reason)
 
 
-def test_resizes_that_were_sent_are_remembered_by_pod_whatever_came_of_them() -> None:
+def test_every_resize_sent_is_remembered_by_pod_whatever_its_outcome() -> None:
     past = begin(0.0, 3)
     for one in (sent(10.0, "a"), sent(20.0, "b", "failed"), sent(30.0, "a", "conflict")):
         past = carry(past, one)
@@ -225,7 +225,7 @@ def test_a_cluster_that_cannot_resize_is_remembered_until_it_can() -> None:
     assert carry(past, sent(30.0, "a")).recommends_since is None
 
 
-def test_a_resize_that_was_refused_is_no_change_of_a_pod() -> None:
+def test_a_refused_resize_is_not_remembered_as_a_change() -> None:
     assert carry(begin(0.0, 3), sent(10.0, "", "refused", "BudgetSpent")) == begin(0.0, 3)
 
 
@@ -270,7 +270,7 @@ def test_a_change_bears_the_reason_of_its_decision() -> None:
     assert past.changes == (Change(1, 3, 6, "Why"),)
 
 
-def test_after_a_gap_it_is_not_known_who_changed_the_count() -> None:
+def test_after_a_gap_the_author_of_a_change_is_unknown() -> None:
     past = resume(remember(begin(0.0, 3), counted(0, 3)[0]), 500.0, 7)
     assert remember(past, counted(500, 7)[0]).foreign == ()
 

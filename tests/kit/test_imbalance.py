@@ -7,11 +7,11 @@ from tests.kit.imbalance import average_use, imbalance, imbalances, used_parts
 from tests.kit.pools import columns, node
 
 
-def test_a_server_whose_resources_are_used_alike_has_none_however_busy_others_are() -> None:
+def test_servers_with_level_resources_have_no_imbalance_whatever_their_load() -> None:
     assert imbalance(np.array([[0.25, 0.25, 0.25], [0.75, 0.75, 0.75]])) == 0.0
 
 
-def test_servers_that_are_alike_have_as_much_as_each_of_them() -> None:
+def test_equal_servers_have_the_imbalance_of_each_server() -> None:
     """Check TBESK-Z."""
     used = np.array([[0.5, 0.6, 0.7, 0.8], [0.5, 0.6, 0.7, 0.8]])
     assert average_use(used) == pytest.approx([0.65, 0.65])
@@ -19,7 +19,7 @@ def test_servers_that_are_alike_have_as_much_as_each_of_them() -> None:
     assert imbalance(used) == pytest.approx(0.22361, abs=5e-6)
 
 
-def test_it_is_the_root_of_the_sum_of_squares_and_not_of_their_mean() -> None:
+def test_imbalance_is_the_root_of_summed_not_mean_squares() -> None:
     used = np.array([[0.2, 0.4, 0.6, 0.8], [0.5, 0.5, 0.5, 0.5]])
     assert imbalances(used) == pytest.approx([0.2**0.5, 0.0])  # with 1/m it would be 0.05 ** 0.5
     assert imbalance(used) == pytest.approx(0.2**0.5 / 2)

@@ -57,7 +57,7 @@ def test_t_2_only_reversed_coefficients_explain_the_printed_means(
         pytest.param((1, 2, 4), (0.889, 1.060, 1.003), (1.100, 1.165, 0.915), (-0.11, 1.05, -0.43), id="right"),
     ],
 )
-def test_t_2_the_scores_of_table_6_12_by_either_order_of_coefficients(
+def test_t_2_table_6_12_scores_follow_either_coefficient_order(
     coefficients: tuple[float, ...], cpu: tuple[float, ...], mem: tuple[float, ...], scores: tuple[float, ...]
 ) -> None:
     weights = column(*coefficients)
@@ -71,7 +71,7 @@ def test_the_balance_score_of_the_thesis_example() -> None:
     assert balance_score(column(0.7), column(0.3)) == pytest.approx([6.0])
 
 
-def test_the_balance_score_of_more_than_two_is_of_the_two_farthest_apart() -> None:
+def test_the_balance_score_uses_the_two_resources_farthest_apart() -> None:
     assert balance_score(column(0.7, nan), column(0.3, 0.5), column(0.1, 0.5)) == pytest.approx([4.0, nan], nan_ok=True)
 
 
@@ -91,7 +91,7 @@ def test_idleness_is_the_mean_use_over_ones_own(use: tuple[float, ...], expected
     assert idleness(column(*use), np.ones(3)) == pytest.approx(expected, abs=5e-4, nan_ok=True)
 
 
-def test_a_node_without_a_coefficient_counts_for_nothing_in_the_mean() -> None:
+def test_a_node_without_a_coefficient_is_excluded_from_the_mean() -> None:
     assert idleness(column(0.2, 0.4, 0.9), column(1, 1, nan)) == pytest.approx([1.5, 0.75, 1 / 3])
     assert np.isnan(idleness(column(0.2, 0.4), column(nan, nan))).all()
 
@@ -147,7 +147,7 @@ def test_equally_loaded_nodes_have_exactly_0(use: float, weights: list[float]) -
     assert not load_score([(1.0, idleness(np.full(len(weights), use), np.array(weights)))]).any()
 
 
-def test_ten_and_a_half_percent_above_the_mean_in_all_is_minus_1() -> None:
+def test_a_load_10_5_percent_above_mean_scores_minus_1() -> None:
     ratio = column(1 / exp(0.1))
     assert load_score([(0.5, ratio), (0.5, ratio)]) == pytest.approx([-1.0])
     assert exp(0.1) == pytest.approx(1.105, abs=5e-4)
@@ -184,7 +184,7 @@ def test_the_mean_over_the_ratios_is_the_mean_again(pool: tuple[Column, Column])
 
 
 @given(pools())
-def test_somebody_is_always_as_good_as_the_mean_so_that_a_load_alone_never_refuses_all(
+def test_at_least_one_node_scores_no_worse_than_the_mean(
     pool: tuple[Column, Column],
 ) -> None:
     use, weights = pool

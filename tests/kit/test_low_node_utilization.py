@@ -37,13 +37,13 @@ def evicted(baseline: LowNodeUtilization, found: Uneven) -> list[str]:
         ),
     ],
 )
-def test_it_acts_where_some_nodes_are_over_used_and_some_under_used(
+def test_eviction_needs_both_over_used_and_under_used_nodes(
     baseline: LowNodeUtilization, load: dict[str, Any], acts: bool
 ) -> None:
     assert bool(evicted(baseline, pool(**load))) is acts
 
 
-def test_it_evicts_from_the_most_used_node_first_until_each_is_at_its_mark() -> None:
+def test_the_most_used_node_is_relieved_first_to_its_threshold() -> None:
     """Most used by the sum of thousandths of a core and bytes, as it sorts them: so by memory."""
     found = pool()
     on = evicted(LowNodeUtilization(CPU_ALONE, by="metrics"), found)
@@ -55,7 +55,7 @@ def test_it_evicts_from_the_most_used_node_first_until_each_is_at_its_mark() -> 
         assert used[name] - gone <= 0.5 * CPU
 
 
-def test_it_stops_when_what_under_used_nodes_have_free_is_used_up() -> None:
+def test_eviction_stops_when_under_used_nodes_have_no_room_left() -> None:
     crowded = LowNodeUtilization({"cpu": (30.0, 31.0)}, by="metrics")
     assert (
         0
@@ -64,7 +64,7 @@ def test_it_stops_when_what_under_used_nodes_have_free_is_used_up() -> None:
     )
 
 
-def test_it_runs_every_five_minutes_and_spares_pods_that_have_just_begun() -> None:
+def test_the_baseline_runs_every_five_minutes_and_spares_new_pods() -> None:
     baseline, found = LowNodeUtilization(CPU_ALONE, by="metrics"), pool()
     counts = [found.step(baseline) for _ in range(21)]
     assert [index for index, count in enumerate(counts) if count] == [0, 10, 20]

@@ -30,7 +30,7 @@ def shown(it: NodeTable) -> tuple[object, ...]:
     return amounts, use, [it.pods(0), it.pods(1)], it.holding("web", has_web).tolist()
 
 
-def test_one_that_was_told_to_leave_takes_its_room_until_it_has_left() -> None:
+def test_a_leaving_pod_keeps_its_room_until_it_is_gone() -> None:
     it = view()
     before = it.requested("cpu").tolist()
     assert it.leave(0, "uid-x")
@@ -53,7 +53,7 @@ def test_who_is_not_there_cannot_be_told_to_leave(index: int, uid: str) -> None:
     assert shown(it) == before
 
 
-def test_what_nodes_use_is_the_same_array_until_a_pod_comes_or_goes_and_then_another() -> None:
+def test_node_use_is_cached_until_a_pod_comes_or_goes() -> None:
     it = view()
     before = it.use("cpu")
     assert it.use("cpu") is before
@@ -76,7 +76,7 @@ def test_who_is_seen_to_leave_need_not_be_told() -> None:
     assert not it.leave(0, "uid-x")
 
 
-def test_without_some_pods_their_room_ports_and_estimates_are_free_and_then_all_is_as_before() -> None:
+def test_leaving_out_pods_frees_their_room_and_restores_it_afterwards() -> None:
     it = view()
     before = shown(it)
     with it.without(0, THERE[:2]):
@@ -96,7 +96,7 @@ def test_all_is_as_before_also_where_something_is_raised() -> None:
     assert shown(it) == before
 
 
-def test_a_series_that_is_first_looked_at_in_between_is_right_afterwards() -> None:
+def test_a_series_first_read_without_some_pods_is_right_afterwards() -> None:
     it = view()
     with it.without(0, THERE[:1]):
         assert isnan(it.use("memory")[0])

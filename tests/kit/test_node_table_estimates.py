@@ -38,9 +38,7 @@ def test_a_pod_that_is_not_measured_is_estimated(resources: dict[str, float], se
         pytest.param({}, "pods", 1, id="itself"),
     ],
 )
-def test_a_pod_that_requests_none_counts_for_something_where_nodes_are_compared(
-    resources: dict[str, float], resource: str, expected: int
-) -> None:
+def test_a_pod_without_requests_has_a_default_weight(resources: dict[str, float], resource: str, expected: int) -> None:
     assert weighed(pod("p", resources=resources), resource) == expected
 
 
@@ -50,7 +48,7 @@ def view() -> NodeTable:
     return columns([node("a"), node("b")], on, use)
 
 
-def test_nodes_weigh_what_their_pods_request_and_what_is_assumed_of_those_that_do_not() -> None:
+def test_nodes_weigh_requests_and_default_weights_of_their_pods() -> None:
     seen = view()
     assert seen.requested("cpu").tolist() == [0, 500]
     assert seen.weighed("cpu").tolist() == [100, 500]
@@ -59,7 +57,7 @@ def test_nodes_weigh_what_their_pods_request_and_what_is_assumed_of_those_that_d
     assert columns([node("a")]).weighed("cpu").tolist() == [0]
 
 
-def test_what_is_placed_in_a_plan_weighs_at_once_and_what_leaves_does_not() -> None:
+def test_a_pods_weight_counts_only_while_the_plan_holds_it() -> None:
     seen, new = view(), pod("new", cpu=0, memory=0)
     seen.take(1, new)
     assert seen.weighed("cpu").tolist() == [100, 600]
@@ -68,7 +66,7 @@ def test_what_is_placed_in_a_plan_weighs_at_once_and_what_leaves_does_not() -> N
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-def test_what_is_placed_in_a_plan_is_used_at_once_and_measured_only_later(asked_before: bool) -> None:
+def test_a_placed_pod_counts_as_used_but_not_as_measured(asked_before: bool) -> None:
     seen = view()
     if asked_before:
         assert (seen.use("cpu").tolist(), seen.measured("cpu").tolist()) == ([1.0, 0.5], [1.0, 0.5])
@@ -80,7 +78,7 @@ def test_what_is_placed_in_a_plan_is_used_at_once_and_measured_only_later(asked_
     assert seen.measured("cpu").tolist() == [1.0, 0.5]
 
 
-def test_what_is_measured_may_be_told_apart_from_what_is_used() -> None:
+def test_measured_and_used_amounts_may_differ() -> None:
     seen = columns([node("a")], use={"cpu": {"a": 3.0}}, measured={"cpu": {"a": 2.0}})
     assert (seen.use("cpu").tolist(), seen.measured("cpu").tolist()) == ([3.0], [2.0])
     assert np.isnan(seen.measured("memory")).all()
@@ -110,9 +108,7 @@ def bound(name: str, at: float, cpu: float) -> tuple[UsageView, PoolPolicy]:
         pytest.param(NOW - 5, 0.0, 1.0 + 0.1, id="it requests nothing"),
     ],
 )
-def test_views_add_an_estimate_of_what_was_bound_to_what_is_used_and_not_to_what_is_measured(
-    measured: float, cpu: float, use: float
-) -> None:
+def test_views_add_estimates_of_bound_pods_to_use_not_measurements(measured: float, cpu: float, use: float) -> None:
     views, policy = bound("p", NOW, cpu)
     said = Readings("test", NOW, nodes={"cpu": {"a": (Sample(1.0, measured, measured),)}, "x": {}})
     known = views.look(policy, WantedSeries(frozenset({"cpu", "x"}), frozenset()), [said], NOW + NEW)
@@ -142,7 +138,7 @@ def sample(value: float, ago: float) -> Sample:
         pytest.param([sample(2.0, 5), sample(-1.0, 5)], None, id="one of them negative"),
     ],
 )
-def test_views_trust_what_a_pod_uses_where_all_of_its_samples_can_be(samples: list[Sample], use: float | None) -> None:
+def test_views_trust_a_pods_use_only_with_all_samples_trusted(samples: list[Sample], use: float | None) -> None:
     views, policy = UsageView(), PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
     first = Readings("first", NOW, pods={"cpu": {"shop/p": tuple(samples)}})
     wants = WantedSeries(frozenset(), frozenset({"cpu"}))
@@ -153,7 +149,7 @@ def test_views_trust_what_a_pod_uses_where_all_of_its_samples_can_be(samples: li
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-def test_of_a_pod_that_is_moved_what_it_used_is_counted_and_no_estimate(asked_before: bool) -> None:
+def test_a_moved_pod_counts_with_its_former_use_without_estimate(asked_before: bool) -> None:
     seen, moved = view(), pod("new", cpu=1)
     if asked_before:
         seen.use("cpu")
@@ -172,7 +168,7 @@ def test_of_a_pod_that_is_moved_what_it_used_is_counted_and_no_estimate(asked_be
         pytest.param({"cpu": 3.0}, 3601, 1.0 + 1.7, id="more than an hour ago"),
     ],
 )
-def test_views_add_what_a_moved_pod_used_for_what_came_in_its_place(
+def test_views_count_a_replacement_with_the_moved_pods_former_use(
     use: dict[str, float], ago: float, expected: float
 ) -> None:
     views, policy = bound("p", NOW, 2.0)

@@ -142,7 +142,7 @@ def test_it_does_not_begin_where_it_could_not_end_well(
     assert found[0] == reason
 
 
-def test_it_begins_with_a_note_that_says_all_that_another_daemon_must_know() -> None:
+def test_a_surge_begins_with_a_note_sufficient_for_another_daemon() -> None:
     found = begin(WEB, replace(OLD, annotations={COST: "3"}), "", NOW, 60, "pool:x")
     assert isinstance(found, Mark)
     assert found.version == "7"
@@ -198,7 +198,7 @@ def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: 
     beside=some.booleans(),
     repeats=some.lists(some.integers(1, 3), max_size=30),
 )
-def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
+def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
     honours_costs: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
 ) -> None:
     """However late the controllers are, and however often a step is done."""

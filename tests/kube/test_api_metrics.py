@@ -104,7 +104,7 @@ async def test_object_and_external_values_are_those_of_the_workload(scene: Scene
     assert [one.value for one in outside.workloads["queue"][str(scene.ref)]] == [40.0]
 
 
-async def test_adapter_that_is_down_is_an_error_until_it_is_back(scene: Scene) -> None:
+async def test_an_adapter_that_is_down_is_an_error_until_recovery(scene: Scene) -> None:
     scene.kube.metrics.failure = 503
     for table in (CUSTOM, EXTERNAL):
         readings = await scene.read(table)
@@ -197,7 +197,7 @@ async def test_value_that_is_frozen_grows_old(scene: Scene) -> None:
     assert scene.quality(readings, max_age=scene.clock.now() - one.measured - 0.5) == Quality.STALE
 
 
-async def test_rights_are_those_of_the_file_that_is_shipped_for_it(scene: Scene) -> None:
+async def test_the_shipped_rights_file_grants_what_the_source_needs(scene: Scene) -> None:
     async with shipped_rights(scene.kube.plane, "elasticd", scene.namespace) as rights:
         table = Kubernetes(kubeconfig=str(rights.kubeconfig), namespaces=(scene.namespace,), lease=ALONE)
         async with table.open(scene.clock) as cluster:

@@ -20,9 +20,7 @@ type = "binding"
 """
 
 
-async def test_t5_pods_go_where_the_thesis_binds_them_weakly_and_strongly(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_t5_weak_and_strong_bindings_hold_as_in_the_thesis(kube: Kube, namespace: str, tmp_path: Path) -> None:
     policies = {"bound": POLICY.format(namespace=namespace)}
     nodes = thesis(namespace, node1="frontend", node2="backend", node3="frontend")
     async with (
@@ -54,7 +52,7 @@ async def place(kube: Kube, namespace: str, name: str) -> str:
     return (await places(kube, namespace))[name]
 
 
-async def test_an_annotation_that_cannot_be_read_is_told_at_the_pod_which_stays_pending(
+async def test_an_unreadable_annotation_keeps_its_pod_pending_with_an_event(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     policies = {"bound": POLICY.format(namespace=namespace)}

@@ -138,9 +138,7 @@ async def playing(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Pla
         yield Play(kube, namespace, broker, prometheus, sensors, daemon)
 
 
-async def test_a_chain_of_sources_survives_each_dying_in_turn_and_coming_back(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_a_chain_of_sources_survives_each_failing_in_turn(kube: Kube, namespace: str, tmp_path: Path) -> None:
     """And the record says which was used and why; what is not known scales nothing."""
     async with playing(kube, namespace, tmp_path) as play:
         assert (await play.uses("sensors")).get("message", "") == ""

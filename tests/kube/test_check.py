@@ -93,9 +93,7 @@ async def test_with_the_shipped_rights_and_a_workload_all_is_well(kube: Kube, na
     assert fine == "1 policy is fine"
 
 
-async def test_what_is_missing_for_a_pool_is_told_with_the_file_that_gives_it(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_missing_rights_of_a_pool_are_told_with_their_file(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         await given(stack, kube, namespace, [])
         told = await check(written(kube, tmp_path, namespace, pool=POOL))

@@ -142,9 +142,7 @@ async def test_workload_scales_to_zero_and_back(kube: Kube, namespace: str, kind
 
 
 @KINDS
-async def test_what_changed_since_it_was_judged_is_a_conflict_and_stays_as_it_is(
-    kube: Kube, namespace: str, kind: Kind
-) -> None:
+async def test_a_scale_of_a_workload_changed_since_judgement_conflicts(kube: Kube, namespace: str, kind: Kind) -> None:
     async with opened(kube, namespace) as cluster:
         known = await made(kube, cluster, namespace, kind)
         judged = known()
@@ -231,7 +229,7 @@ async def test_lease_is_handed_over_at_once_when_the_leader_leaves(kube: Kube, n
     assert not spec.get("holderIdentity")
 
 
-async def test_leader_cut_off_stops_and_another_takes_over_without_both_leading(kube: Kube, namespace: str) -> None:
+async def test_a_leader_that_is_cut_off_stops_before_another_leads(kube: Kube, namespace: str) -> None:
     lease = LeaseSettings(namespace=namespace, duration=3, renew=2, retry=0.3)
     async with opened(kube, namespace, lease=lease, identity="one") as one:
         await wait_until(lambda: one.leading)

@@ -198,9 +198,7 @@ async def test_what_only_observes_never_writes(kube: Kube, namespace: str, tmp_p
     assert {one["resource"] for one in mine} == {"leases"}
 
 
-async def test_a_dry_run_sends_nothing_and_sees_what_it_would_have_done(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_a_dry_run_sends_nothing_and_sees_its_pretended_scale(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with governed(kube, namespace, tmp_path / "one", more="dry_run = true") as daemon:
         kube.loads.set_load(namespace, "web", cpu=0.3)
 
@@ -243,9 +241,7 @@ async def test_when_the_leader_is_killed_the_other_goes_on(kube: Kube, namespace
             await scaled(kube, namespace, 8)
 
 
-async def test_a_leader_that_was_stopped_finds_that_it_no_longer_leads(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_a_resumed_leader_notices_that_it_no_longer_leads(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with (
         governed(kube, namespace, tmp_path / "one") as first,
         running(tmp_path / "two", kube.plane.kubeconfig("elasticd"), namespace, policy(namespace)) as second,
@@ -295,7 +291,7 @@ async def test_a_genuine_prometheus_scrapes_it(kube: Kube, namespace: str, tmp_p
             await prometheus.stop()
 
 
-async def test_a_scale_that_someone_else_changes_meanwhile_is_not_overwritten_blindly(
+async def test_a_concurrent_scale_by_a_person_is_not_overwritten_blindly(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     """A person and the daemon write in turn: each write of the daemon's is judged on what the person left."""

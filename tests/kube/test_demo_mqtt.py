@@ -73,7 +73,7 @@ def demo(folder: Path) -> Iterator[Demo]:
         process.communicate(timeout=PATIENCE)
 
 
-def test_a_spike_that_is_published_scales_the_workload_within_a_second(tmp_path: Path) -> None:
+def test_a_published_spike_scales_the_workload_within_a_second(tmp_path: Path) -> None:
     with demo(tmp_path) as running:
         until(running.connected)
         until(lambda: running.explained().get("decision", {}).get("verdict") == "keep")

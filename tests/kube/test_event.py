@@ -109,7 +109,7 @@ def decided(daemon: Running, namespace: str, reason: str) -> Any:
     return found if found.get("reason") == reason else None
 
 
-async def test_from_none_to_many_and_back_to_none_through_a_restart_and_a_person_s_pause(
+async def test_scaling_to_zero_and_back_survives_restart_and_manual_pause(
     kube: Kube, namespace: str, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await kube.client.apply(workload(replicas=1), namespace)
@@ -152,7 +152,7 @@ async def test_from_none_to_many_and_back_to_none_through_a_restart_and_a_person
         assert item in said
 
 
-async def test_without_the_right_to_annotate_it_does_not_go_to_zero_and_says_so_in_one_line(
+async def test_without_the_annotate_right_zero_is_refused_in_one_line(
     kube: Kube, namespace: str, tmp_path: Path, broker: Broker
 ) -> None:
     await kube.client.apply(workload(replicas=2), namespace)

@@ -115,7 +115,7 @@ async def test_figures_of_pods_and_nodes_come_through_the_api_server(scene: Scen
     assert set(readings.nodes["network_receive_bytes"]) == set(NODES)
 
 
-async def test_node_that_hangs_delays_no_other_and_costs_only_its_pods(scene: Scene) -> None:
+async def test_a_hanging_node_delays_no_other_and_costs_its_pods(scene: Scene) -> None:
     held = scene.kubelets["kubelet-b"].held = asyncio.Event()
     time = asyncio.get_running_loop().time
     async with scene.source.open(scene.site()) as reader:
@@ -134,7 +134,7 @@ async def test_node_that_hangs_delays_no_other_and_costs_only_its_pods(scene: Sc
     assert scene.quality(await scene.read()) == Quality.FRESH
 
 
-async def test_node_whose_kubelet_is_gone_is_told_in_the_words_of_the_api_server(scene: Scene) -> None:
+async def test_a_missing_kubelet_is_reported_in_the_api_servers_words(scene: Scene) -> None:
     await scene.kubelets["kubelet-b"].__aexit__(None, None, None)
     readings = await scene.read()
     assert scene.quality(readings) == Quality.PARTIAL
@@ -202,7 +202,7 @@ async def test_rates_are_of_what_went_over_the_network(scene: Scene) -> None:
     assert found == [{}, {"kubelet-a": 2000, "kubelet-b": 100}, {"kubelet-a": 1000}, {"kubelet-a": 0, "kubelet-b": 20}]
 
 
-async def test_rights_are_those_of_the_file_that_is_shipped_for_it(scene: Scene) -> None:
+async def test_the_shipped_rights_file_grants_what_the_source_needs(scene: Scene) -> None:
     async with shipped_rights(scene.kube.plane, "elasticd", scene.namespace) as rights:
         table = Kubernetes(kubeconfig=str(rights.kubeconfig), lease=ALONE)
         async with table.open(scene.clock) as cluster:

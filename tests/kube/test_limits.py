@@ -63,7 +63,7 @@ async def test_a_person_freezes_a_workload_by_an_annotation(kube: Kube, namespac
         await scaled(kube, namespace, 1)
 
 
-async def test_it_yields_to_an_hpa_and_goes_on_when_that_is_gone(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_the_daemon_yields_to_an_hpa_until_it_is_gone(kube: Kube, namespace: str, tmp_path: Path) -> None:
     hpa = {
         "apiVersion": "autoscaling/v1",
         "kind": "HorizontalPodAutoscaler",

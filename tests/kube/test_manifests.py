@@ -185,7 +185,7 @@ cpu_initialization_period = 0
 """
 
 
-async def test_the_daemon_itself_leads_scales_and_tells_and_is_refused_nothing(
+async def test_the_daemon_leads_scales_and_reports_without_any_refusal(
     kube: Kube, rights: Rights, tmp_path: Path
 ) -> None:
     await kube.client.apply(deployment("web", 2), rights.namespace)
@@ -236,7 +236,7 @@ async def installed(kube: Kube) -> AsyncIterator[list[tuple[JSON, JSON]]]:
                 await kube.client.delete(await kube.client.path_of(one))
 
 
-async def test_server_keeps_every_field_of_every_object_and_the_daemons_pods_run(
+async def test_the_server_keeps_every_field_and_the_daemons_pods_run(
     kube: Kube, installed: list[tuple[JSON, JSON]]
 ) -> None:
     assert {fault for sent, made in installed for fault in missing(sent, made, sent["kind"])} == set()

@@ -119,7 +119,7 @@ async def killed(scene: Stage, victim: Daemon, step: str, moment: Moment) -> tup
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts())
-async def test_killed_at_any_step_and_restarted_it_leaves_exactly_one_pod(
+async def test_a_restart_after_any_kill_leaves_exactly_one_pod(
     scene: Stage, first: Daemon, step: str, moment: Moment
 ) -> None:
     pod, began = await killed(scene, first, step, moment)
@@ -134,7 +134,7 @@ async def test_killed_at_any_step_and_restarted_it_leaves_exactly_one_pod(
 @pytest.mark.parametrize(("step", "moment"), [
     pytest.param(step, moment, id=f"{step} {moment}") for step in WRITES for moment in ("lost", "undone")
 ])  # fmt: skip
-async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
+async def test_a_lost_answer_is_looked_up_so_nothing_happens_twice(
     scene: Stage, first: Daemon, step: str, moment: Moment
 ) -> None:
     pod = await begun(scene)
@@ -152,9 +152,7 @@ async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
     await ended(scene, pod)
 
 
-async def test_what_cannot_be_made_anew_for_good_is_never_dropped_and_told_everywhere(
-    scene: Stage, first: Daemon
-) -> None:
+async def test_a_pod_that_cannot_be_recreated_stays_recorded_and_reported(scene: Stage, first: Daemon) -> None:
     pod = await begun(scene)
     name = pod["metadata"]["name"]
     first.proxy.denied = "create"
@@ -191,7 +189,7 @@ async def test_on_command_the_pools_are_looked_at_now(first: Daemon) -> None:
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts())
-async def test_killed_at_any_step_another_daemon_takes_over_and_exactly_one_pod_is_left(
+async def test_a_takeover_after_any_kill_leaves_exactly_one_pod(
     scene: Stage, pair: tuple[Daemon, Daemon], step: str, moment: Moment
 ) -> None:
     victim = await scene.leader(*pair)
@@ -205,7 +203,7 @@ async def test_killed_at_any_step_another_daemon_takes_over_and_exactly_one_pod_
 
 
 @pytest.mark.parametrize("step", WRITES)
-async def test_stopped_at_any_step_and_woken_when_another_has_taken_over_it_changes_nothing(
+async def test_a_stopped_leader_changes_nothing_when_woken_after_a_takeover(
     scene: Stage, pair: tuple[Daemon, Daemon], step: str
 ) -> None:
     victim = await scene.leader(*pair)
@@ -226,7 +224,7 @@ async def test_stopped_at_any_step_and_woken_when_another_has_taken_over_it_chan
     await ended(scene, pod)
 
 
-async def test_two_daemons_that_both_believe_they_lead_act_on_no_object_twice(scene: Stage) -> None:
+async def test_two_daemons_believing_they_lead_act_on_no_object_twice(scene: Stage) -> None:
     """Each is told that it has the lease."""
     async with AsyncExitStack() as stack:
         both = [await stack.enter_async_context(scene.daemon(name)) for name in ("left", "right")]

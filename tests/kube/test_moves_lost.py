@@ -122,7 +122,7 @@ async def bound(scene: Stage, pod: JSON) -> None:
 
 
 @pytest.mark.parametrize(("step", "moment"), [("create", "after"), ("note", "after"), ("clear", "before")])
-async def test_a_copy_that_ran_and_was_deleted_while_the_daemon_was_down_is_not_made_again(
+async def test_a_copy_deleted_during_downtime_after_running_is_not_recreated(
     scene: Stage, first: Daemon, step: str, moment: Moment
 ) -> None:
     await wait_until(first.leads, what="it leads")
@@ -141,7 +141,7 @@ async def test_a_copy_that_ran_and_was_deleted_while_the_daemon_was_down_is_not_
     assert await scene.copies(name) == []
 
 
-async def test_a_copy_that_does_not_start_keeps_its_record_and_is_told_everywhere(
+async def test_a_copy_that_does_not_start_stays_recorded_and_reported(
     scene: Stage, first: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pod, copy = await leaving(scene, monkeypatch)
@@ -164,7 +164,7 @@ async def test_a_copy_that_does_not_start_keeps_its_record_and_is_told_everywher
     await ended(scene, pod)
 
 
-async def test_copies_whose_node_is_deleted_while_they_start_are_made_again_elsewhere(
+async def test_copies_starting_on_a_deleted_node_are_recreated_elsewhere(
     scene: Stage, first: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The genuine garbage collector takes them away, after some 40 s."""

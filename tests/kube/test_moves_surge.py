@@ -202,7 +202,7 @@ def cuts(*moments: Moment) -> list[Any]:
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts("before", "after"))
-async def test_killed_at_any_step_and_restarted_it_leaves_as_many_as_before(
+async def test_a_restart_after_any_kill_leaves_as_many_pods(
     scene: Stage, first: Daemon, step: str, moment: Moment
 ) -> None:
     async with deployed(scene) as web:
@@ -216,7 +216,7 @@ async def test_killed_at_any_step_and_restarted_it_leaves_as_many_as_before(
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts("lost", "undone"))
-async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
+async def test_a_lost_answer_is_looked_up_so_nothing_happens_twice(
     scene: Stage, first: Daemon, step: str, moment: Moment
 ) -> None:
     async with deployed(scene) as web:
@@ -233,7 +233,7 @@ async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts("before", "after"))
-async def test_killed_at_any_step_another_daemon_takes_over_and_as_many_are_left_as_before(
+async def test_a_takeover_after_any_kill_leaves_as_many_pods(
     scene: Stage, pair: tuple[Daemon, Daemon], step: str, moment: Moment
 ) -> None:
     victim = await scene.leader(*pair)
@@ -246,7 +246,7 @@ async def test_killed_at_any_step_another_daemon_takes_over_and_as_many_are_left
         assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
 
 
-async def test_two_daemons_that_both_believe_they_lead_set_no_count_twice(scene: Stage) -> None:
+async def test_two_daemons_believing_they_lead_set_no_count_twice(scene: Stage) -> None:
     """Each is told that it has the lease."""
     async with AsyncExitStack() as stack:
         both = [await stack.enter_async_context(scene.daemon(name, scaler=scaler(scene))) for name in ("left", "right")]

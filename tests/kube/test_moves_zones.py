@@ -69,9 +69,7 @@ async def gone(scene: Stage, pod: JSON) -> None:
     await wait_until(found, what="it is gone")
 
 
-async def test_a_pod_takes_the_zone_of_its_new_node_and_nothing_of_the_old(
-    scene: Stage, first: Daemon, labels_pods: bool
-) -> None:
+async def test_a_moved_pod_takes_the_zone_of_its_new_node(scene: Stage, first: Daemon, labels_pods: bool) -> None:
     await scene.cordon()
     pod = await scene.pod(scene.name("batch"))
     await scene.cordon(pod["spec"]["nodeName"])
@@ -85,9 +83,7 @@ async def test_a_pod_takes_the_zone_of_its_new_node_and_nothing_of_the_old(
     await ended(scene, pod)
 
 
-async def test_a_pod_that_somebody_else_has_made_anew_and_deleted_is_not_made_again(
-    scene: Stage, first: Daemon
-) -> None:
+async def test_a_pod_recreated_and_deleted_by_others_is_not_recreated(scene: Stage, first: Daemon) -> None:
     await scene.cordon()
     pod: Any = await scene.pod(scene.name("batch"))
     first.proxy.denied = "create"

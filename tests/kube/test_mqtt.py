@@ -133,7 +133,7 @@ async def test_what_was_retained_yesterday_is_of_yesterday(broker: Broker, proto
     assert untold.measured == 0
 
 
-async def test_a_live_sensor_with_a_last_will_is_unknown_until_its_next_reading(broker: Broker) -> None:
+async def test_a_last_will_leaves_a_sensor_unknown_until_it_reports(broker: Broker) -> None:
     will = aiomqtt.Will("sensors/shop/web/status", "offline", retain=True)
     async with listening(broker, TIMED) as source:
         sensor = broker.client(will=will)
@@ -193,9 +193,7 @@ async def test_without_a_session_nothing_old_comes(broker: Broker) -> None:
 
 
 @both
-async def test_two_with_one_client_id_give_way_to_each_other_ever_more_slowly(
-    broker: Broker, protocol: Protocol
-) -> None:
+async def test_two_clients_with_one_id_reconnect_ever_more_slowly(broker: Broker, protocol: Protocol) -> None:
     options: dict[str, Any] = {"protocol": protocol, "client_id": "twin", "wait": False}
     async with listening(broker, **options) as one, listening(broker, **options) as other:
         keepers = [one.reader.keeper, other.reader.keeper]
@@ -212,7 +210,7 @@ async def test_two_with_one_client_id_give_way_to_each_other_ever_more_slowly(
 
 
 @both
-async def test_a_subscription_that_is_denied_is_told_and_harms_no_other(tmp_path: Path, protocol: Protocol) -> None:
+async def test_a_denied_subscription_is_reported_and_harms_no_other(tmp_path: Path, protocol: Protocol) -> None:
     heat = topic("nodes/{node}/heat", series="heat", subject="node")
     async with (
         Broker(tmp_path, denying_lines(tmp_path, "nodes/+/heat")) as broker,
@@ -299,7 +297,7 @@ async def test_there_is_no_way_back_from_tls_to_plain(broker: Broker, tmp_path: 
 
 
 @both
-async def test_the_password_is_read_when_it_is_needed_and_shown_nowhere(
+async def test_the_password_is_read_when_needed_and_never_shown(
     tmp_path: Path, protocol: Protocol, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = tmp_path / "password"
@@ -376,7 +374,7 @@ async def test_what_is_delivered_again_is_counted_once(
         assert len(source.woken) == 1
 
 
-async def test_with_version_5_the_broker_keeps_back_what_is_too_large(broker: Broker) -> None:
+async def test_with_version_5_the_broker_withholds_oversized_messages(broker: Broker) -> None:
     async with listening(broker) as source:
         await broker.publish("sensors/shop/web/load", b"1" * 10_000_000)
         await broker.publish("sensors/shop/api/load", "1")
@@ -409,7 +407,7 @@ async def test_garbage_and_hostile_topics_are_counted_and_change_nothing(broker:
         assert (described.subjects, described.connected) == (1, True)
 
 
-async def test_of_a_flood_memory_stays_bounded_and_the_loop_goes_on(broker: Broker) -> None:
+async def test_a_flood_leaves_memory_bounded_and_the_loop_responsive(broker: Broker) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     batch = topic("agents/{node}", subject="pod", payload="$", items="pods", names={"namespace": "$key", "pod": "$key"})
     pods = {f"pod-{index}": index for index in range(5_000)}
@@ -436,7 +434,7 @@ async def test_of_a_flood_memory_stays_bounded_and_the_loop_goes_on(broker: Brok
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
-async def test_while_the_daemon_is_busy_for_a_second_no_message_is_lost(broker: Broker) -> None:
+async def test_a_busy_second_of_the_daemon_loses_no_message(broker: Broker) -> None:
     async with listening(broker, topic(payload="value", time="at", sequence="n")) as source:
         publishing = asyncio.create_task(publish_numbers(broker, 5000, 2, 1000))
         await until(lambda: source.reader.describe().received > 1000)
@@ -447,7 +445,7 @@ async def test_while_the_daemon_is_busy_for_a_second_no_message_is_lost(broker: 
         assert (sent, described.received, described.late, described.duplicates) == (10_000, sent, 0, 0)
 
 
-async def test_of_a_flood_of_small_messages_the_older_of_each_topic_are_shed_and_counted(tmp_path: Path) -> None:
+async def test_a_flood_sheds_and_counts_the_older_messages_per_topic(tmp_path: Path) -> None:
     """Each message feeds forty series, so that a tenth of them can be decoded."""
     topics = [topic(series=f"load-{number}", payload="value", time="at", sequence="n") for number in range(40)]
     async with (

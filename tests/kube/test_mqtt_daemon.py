@@ -86,7 +86,7 @@ sequence = "n"
 """
 
 
-async def test_of_a_flood_the_newest_reading_is_what_a_strategy_sees_and_the_rest_is_counted(tmp_path: Path) -> None:
+async def test_a_flood_shows_its_newest_reading_and_counts_the_rest(tmp_path: Path) -> None:
     script = Path(__file__).with_name("publisher.py")
     settings = daemons.write(tmp_path, web=daemons.policy().replace('name = "web"', 'name = "w7"'))
     simulated, _, _ = settings.read_text().replace('name = "web"', 'name = "w7"').partition("series = ")

@@ -69,7 +69,7 @@ async def test_decisions_and_outcomes_are_told_as_the_journals_records(broker: B
         await until(lambda: teller.describe().published == 2)
 
 
-async def test_whoever_comes_later_sees_that_it_is_online_and_when_it_has_ended(broker: Broker) -> None:
+async def test_late_subscribers_see_whether_the_daemon_is_online(broker: Broker) -> None:
     async with PublisherSettings(host=broker.address, port=broker.port).open() as teller:
         await until(lambda: teller.describe().connected)
         async with hearing(broker) as heard:
@@ -100,7 +100,7 @@ async def test_a_process_that_is_killed_is_offline(broker: Broker, tmp_path: Pat
         await until(lambda: later == {"elasticd/status": [b"offline"]})
 
 
-async def test_what_was_decided_while_the_broker_was_away_is_told_later(broker: Broker) -> None:
+async def test_decisions_made_while_the_broker_was_away_are_told_later(broker: Broker) -> None:
     async with PublisherSettings(host=broker.address, port=broker.port, queue=10).open() as teller:
         await until(lambda: teller.describe().connected)
         await broker.kill()

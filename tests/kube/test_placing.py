@@ -196,7 +196,7 @@ async def scene(kube: Kube, namespace: str) -> AsyncIterator[Scene]:
         assert forbidden == [], "the shipped rights are enough"
 
 
-async def test_pending_pods_are_bound_each_once_and_where_there_is_room(scene: Scene) -> None:
+async def test_pending_pods_are_each_bound_once_where_there_is_room(scene: Scene) -> None:
     async with scene.placing():
         names = [f"web-{number}" for number in range(6)]
         await asyncio.gather(*(scene.create(name, "500m") for name in names))
@@ -207,7 +207,7 @@ async def test_pending_pods_are_bound_each_once_and_where_there_is_room(scene: S
     assert [len(on[node]) for node in scene.nodes] == [3, 3]
 
 
-async def test_what_is_full_is_not_filled_and_the_pod_that_waits_is_placed_when_another_goes(scene: Scene) -> None:
+async def test_a_waiting_pod_takes_the_room_of_a_deleted_pod(scene: Scene) -> None:
     async with scene.placing():
         await asyncio.gather(*(scene.create(f"web-{number}", "2") for number in range(2)))
         await asyncio.gather(*(scene.runs(f"web-{number}") for number in range(2)))
@@ -217,7 +217,7 @@ async def test_what_is_full_is_not_filled_and_the_pod_that_waits_is_placed_when_
         await scene.runs("late")
 
 
-async def test_a_binding_that_loses_a_race_is_a_conflict_and_assumes_nothing(scene: Scene) -> None:
+async def test_a_binding_that_loses_a_race_conflicts_and_assumes_nothing(scene: Scene) -> None:
     ref = await scene.create("web")
     known = scene.known("web")
     assert known is not None
@@ -231,7 +231,7 @@ async def test_a_binding_that_loses_a_race_is_a_conflict_and_assumes_nothing(sce
     assert scene.known("web").node == scene.nodes[1]  # type: ignore[union-attr]
 
 
-async def test_another_pod_of_the_name_is_not_bound_evicted_or_nominated(scene: Scene) -> None:
+async def test_a_different_pod_of_the_same_name_is_left_alone(scene: Scene) -> None:
     ref = await scene.create("web")
     gone = "00000000-0000-0000-0000-000000000000"
     for action in (Bind(ref, gone, scene.nodes[0]), Nominate(ref, gone, scene.nodes[0])):
@@ -245,7 +245,7 @@ async def test_another_pod_of_the_name_is_not_bound_evicted_or_nominated(scene: 
     assert "deletionTimestamp" not in (await scene.read("api"))["metadata"]
 
 
-async def test_a_node_that_fails_or_is_cordoned_after_the_plan_gets_no_pod(scene: Scene) -> None:
+async def test_a_node_failed_or_cordoned_after_planning_gets_no_pod(scene: Scene) -> None:
     ref = await scene.create("web")
     known = scene.known("web")
     assert known is not None
@@ -306,7 +306,7 @@ async def budget(scene: Scene, name: str, labels: dict[str, str]) -> None:
     await wait_until(counted, what=f"{name} is counted")
 
 
-async def test_a_node_is_noted_on_a_pod_and_the_note_is_taken_away(scene: Scene) -> None:
+async def test_a_nominated_node_is_written_to_a_pod_and_cleared(scene: Scene) -> None:
     ref = await scene.create("web")
     known = scene.known("web")
     assert known is not None
@@ -316,7 +316,7 @@ async def test_a_node_is_noted_on_a_pod_and_the_note_is_taken_away(scene: Scene)
         assert (await scene.read("web"))["status"].get("nominatedNodeName", "") == node
 
 
-async def test_a_pod_without_a_controller_comes_back_under_its_own_name_and_nothing_is_left_behind(
+async def test_a_bare_pod_returns_under_its_name_without_leftovers(
     scene: Scene,
 ) -> None:
     before = await scene.bound("batch", restartPolicy="OnFailure", nodeSelector={"pool": scene.namespace})
@@ -343,7 +343,7 @@ async def _none(scene: Scene) -> bool:
     return not await scene.records()
 
 
-async def test_a_record_that_a_daemon_left_is_taken_up_by_the_next(kube: Kube, scene: Scene) -> None:
+async def test_a_record_left_by_a_daemon_is_resumed_by_another(kube: Kube, scene: Scene) -> None:
     """As after a kill between the eviction and the creation."""
     pod = await scene.bound("batch")
     found = await scene.read("batch")
@@ -363,7 +363,7 @@ async def test_a_record_that_a_daemon_left_is_taken_up_by_the_next(kube: Kube, s
     assert (await scene.read("batch"))["metadata"]["annotations"] == noted
 
 
-async def test_without_the_right_to_create_pods_one_that_would_be_lost_stays(kube: Kube, namespace: str) -> None:
+async def test_without_the_create_right_a_bare_pod_is_not_evicted(kube: Kube, namespace: str) -> None:
     async with staged(kube, namespace, RIGHTS[:1]) as scene:
         pod = await scene.bound("batch")
         answer = await scene.cluster.act(Evict(pod.ref, pod.uid, pod.node, "gives way for shop/x", restore=True))
@@ -372,7 +372,7 @@ async def test_without_the_right_to_create_pods_one_that_would_be_lost_stays(kub
         assert await scene.records() == []
 
 
-async def test_without_the_rights_to_place_pods_what_is_missing_is_said(kube: Kube, namespace: str) -> None:
+async def test_without_the_placing_rights_the_missing_rights_are_told(kube: Kube, namespace: str) -> None:
     async with staged(kube, namespace, ()) as scene:
         ref = await scene.create("web")
         known = scene.known("web")
@@ -384,7 +384,7 @@ async def test_without_the_rights_to_place_pods_what_is_missing_is_said(kube: Ku
         assert scene.snapshot.budgets() is None
 
 
-async def test_a_pod_of_higher_priority_has_its_room_made_and_who_gave_way_waits_and_comes_back(scene: Scene) -> None:
+async def test_a_pod_of_higher_priority_gets_room_and_victims_return(scene: Scene) -> None:
     client = scene.kube.client
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     high = f"high-{scene.namespace}"

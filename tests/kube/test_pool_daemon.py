@@ -116,9 +116,7 @@ TOO_MUCH = {
 }
 
 
-async def test_200_pods_are_bound_with_every_filter_and_the_commands_say_why(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_200_pods_are_bound_with_every_filter_and_explained(kube: Kube, namespace: str, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     specs = nodes(namespace)
     policies = {"batch": POLICY.format(namespace=namespace)}

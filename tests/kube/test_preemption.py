@@ -92,9 +92,7 @@ async def test_t3_table_6_11_of_the_thesis(
         assert {"pod3", "pod5", "pod6"} <= await bound(kube, namespace)
 
 
-async def test_t3_victims_come_back_onfailure_at_the_head_and_never_at_the_tail(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_t3_victims_return_at_head_or_tail_by_restart_policy(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with six(kube, namespace, tmp_path / "daemon") as daemon:
         before = await uids(kube, namespace)
         await create(kube, namespace, of("new", "Always", "500m", "2000Mi"))
@@ -114,9 +112,7 @@ async def test_t3_victims_come_back_onfailure_at_the_head_and_never_at_the_tail(
         assert back[-2:] == ["pod2", "pod1"]
 
 
-async def test_a_pod_that_a_budget_keeps_does_not_give_way_and_the_next_does(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_a_budget_protects_a_pod_and_the_next_gives_way(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with six(kube, namespace, tmp_path / "daemon") as daemon:
         path = f"{PODS.format(namespace)}/pod1"
         await kube.client.patch(path, {"metadata": {"labels": {"keep": "me"}}})

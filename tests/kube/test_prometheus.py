@@ -69,7 +69,7 @@ async def test_a_query_answers_for_each_workload_by_its_labels(prometheus: Prome
     assert found == {WEB_KEY: 12.0, CART_KEY: 0.0}
 
 
-async def test_a_plain_selector_has_the_time_of_the_scrape_and_ages_when_the_target_dies(
+async def test_a_selector_has_scrape_times_and_ages_without_its_target(
     frail: PrometheusServer,
 ) -> None:
     frail.target.metrics = {f"queue{{{WEB}}}": 12}
@@ -133,7 +133,7 @@ async def test_two_label_sets_for_one_workload_are_not_summed(prometheus: Promet
     ],
     ids=["syntax", "ambiguous", "scalar", "string"],
 )
-async def test_a_query_that_cannot_be_used_is_told_as_prometheus_tells_it(
+async def test_an_unusable_query_is_reported_in_prometheus_words(
     prometheus: PrometheusServer, query: str, told: str
 ) -> None:
     prometheus.target.metrics = {f"queue{{{WEB}}}": 1, f"queue{{{CART}}}": 1}

@@ -46,7 +46,7 @@ async def test_rates_of_nodes_follow_what_their_kubelets_tell(kube: Kube, namesp
         await nodes.remove("fast", "old")
 
 
-async def test_pulls_are_told_through_the_restart_of_the_api_server_and_once(kube: Kube, namespace: str) -> None:
+async def test_pulls_are_counted_once_across_an_api_server_restart(kube: Kube, namespace: str) -> None:
     clock = WallClock()
     async with (
         opened(kube, namespace) as cluster,
@@ -69,7 +69,7 @@ async def test_pulls_are_told_through_the_restart_of_the_api_server_and_once(kub
         await nodes.remove("puller")
 
 
-async def test_rights_are_those_of_the_file_that_is_shipped_for_it(kube: Kube, namespace: str) -> None:
+async def test_the_shipped_rights_file_grants_what_the_source_needs(kube: Kube, namespace: str) -> None:
     clock = WallClock()
     async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
         table = Kubernetes(kubeconfig=str(rights.kubeconfig), lease=ALONE)

@@ -43,7 +43,7 @@ async def decided(daemon: Running, namespace: str, reason: str) -> None:
     await wait_until(there, what=f"the recommendation is {reason}")
 
 
-async def test_step_tolerance_grows_by_a_step_more_and_shrinks_by_steps(
+async def test_step_tolerance_grows_one_step_more_and_shrinks_by_steps(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     strategy = 'type = "step-tolerance", after_up = 2, after_down = 1'

@@ -257,7 +257,7 @@ async def levelling(kube: Kube, folder: Path) -> AsyncIterator[Levelling]:
         yield it
 
 
-async def test_uneven_nodes_become_level_and_are_left_alone_until_load_changes(kube: Kube, tmp_path: Path) -> None:
+async def test_uneven_nodes_are_levelled_and_left_alone_until_load_changes(kube: Kube, tmp_path: Path) -> None:
     async with levelling(kube, tmp_path) as it:
         scene, ready = it.scene, it.ready
         start, begun = await it.start(), len(ready)
@@ -352,7 +352,7 @@ async def by_the_thesis(scene: Stage, amount: str) -> AsyncIterator[Daemon]:
         yield daemon
 
 
-async def test_t6_pods_leave_an_overloaded_node_as_the_thesis_has_it(kube: Kube, tmp_path: Path) -> None:
+async def test_t6_pods_leave_an_overloaded_node_as_in_the_thesis(kube: Kube, tmp_path: Path) -> None:
     async with overloaded(kube, tmp_path) as scene:
         before = await uids(kube, scene.namespace)
         first, *others = scene.nodes
@@ -392,9 +392,7 @@ async def leave(scene: Stage, *names: str) -> None:
     await wait_until(leaving, within=60, what=f"{names} are evicted")
 
 
-async def test_t6_those_that_end_well_wait_at_the_tail_and_those_that_are_tried_again_at_the_head(
-    kube: Kube, tmp_path: Path
-) -> None:
+async def test_t6_released_onfailure_pods_queue_first_and_others_last(kube: Kube, tmp_path: Path) -> None:
     """Down to the pool's means the four go that may (the table's other form). While they are held, nodes are closed, so
     that they meet in the queue, where one that nobody has moved waits."""
     gone = ("n1", "n2", "n3", "f1")

@@ -84,9 +84,7 @@ async def stand(kube: Kube, namespace: str, expected: dict[str, str]) -> None:
     await all_run(kube, namespace, *(name for name, node in expected.items() if node))
 
 
-async def test_t5_pods_are_where_the_thesis_has_them_after_the_labels_changed(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_t5_pods_follow_changed_labels_as_in_the_thesis(kube: Kube, namespace: str, tmp_path: Path) -> None:
     policies = {"bound": POLICY.format(namespace=namespace)}
     nodes = thesis(namespace, node1="frontend", node2="backend", node3="frontend")
     async with (
@@ -109,9 +107,7 @@ async def test_t5_pods_are_where_the_thesis_has_them_after_the_labels_changed(
         ]
 
 
-async def test_pods_of_a_deployment_follow_their_node_selector_and_others_end_or_stay_as_they_ask(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_changed_labels_move_end_or_keep_pods_as_they_ask(kube: Kube, namespace: str, tmp_path: Path) -> None:
     policies = {"bound": POLICY.format(namespace=namespace)}
     async with (
         kube.nodes.having(*thesis(namespace, node1="frontend", node2="backend")),
@@ -228,7 +224,7 @@ def evictions(kube: Kube, namespace: str) -> Counter[int]:
         pytest.param(_unaware, True, id="a budget of which only the API server knows"),
     ],
 )
-async def test_a_drained_node_is_left_one_by_one_as_replacements_become_ready(
+async def test_a_drained_node_empties_gradually_as_replacements_become_ready(
     kube: Kube,
     namespace: str,
     monkeypatch: pytest.MonkeyPatch,

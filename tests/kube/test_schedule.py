@@ -53,9 +53,7 @@ windows = [{{ name = "few", {always}, max = 4 }}]
 """
 
 
-async def test_a_floor_raises_what_the_hpa_wants_and_a_ceiling_cuts_it(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_a_floor_raises_and_a_ceiling_cuts_the_hpas_wish(kube: Kube, namespace: str, tmp_path: Path) -> None:
     kube.loads.set_load(namespace, "web", cpu=0.1)
     await kube.client.apply(workload(), namespace)
     async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
@@ -81,7 +79,7 @@ async def test_a_floor_raises_what_the_hpa_wants_and_a_ceiling_cuts_it(
             assert wanted["hpa"] < 5
 
 
-async def test_alone_it_acts_when_a_window_opens_though_it_is_looked_at_every_ten_minutes(
+async def test_a_schedule_acts_when_its_window_opens_despite_slow_polls(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     await kube.client.apply(workload(), namespace)

@@ -91,7 +91,7 @@ async def evicted(cluster: KubernetesCluster, pod: Pod) -> Answer:
         pytest.param("AlwaysAllow", 1, "healthy", KEPT, id="the last that is ready, where sick ones may always go"),
     ],
 )
-async def test_a_pod_goes_by_its_budget_as_the_eviction_api_says(
+async def test_a_budget_allows_eviction_as_the_eviction_api_does(
     kube: Kube, namespace: str, policy: str, sick: int, which: str, answer: tuple[int, str]
 ) -> None:
     if policy == "AlwaysAllow" and not await knows_policies(kube):
@@ -108,7 +108,7 @@ async def test_a_pod_goes_by_its_budget_as_the_eviction_api_says(
     assert ((found.code, found.reason), may) == (answer, answer == LEAVES), found
 
 
-async def test_a_pod_that_has_not_started_goes_whatever_its_budget_says(
+async def test_a_pod_not_yet_started_is_evicted_despite_its_budget(
     kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kube.nodes, "startup", lambda _: None)

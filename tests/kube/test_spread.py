@@ -100,7 +100,7 @@ def version(one: JSON) -> int:
     return int(one["metadata"]["resourceVersion"])
 
 
-async def test_the_elastic_pods_are_marked_before_the_count_falls_and_none_stays_marked(
+async def test_elastic_pods_are_marked_before_scale_in_and_unmarked_after(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     async with (
@@ -140,9 +140,7 @@ def _count(one: JSON) -> int | None:
     return found
 
 
-async def test_without_the_right_to_mark_pods_nothing_goes_and_it_says_so_in_one_line(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_without_the_right_to_mark_pods_scale_in_is_refused(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with (
         shipped_rights(kube.plane, USER, namespace),
         spread_out(kube, namespace),
@@ -173,9 +171,7 @@ async def may_not_scale(kube: Kube, namespace: str) -> bool:
     return False
 
 
-async def test_what_a_daemon_marked_that_was_killed_before_the_count_fell_is_cleared_by_the_next(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_marks_of_a_killed_daemon_are_cleared_by_the_next(kube: Kube, namespace: str, tmp_path: Path) -> None:
     """The first daemon may mark and not scale, so that it is killed between the two."""
     role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/elasticd-{namespace}"
     whole: list[dict[str, Any]] = only("ClusterRole")["rules"]

@@ -46,7 +46,7 @@ resources = ["cpu"]
 
 
 @pytest.mark.until("1.32", "since 1.33 the API server has pods/resize")
-async def test_use_is_learnt_and_recommended_and_a_server_that_cannot_resize_is_asked_once(
+async def test_requests_are_recommended_and_an_unresizable_server_is_asked_once(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     kube.loads.set_load(namespace, "web", cpu=1.0)
@@ -156,9 +156,7 @@ async def test_requests_follow_use_in_pods_that_run_on(kube: Kube, namespace: st
 
 
 @IN_PLACE
-async def test_a_pod_that_waits_for_room_is_told_and_not_raised_again(
-    kube: Kube, namespace: str, tmp_path: Path
-) -> None:
+async def test_a_deferred_resize_is_reported_and_not_raised_again(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with sized(kube, namespace, tmp_path / "one", refusal="Deferred") as (scene, daemon):
         told = "Deferred: the node has no room for"
 
@@ -190,7 +188,7 @@ async def test_a_pod_that_waits_for_room_is_told_and_not_raised_again(
 
 
 @IN_PLACE
-async def test_a_pod_that_its_node_can_never_give_that_is_told(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_an_infeasible_resize_is_reported_at_its_pod(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with sized(kube, namespace, tmp_path / "one", refusal="Infeasible") as (scene, daemon):
         told = "Infeasible: the node has no room for"
 

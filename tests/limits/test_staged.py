@@ -143,7 +143,7 @@ def test_guards_decide_how_it_goes_on(
     assert (ends(found), found.reason if found else "") == (interval, reason)
 
 
-def test_a_count_that_somebody_else_has_set_since_is_not_taken_back() -> None:
+def test_a_count_set_by_others_since_is_not_rolled_back() -> None:
     limit = Staged(guards=ABOVE, window=60, then="rollback")
     assert limit.limit(5, shown(5, 0.0), past(IN, points=BAD)) is None
 
@@ -156,7 +156,7 @@ def test_a_count_that_somebody_else_has_set_since_is_not_taken_back() -> None:
         pytest.param(600, None, id="then it is tried again"),
     ],
 )
-def test_what_was_rolled_back_is_not_done_again_for_a_pause(age: float, interval: Any) -> None:
+def test_a_rolled_back_change_is_not_repeated_during_the_pause(age: float, interval: Any) -> None:
     limit = Staged(guards=ABOVE, window=60, then="rollback", pause=600)
     before = past((age + 100, 10, 8), (age, 8, 10, ROLLED_BACK), points=BAD)
     assert ends(limit.limit(8, shown(10, 0.0), before)) == interval
@@ -180,7 +180,7 @@ steps = some.tuples(
 
 
 @given(some.lists(steps, max_size=8, unique_by=lambda step: step[0]), some.sampled_from([-1, 1]))
-def test_what_it_waits_for_is_what_a_look_at_all_changes_finds(made: list[tuple[Any, ...]], sign: int) -> None:
+def test_the_reason_for_waiting_matches_a_search_of_all_changes(made: list[tuple[Any, ...]], sign: int) -> None:
     before = past(*sorted(made, reverse=True))
     limit = Staged(up=HALF, down=HALF, pause=600.0).limit(8 + 8 * sign, seen(8), before)
     assert limit is not None
@@ -192,9 +192,7 @@ def test_what_it_waits_for_is_what_a_look_at_all_changes_finds(made: list[tuple[
     some.floats(0, 1),
     some.sampled_from([60, 61, 300]),
 )
-def test_a_guard_takes_the_mean_of_the_window_after_the_change(
-    known: list[tuple[int, float]], now: float, age: int
-) -> None:
+def test_a_guard_averages_the_window_after_the_change(known: list[tuple[int, float]], now: float, age: int) -> None:
     points = sorted(known, reverse=True)
     told = points if points and points[-1][0] == 0 else [*points, (0, now)]  # nothing counts twice
     found = [value for when, value in told if age > when >= age - 60]
@@ -277,7 +275,7 @@ BEHAVIOR = {"scale_down": {"stabilization_window": 300}}
 @pytest.mark.parametrize(
     ("change", "back"), [pytest.param(OUT, 8, id="up"), pytest.param((100, 30, 10), 30, id="down")]
 )
-def test_a_bad_change_is_taken_back_past_every_delay_also_a_strategys_own(
+def test_a_bad_change_is_rolled_back_past_every_delay(
     delaying: Strategy, wished: int, change: tuple[int, int, int], back: int
 ) -> None:
     """As it is in a policy: what has been wished for all along is wished for still, and its own limits are there."""
@@ -293,7 +291,7 @@ def test_a_bad_change_is_taken_back_past_every_delay_also_a_strategys_own(
     assert [limit.name for limit in found.limits if limit.bound] == ["staged"]
 
 
-def test_a_rollback_never_goes_past_what_shortens_unless_that_only_paces() -> None:
+def test_a_rollback_exceeds_no_limit_unless_it_only_paces() -> None:
     class Firm(Strategy, tag="firm", frozen=True):
         paces: bool = False
 
@@ -343,7 +341,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -
         decode(Staged, **options)
 
 
-def test_it_reads_its_guards_and_recalls_as_long_as_it_judges() -> None:
+def test_staged_reads_its_guards_and_recalls_its_judging_period() -> None:
     guards = (*ABOVE, Guard(series="latency", ratio=2), Guard(pods="pending", above=0), *RATIO)
     assert Staged(guards=guards).reads() == ("errors", "latency")
     assert Staged(guards=guards, window=60, pause=600).recalls() == 720
@@ -363,7 +361,7 @@ AGES = some.integers(0, 2000)
     then=some.sampled_from(["continue", "pause", "rollback"]),
     now=some.one_of(some.none(), some.floats(0, 1)),
 )
-def test_it_holds_the_current_count_unless_it_takes_a_change_back(
+def test_staged_holds_the_current_count_unless_it_rolls_back(
     current: int, wish: int, changes: Any, values: Any, then: Any, now: float | None
 ) -> None:
     limit = Staged(up=HALF, down=QUARTER, guards=(*ABOVE, *RATIO), window=60, then=then)
@@ -389,7 +387,7 @@ def lived(staged: Staged, wish: int, bad_at: int, seconds: int, step: float = 10
     return counts
 
 
-def test_lived_through_it_goes_down_by_stages_back_once_and_waits() -> None:
+def test_a_staged_scale_in_rolls_back_and_waits_a_pause() -> None:
     """Ten replicas, two are wished for, and below seven there are errors."""
     staged = Staged(down=QUARTER, guards=ABOVE, window=60, then="rollback", pause=600)
     counts = lived(staged, wish=2, bad_at=6, seconds=800)
@@ -414,7 +412,7 @@ def test_a_strategys_own_reason_is_never_taken_for_a_rollback() -> None:
     assert (found.replicas, found.reason) == (12, "Grown")
 
 
-def test_a_rollback_that_goes_the_wishs_way_is_known_for_one_afterwards() -> None:
+def test_a_rollback_along_the_wish_is_recognised_afterwards() -> None:
     """The load has fallen meanwhile, but it is the guard that takes the growth back: no growth again for the pause."""
     limit = Staged(guards=ABOVE, window=60, then="rollback", pause=1800)
 

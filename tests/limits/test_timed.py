@@ -175,9 +175,7 @@ def test_the_policy_s_own_bounds_come_last() -> None:
         pytest.param(blackout(), EMPTY, 15, "BlackoutWindow", id="a blackout"),
     ],
 )
-def test_what_slows_a_scale_in_holds_for_the_way_down_to_a_max(
-    limit: Strategy, past: Any, replicas: int, reason: str
-) -> None:
+def test_scale_in_delays_apply_on_the_way_down_to_max(limit: Strategy, past: Any, replicas: int, reason: str) -> None:
     """They do not contradict each other: the bounds say where it goes, the others how soon."""
     now = at("12:30", 15)
     shift = now.at - 1_000_000.0
@@ -190,7 +188,7 @@ def test_what_slows_a_scale_in_holds_for_the_way_down_to_a_max(
     assert (decision.replicas, decision.reason) == (replicas, reason)
 
 
-def test_what_is_remembered_is_the_wish_that_was_cut_so_a_window_lets_go_in_time() -> None:
+def test_the_cut_wish_is_remembered_so_windows_expire_in_time() -> None:
     limits = [Stabilization(down=300.0), bounds({**LUNCH, "max": 8})]
     past, counts, current = EMPTY, [], 15
     for minute in range(12):
@@ -269,7 +267,7 @@ COUNTS = some.integers(0, 40)
 @given(
     current=COUNTS, wish=COUNTS, least=COUNTS, more=COUNTS, forbid=some.sampled_from(["change", "growth", "shrinking"])
 )
-def test_never_is_a_max_exceeded_by_growing_nor_a_blackout_broken(
+def test_growth_never_exceeds_a_max_nor_breaks_a_blackout(
     current: int, wish: int, least: int, more: int, forbid: str
 ) -> None:
     limits = [bounds({**LUNCH, "min": least, "max": least + more}), blackout(forbid=forbid), Stabilization(down=0)]

@@ -47,7 +47,7 @@ def limits(then: Any, forbids: Any) -> list[Strategy]:
     then=some.sampled_from(["continue", "pause", "rollback"]),
     forbids=some.sampled_from(["down", "both"]),
 )
-def test_in_whatever_order_they_leave_the_same_count_and_hold_where_they_contradict(
+def test_limits_agree_in_any_order_and_hold_where_they_contradict(
     current: int, wish: int, changes: Any, error: float | None, room: float, rollout: bool, then: Any, forbids: Any
 ) -> None:
     pod = Pod("shop", "a", "a", "Running", "n", containers=(Container("main", {"cpu": 1.0}),), ready=True)
@@ -78,7 +78,7 @@ def test_in_whatever_order_they_leave_the_same_count_and_hold_where_they_contrad
         assert first.replicas == current
 
 
-async def test_a_simulated_workload_grows_until_the_nodes_are_full_and_no_pod_waits() -> None:
+async def test_a_workload_grows_until_nodes_are_full_without_waiting_pods() -> None:
     """Two nodes of two cores, pods of half a core, a load for far more."""
     table = WorkloadTable(name="web", namespace="shop", replicas=2, cpu="500m", demand=Demand(formula="20"))
     cluster = Simulated(nodes=(NodeTable(name="node", count=2, cpu="2", memory="8Gi"),), workloads=(table,))

@@ -42,7 +42,7 @@ def test_stabilization(up: float, down: float, past: Past, interval: Any) -> Non
     assert ends(Stabilization(up=up, down=down).limit(5, seen(5), past)) == interval
 
 
-def test_a_run_counts_as_long_as_its_last_wish_is_young() -> None:
+def test_a_run_counts_while_its_last_wish_is_recent() -> None:
     past = Past(OLD, (Run(NOW - 900, NOW - 100, 4), Run(NOW - 90, NOW - 10, 2)))
     assert ends(Stabilization().limit(1, seen(5), past)) == (4, None)
 
@@ -109,7 +109,7 @@ def test_percents_are_exact() -> None:
         pytest.param(1, (10, 100), 10, "TooFewReplicas", id="at min already"),
     ],
 )
-def test_a_rate_is_told_whatever_the_bounds_and_binds_only_where_it_is_tighter(
+def test_a_rate_is_always_reported_and_binds_only_where_tighter(
     wish: int, bounds: tuple[int, int], replicas: int, reason: str | None
 ) -> None:
     rate = RateLimit(up=(FOUR,), down=(FOUR,))
@@ -209,9 +209,7 @@ def test_the_windows_opening_counts_as_a_scale_in(
         pytest.param("paper", resume(begin(NOW - 400, 5), NOW, 5), 0, id="paper, a resume after a gap"),
     ],
 )
-def test_after_the_windows_were_opened_it_grows_at_once_but_shrinks_only_later(
-    mode: str, past: Past, shrinks: int
-) -> None:
+def test_after_windows_reopen_growth_is_immediate_and_scale_in_waits(mode: str, past: Past, shrinks: int) -> None:
     def decided(wish: int, later: int) -> int:
         now = seen(5, at=NOW + later)
         return judge(Wants(replicas=wish), seen=now, past=past, limits=[decode(Cooldown, mode=mode)]).replicas

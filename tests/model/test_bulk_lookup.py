@@ -18,7 +18,7 @@ def sample(pod: str) -> tuple[Sample, ...]:
     return (Sample(1.0, 1.0, 1.0, pod=pod),)
 
 
-def test_of_a_plain_table_each_is_looked_up_and_who_has_none_is_passed_over() -> None:
+def test_lookup_in_a_plain_table_skips_subjects_without_samples() -> None:
     table = {"a": sample("a"), "b": (*sample("b"), *sample("c"))}
     assert samples_of(table, ("b", "z", "a")) == (*table["b"], *table["a"])
     assert samples_of(table, ()) == ()
@@ -35,7 +35,7 @@ def test_of_a_plain_table_each_is_looked_up_and_who_has_none_is_passed_over() ->
 )
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("series", ["cpu", "memory"])
-async def test_a_simulated_series_gives_what_its_keys_have_one_by_one(
+async def test_a_simulated_series_gives_equal_samples_in_bulk_and_singly(
     options: dict[str, Any], noise: float, series: str
 ) -> None:
     play = Play(web(**{"replicas": 3, **options}), {"name": "other", "replicas": 2}, metrics={"noise": noise})

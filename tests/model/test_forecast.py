@@ -82,7 +82,7 @@ def test_a_forecast_is_graded(readings: Readings, quality: Quality, values: list
     assert found.trusted == (quality is Quality.FRESH)
 
 
-def test_its_sample_is_what_is_expected_now_and_as_old_as_the_fit() -> None:
+def test_a_forecasts_sample_is_current_but_dated_by_its_fit() -> None:
     found = observe(POLICY, WORKLOAD, View(PODS), [said(WAVE)], frozenset({"load"}), NOW).series["load"]
     assert found.samples == (Sample(2.0, NOW - 60, NOW),)
     assert (found.measured, found.forecast) == (NOW - 60, WAVE)
@@ -90,7 +90,7 @@ def test_its_sample_is_what_is_expected_now_and_as_old_as_the_fit() -> None:
 
 @pytest.mark.parametrize("trust", [Trust(unknown="up-only"), Trust(zero_when_empty=("load",))], ids=["up-only", "zero"])
 @pytest.mark.parametrize("forecast", [None, doubted("no skill")], ids=["none", "doubted"])
-def test_whatever_it_is_worth_it_holds_nothing_and_is_never_zero(trust: Trust, forecast: Forecast | None) -> None:
+def test_a_forecast_never_holds_a_count_and_is_never_zero(trust: Trust, forecast: Forecast | None) -> None:
     policy = Policy(name="p", replicas=Bounds(10), strategies=(), trust=trust)
     found = observe(policy, WORKLOAD, View(PODS), [said(forecast)], frozenset({"load"}), NOW).series["load"]
     assert not found.may_raise
@@ -103,7 +103,7 @@ def test_another_workloads_forecast_is_not_taken() -> None:
     assert found.quality is Quality.EMPTY
 
 
-def test_a_decision_keeps_how_it_was_found_and_not_its_values() -> None:
+def test_a_decision_keeps_a_forecasts_summary_and_not_its_values() -> None:
     learnt = Forecast(
         **{**{name: getattr(WAVE, name) for name in WAVE.__struct_fields__}, "per_pod": PerPod(1, 2, 0.9)}
     )

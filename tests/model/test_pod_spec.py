@@ -93,7 +93,7 @@ def test_a_term_holds_where_all_its_rules_do() -> None:
         pytest.param(Toleration("dedicated", "Equal"), False, id="no value"),
     ],
 )
-def test_a_toleration_is_for_a_key_a_value_and_an_effect(toleration: Toleration, tolerated: bool) -> None:
+def test_a_toleration_matches_key_value_and_effect(toleration: Toleration, tolerated: bool) -> None:
     assert toleration.tolerates(Taint("dedicated", "NoSchedule", "batch")) is tolerated
 
 

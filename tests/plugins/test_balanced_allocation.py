@@ -31,7 +31,7 @@ def test_it_is_10_less_the_difference_with_the_pod_there(cpu: float, memory: flo
     assert said.values == pytest.approx([expected])
 
 
-def test_amounts_that_no_double_divides_evenly_still_use_a_node_up() -> None:
+def test_amounts_with_rounding_errors_still_use_a_node_up() -> None:
     view = columns([node("a", cpu=0.049, memory=49.0)])
     assert BalancedAllocation().score_nodes(pod("p", 0.049, 49.0), view).values.tolist() == [0.0]
 
@@ -50,12 +50,12 @@ def test_of_three_resources_the_two_farthest_apart_count() -> None:
     assert said.values == pytest.approx([5.0])
 
 
-def test_a_resource_that_a_node_has_none_of_counts_as_used_up() -> None:
+def test_a_resource_that_a_node_lacks_counts_as_used_up() -> None:
     said = BalancedAllocation(resources=("cpu", "example.com/gpu")).score_nodes(pod("p"), columns([node("a")]))
     assert said.values.tolist() == [0.0]
 
 
-def test_by_use_it_goes_by_what_is_measured_and_what_is_not_known_is_nan() -> None:
+def test_scoring_by_use_reads_measurements_and_leaves_unknown_nan() -> None:
     use = {"cpu": {"a": 1.15, "b": 1.0}, "memory": {"a": 5.3 * GIB, "b": nan}}
     said = BalancedAllocation(of="use").score_nodes(pod("p", 1, GIB), columns([node("a"), node("b")], (), use))
     assert said.values == pytest.approx([7.5, nan], nan_ok=True)  # 2 of 4 cores, 6 of 8 GiB
@@ -66,7 +66,7 @@ def test_no_nodes_have_no_scores() -> None:
     assert BalancedAllocation().score_nodes(pod("p"), columns([])).values.tolist() == []
 
 
-def test_with_least_requested_it_is_kube_schedulers_sum_of_the_two() -> None:
+def test_with_least_requested_the_scores_sum_as_in_kube_scheduler() -> None:
     view = columns([node("a"), node("b", cpu=8)], [pod("old", 1, GIB, on="a")])
     (decision,) = planned([LeastRequested(), BalancedAllocation()], view, [pod("p", 1, 2 * GIB)])
     # b: L is the mean of 8.75 and 7.5, B 10 - 1.25; a: L is the mean of 5 and 6.25, B 10 - 1.25

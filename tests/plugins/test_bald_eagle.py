@@ -103,7 +103,7 @@ class Fits(Strategy, tag="fits", frozen=True):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_hook_place_pods_puts_pods_on_nodes_where_the_plan_finds_that_they_fit(kind: Eagles) -> None:
+def test_hook_place_pods_binds_pods_where_the_plan_finds_room(kind: Eagles) -> None:
     view = columns([node(name) for name in "abc"], [pod("old", cpu=3.5, on="a")])
     pods = [pod(f"p{index}", cpu=2) for index in range(5)]
     decisions = planned([Fits(), quick(kind)], view, pods)
@@ -127,7 +127,7 @@ pool = some.fixed_dictionaries(
 
 @given(case=pool, kind=some.sampled_from([BaldEagle, BaldEaglePlain]), greedy=some.booleans())
 @settings(max_examples=150, deadline=None)
-def test_no_plan_goes_beyond_what_a_node_has_or_where_a_pod_may_not_go(
+def test_no_plan_exceeds_node_capacity_or_breaks_placement_rules(
     case: dict[str, Any], kind: Eagles, greedy: bool
 ) -> None:
     nodes = [
@@ -181,7 +181,7 @@ def test_pods_that_request_nothing_are_placed_and_counted_as_pods() -> None:
     assert sorted(found.values()) == ["a", "a", "b"]
 
 
-def test_a_burst_of_pods_that_request_nothing_does_not_go_to_one_node() -> None:
+def test_a_burst_of_pods_without_requests_spreads_over_nodes() -> None:
     pods = [pod(f"p{index}", cpu=0, memory=0) for index in range(12)]
     view = columns([node("a"), node("b", cpu=2), node("c")])
     found = [places(strategy, view, pods) for strategy in (BaldEagle(), BaldEagle(batch=1), BaldEagle(batch=5))]
@@ -207,7 +207,7 @@ def test_all_resources_that_a_pod_asks_for_must_be_there(resources: dict[str, fl
     assert places(quick(), columns(nodes), [pod("p", resources=resources)]).get("p") == expected
 
 
-def test_pods_of_one_batch_that_want_the_same_port_are_left_to_the_second_look() -> None:
+def test_a_port_conflict_within_a_batch_waits_for_another_look() -> None:
     class Ports(Strategy, tag="ports", frozen=True):
         @hookimpl
         def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
@@ -225,7 +225,7 @@ def test_the_next_batch_sees_those_before_it() -> None:
 
 
 @pytest.mark.parametrize("greedy", [True, False])
-def test_a_search_finds_room_for_all_where_each_pod_for_itself_would_take_the_last_one_s(greedy: bool) -> None:
+def test_a_batch_places_all_pods_where_single_placement_cannot(greedy: bool) -> None:
     view = columns([node("a", cpu=10), node("b", cpu=10)])
     pods = [pod(f"p{index}", cpu=cpu) for index, cpu in enumerate((3, 3, 4, 10))]
     assert len(places(BaldEagle(greedy=greedy), view, pods)) == 4
@@ -243,7 +243,7 @@ def test_equal_input_gives_an_equal_plan_and_another_seed_another(kind: Eagles) 
     assert plans[0] == plans[1] != plans[2]
 
 
-def test_chance_is_the_same_in_every_process_and_for_no_other_pods() -> None:
+def test_random_numbers_depend_only_on_the_seed_and_pods() -> None:
     assert _chance(7, ["a", "b"]).integers(0, 10**6, 3).tolist() == [67004, 680916, 168796]
     first = [float(_chance(seed, uids).random()) for seed, uids in ((7, ["a"]), (7, ["b"]), (8, ["a"]), (7, ["a", ""]))]
     assert len(set(first)) == 4
@@ -261,7 +261,7 @@ def test_printed_and_greedy_and_plain_go_other_ways() -> None:
     assert len(set(plans)) == 4
 
 
-def test_beginning_greedy_a_plan_is_never_worse_than_each_pod_on_its_best_node() -> None:
+def test_a_greedy_start_is_never_worse_than_single_placement() -> None:
     nodes, pods = paper_pool(25, 12)
     view = columns(nodes)
     alone = BaldEagle(batch=1).place_pods(pods=offered(pods, view), nodes=view)
@@ -288,7 +288,7 @@ def test_the_load_is_the_peak_use_where_it_is_known(peaks: dict[str, dict[str, f
 
 
 @pytest.mark.parametrize("name", ["bald-eagle", "topsis"])
-def test_the_example_places_a_hundred_pods_and_none_beyond_what_its_nodes_have(name: str) -> None:
+def test_the_example_places_a_hundred_pods_within_node_capacity(name: str) -> None:
     policy = load_pool(EXAMPLES / f"{name}.toml", discover())
     nodes, pods = paper_pool(100, 3)
     labelled = [replace(one, labels={**one.labels, **policy.pool.nodes}) for one in nodes]
@@ -313,7 +313,7 @@ def spread(strategy: BaldEagle, count: int) -> tuple[Floats, Floats, Floats]:
     return ours, lra, bra
 
 
-def test_pods_of_the_paper_go_beyond_no_resource_as_they_do_by_the_scores_of_the_default_scheduler() -> None:
+def test_the_papers_pods_exceed_no_resource_unlike_by_default_scores() -> None:
     ours, lra, bra = spread(BaldEagle(), 1800)
     assert ours.max() <= 1
     assert lra[:, 2].max() > 1  # neither looks at bandwidth
@@ -331,9 +331,7 @@ def test_pods_of_the_paper_go_beyond_no_resource_as_they_do_by_the_scores_of_the
         pytest.param(1800, True, (0.67, 0.91), id="1,800 pods, greedy"),
     ],
 )
-def test_imbalance_is_less_than_by_lra_as_the_paper_reports_and_not_always_than_by_bra(
-    count: int, greedy: bool, beside: tuple[float, float]
-) -> None:
+def test_imbalance_is_below_lra_but_not_always_below_bra(count: int, greedy: bool, beside: tuple[float, float]) -> None:
     """The paper has 24 % and 21 % less; see docs/bald-eagle.md."""
     ours, lra, bra = map(imbalance, spread(BaldEagle(greedy=greedy), count))
     assert (ours / lra, ours / bra) == pytest.approx(beside, abs=0.03)

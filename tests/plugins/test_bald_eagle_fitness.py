@@ -67,7 +67,7 @@ TBESK_1 = [
     ("pod", "node", "cpu_to_memory", "net_to_disk", "kind", "remaining", "load", "value"),
     [pytest.param(*row, id=f"pod {row[0]} on node {row[1]}") for row in TBESK_1],
 )
-def test_tbesk_1_the_pods_of_the_paper_on_its_empty_nodes(
+def test_tbesk_1_pods_on_empty_nodes_match_the_paper(
     pod: int,
     node: int,
     cpu_to_memory: float,
@@ -149,7 +149,7 @@ def test_the_value_of_a_node_by_hand(left: Any, busy: Any, needs: Any, expected:
     assert values(pods_of([needs]), state, QUARTERS)[0, 0] == pytest.approx(expected)
 
 
-def test_a_resource_that_no_node_has_counts_for_nothing_where_no_pod_asks_for_it() -> None:
+def test_a_resource_that_nobody_has_or_requests_counts_for_nothing() -> None:
     with_it, without = empty([[100, 100, 100, 100]]), empty([[100, 100, 0, 0]])
     needs = pods_of([[10, 10, 0, 0]])
     assert values(needs, with_it, QUARTERS)[0, 0] == values(needs, without, QUARTERS)[0, 0]
@@ -169,7 +169,7 @@ def one_after_the_other(pods: Pods, nodes: Sequence[int], state: State, scale: S
 
 @given(seed=some.integers(0, 2**32), pods=some.integers(1, 8), nodes=some.integers(1, 5), extra=some.integers(0, 2))
 @settings(max_examples=100, deadline=None)
-def test_many_plans_at_once_are_worth_what_each_is_worth_one_pod_after_the_other(
+def test_plans_evaluated_together_equal_those_evaluated_pod_by_pod(
     seed: int, pods: int, nodes: int, extra: int
 ) -> None:
     chance = np.random.default_rng(seed)
@@ -190,7 +190,7 @@ def test_many_plans_at_once_are_worth_what_each_is_worth_one_pod_after_the_other
     assert [min(expected) > batch.enough] == [all(one > batch.enough for one in expected)]
 
 
-def test_a_coordinate_is_one_of_the_nodes_that_a_pod_may_go_to_in_the_given_order() -> None:
+def test_a_coordinate_selects_an_allowed_node_in_the_given_order() -> None:
     allowed = np.array([[True, True, True], [False, True, True], [True, False, False]])
     batch = Batch(pods_of(np.ones((3, 4))), allowed, np.array([2, 0, 1]), empty([[9] * 4] * 3), QUARTERS)
     assert batch.counts.tolist() == [3, 2, 1]
@@ -201,7 +201,7 @@ def test_a_coordinate_is_one_of_the_nodes_that_a_pod_may_go_to_in_the_given_orde
 
 
 @pytest.mark.parametrize("count", [1, 50, 200])
-def test_a_plan_in_which_one_pod_does_not_fit_is_never_enough(count: int) -> None:
+def test_a_plan_with_an_unfitting_pod_is_never_enough(count: int) -> None:
     batch = Batch(
         pods_of(np.tile([1, 0, 0, 0], (count, 1))), np.ones((count, 1), dtype=np.bool_), np.array([0]),
         empty([[count - 1, 0, 0, 0]]), QUARTERS,

@@ -29,7 +29,7 @@ def test_the_tent_map_returns_to_four_tenths_from_a_tenth() -> None:
     assert tents(0.1, 6) == pytest.approx([0.2, 0.4, 0.8, 0.4, 0.8, 0.4])
 
 
-def test_the_tent_map_dies_after_as_many_steps_as_double_bits() -> None:
+def test_the_tent_map_dies_after_as_many_steps_as_bits() -> None:
     numbers = tents(0.37, 64)
     assert numbers[52] != 0
     assert numbers[53:] == [0.0] * 11
@@ -91,7 +91,7 @@ def steps(habits: Habits) -> list[Floats]:
 
 
 @pytest.mark.parametrize("printed", [pytest.param(False, id="as BES has it"), pytest.param(True, id="as printed")])
-def test_an_iteration_by_hand_follows_equations_3_to_12_and_15(printed: bool) -> None:
+def test_one_iteration_follows_equations_3_to_12_and_15(printed: bool) -> None:
     habits = Habits(eagles=3, iterations=2, printed=printed)
     first, select, mutated, circled, swooped, _, again, *_ = steps(habits)
     for eagle in range(3):
@@ -149,7 +149,7 @@ habits_of = some.builds(
 
 @given(habits=habits_of, seed=some.integers(0, 2**32), name=some.sampled_from(["Griewank", "Ackley", "Sphere"]))
 @settings(max_examples=60, deadline=None)
-def test_the_best_never_gets_worse_never_leaves_the_bounds_and_comes_again(
+def test_the_best_position_never_worsens_stays_bounded_and_is_reproducible(
     habits: Habits, seed: int, name: str
 ) -> None:
     benchmark = BENCHMARKS[name]
@@ -188,7 +188,7 @@ def test_functions_have_their_least_values_at_0() -> None:
 
 @pytest.mark.parametrize("improved", [pytest.param(True, id="TBESK"), pytest.param(False, id="BES")])
 @pytest.mark.parametrize("name", ["Griewank", "Ackley", "Sphere"])
-def test_functions_of_the_paper_come_to_the_values_that_it_reports(name: str, improved: bool) -> None:
+def test_benchmark_functions_reach_the_values_of_the_paper(name: str, improved: bool) -> None:
     benchmark = BENCHMARKS[name]
     found = [-benchmark.run(replace(FLOCK, improved=improved), seed).fitness for seed in range(3)]
     assert found == [benchmark.tbesk[0]] * 3
@@ -203,7 +203,7 @@ def test_the_improved_search_needs_fewer_iterations_as_the_paper_says(name: str)
     assert needed[0] < needed[1]
 
 
-def test_what_is_left_of_the_quartic_function_is_the_least_noise_that_was_drawn() -> None:
+def test_the_quartic_function_ends_at_its_least_drawn_noise() -> None:
     habits, benchmark = replace(FLOCK, iterations=160), BENCHMARKS["Quartic"]
     found = [-benchmark.run(habits, seed).fitness for seed in range(5)]
     draws = habits.eagles * (1 + 4 * habits.iterations)

@@ -60,13 +60,13 @@ def test_t5_pods_go_where_the_thesis_puts_them() -> None:
     }
 
 
-def test_t5_a_pod_that_comes_after_the_labels_changed_goes_by_the_new_ones() -> None:
+def test_t5_pods_placed_after_a_label_change_follow_new_labels() -> None:
     view = columns(thesis(node1="backend", node2="frontend", node3="backend"))
     pod1, pod2, pod3 = planned([Filters(), BindingRules()], view, [POD1, POD2, POD3])
     assert (pod1.node, pod2.node, pod3.node) == ("node1", "node2", "node2")
 
 
-def test_t5_a_strongly_bound_pod_without_a_node_is_told_what_is_missing() -> None:
+def test_t5_a_strongly_bound_pod_is_told_what_it_lacks() -> None:
     (decision,) = planned([Filters(), BindingRules()], columns(thesis(node1="a", node2="b", node3="c")), [POD5])
     assert (decision.verdict, decision.reason) == ("wait", "NoNodeMatches")
     assert decision.message == (
@@ -99,7 +99,7 @@ LABELLED = [
     ],
 )
 @pytest.mark.parametrize("whence", ["annotation", "rule"])
-def test_a_pod_is_bound_to_the_nodes_that_match_all_expressions(
+def test_a_pod_is_bound_to_nodes_matching_all_expressions(
     expressions: list[dict[str, Any]], expected: str, whence: str
 ) -> None:
     if whence == "annotation":
@@ -141,7 +141,7 @@ FORCED: dict[str, Any] = {"collectionIsEmpty": "reschedule", "resourceNotFit": "
         pytest.param("full", FORCED, ("preempt", "full"), id="by force, no room"),
     ],
 )
-def test_weak_strong_and_forced_binding_differ_where_no_node_matches_or_none_has_room(
+def test_binding_strengths_differ_without_a_matching_node_or_room(
     tier: str, how: dict[str, str], expected: tuple[str, str]
 ) -> None:
     nodes = [
@@ -190,7 +190,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_rules_of_the_operator_select_pods_and_all_that_select_one_hold(
+def test_all_operator_rules_that_select_a_pod_apply(
     tables: list[dict[str, Any]], waiting: Pod, expected: str | None
 ) -> None:
     said = selected(rules(*tables), waiting, *LABELLED)
@@ -207,7 +207,7 @@ def test_rules_of_the_operator_select_pods_and_all_that_select_one_hold(
         ("default", "reschedule", "wait"),
     ],
 )
-def test_of_several_rules_the_strictest_says_what_is_done_without_room(first: str, second: str, full: str) -> None:
+def test_the_strictest_of_several_rules_decides_without_room(first: str, second: str, full: str) -> None:
     said = selected(
         rules(rule(FRONT, resource_not_fit=first), rule(FRONT, resource_not_fit=second)), pod("p"), *LABELLED
     )
@@ -328,7 +328,7 @@ LEFT_OUT = "left out as no node matches"
         ),
     ],
 )
-def test_of_weak_bindings_those_count_that_some_node_matches_with_those_before(
+def test_a_weak_binding_counts_if_nodes_match_all_so_far(
     tables: list[dict[str, Any]], own: tuple[dict[str, Any], dict[str, Any]] | None, expected: str, why: str
 ) -> None:
     waiting = pod("p") if own is None else bound("p", own[0], **own[1])
@@ -349,7 +349,7 @@ def test_nodes_are_not_asked_to_match_what_does_not_count() -> None:
     assert decision.mend == f"nodes are uncordoned (1 node); or nodes match {counting} (1 node)"
 
 
-def test_what_does_not_count_says_nothing_of_a_lack_of_room() -> None:
+def test_an_ignored_rule_says_nothing_about_missing_room() -> None:
     forced = {**weakly(disk("none")), "resource_not_fit": "force"}
     said = selected(rules(forced, weakly(disk("ssd"))), pod("p"), *DISKS)
     assert said is not None
@@ -498,9 +498,7 @@ KEY = "must be what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 o
         ),
     ],
 )
-def test_an_annotation_that_cannot_be_read_keeps_the_pod_pending_and_says_why_in_one_line(
-    text: str, fault: str
-) -> None:
+def test_an_unreadable_annotation_keeps_the_pod_pending_with_one_line(text: str, fault: str) -> None:
     decision = decide(BindingRules(), pod("p", annotations={BINDING: text}))
     assert (decision.verdict, decision.reason) == ("wait", "InvalidBinding")
     assert decision.message == f"elasticd.io/binding: {fault}"
@@ -509,7 +507,7 @@ def test_an_annotation_that_cannot_be_read_keeps_the_pod_pending_and_says_why_in
 
 
 @given(some.text(max_size=40) | some.recursive(some.none() | some.booleans() | some.text(), some.lists).map(json.dumps))
-def test_whatever_an_annotation_is_it_is_read_or_refused_in_one_line(text: str) -> None:
+def test_any_annotation_is_read_or_refused_in_one_line(text: str) -> None:
     try:
         found = binding_of(pod("p", annotations={BINDING: text}))
     except ValueError as error:
@@ -524,7 +522,7 @@ def test_brackets_without_end_are_refused() -> None:
         binding_of(pod("p", annotations={BINDING: "[" * 100_000}))
 
 
-def test_what_is_read_of_an_annotation_is_kept_for_who_looks_at_labels_that_change() -> None:
+def test_the_label_change_policy_of_an_annotation_is_kept() -> None:
     assert binding_of(bound("p", FRONT, nodeLabelChange="kill")) == Binding(
         msgspec.convert([FRONT], tuple[LabelRule, ...]), node_label_change="kill"
     )

@@ -78,7 +78,7 @@ def test_the_defaults_are_knatives() -> None:
 # Means over windows.
 
 
-def test_the_weighted_mean_of_10_10_5_5_is_5_544() -> None:
+def test_weighted_mean_of_10_10_5_5_is_5_544() -> None:
     assert weighted([10, 10, 5, 5], 0.6) == pytest.approx(5.544)
 
 
@@ -114,7 +114,7 @@ def answer(strategy: Burst, observation: Observation, past: Past) -> tuple[int |
 
 @pytest.mark.parametrize("aggregation", ["mean", "weighted"])
 @pytest.mark.parametrize("every", [1, 2, 5, 15])
-def test_a_level_load_is_its_mean_however_often_it_is_measured(aggregation: Any, every: int) -> None:
+def test_a_level_load_is_its_mean_at_any_sampling_rate(aggregation: Any, every: int) -> None:
     strategy = burst_of(1, aggregation=aggregation)
     assert answer(strategy, load(8, 9), steady(8, seconds=120, every=every)) == (8, "StableWindow")
 
@@ -237,7 +237,7 @@ def test_a_panic_does_not_end_because_young_pods_are_removed(
         pytest.param(None, "Burst", id="nobody knows how soon they start"),
     ],
 )
-def test_how_soon_pods_start_says_which_removed_ones_had_been_ready(start: float | None, expected: str) -> None:
+def test_startup_time_says_which_removed_pods_had_been_ready(start: float | None, expected: str) -> None:
     """Otherwise the removal itself would begin a panic anew: 20 for 16 pods was no burst."""
     past = history(*ramp((126, 4), (30, 20), (24, 4)), changes=[(40, 4, 16), (10, 16, 4)], wishes=[(26, 20)])
     known = load(4, 4)
@@ -257,7 +257,7 @@ def pod_since(name: str, at: float) -> Pod:
     return Pod("shop", name, f"uid-{name}", "Running", started=at - 5, ready=one.ready, ready_changed=at)
 
 
-def test_a_panic_begins_and_never_falls_and_ends_after_a_stable_window() -> None:
+def test_a_panic_never_shrinks_and_ends_after_a_stable_window() -> None:
     """Ten pods at a load of 10; for ten seconds it is 40, and then 40 pods are ready for 10 again."""
     points: list[Point] = []
     wishes: list[int] = []
@@ -308,14 +308,14 @@ def test_nothing_shrinks_before_a_stable_window_is_full(past: Past, expected: tu
     assert told in found.message
 
 
-def test_while_the_window_is_not_full_several_pods_panic_and_one_does_not() -> None:
+def test_only_several_pods_can_panic_before_the_window_is_full() -> None:
     told = [(age, 1.0) for age in range(20, 5, -1)] + [(age, 3.0) for age in range(5, 0, -1)]
     assert answer(ONE, load(3, 2), history(*told)) == (3, "StableWindow")
     assert answer(ONE, load(1, 1), EMPTY) == (1, "WindowNotFull")
     assert answer(ONE, load(1.5, 1), EMPTY)[0] == 2
 
 
-def test_a_single_idle_pod_stays_until_it_has_been_watched_for_a_window() -> None:
+def test_a_single_idle_pod_stays_for_a_full_window() -> None:
     assert answer(ONE, load(0, 1), steady(0, seconds=30)) == (1, "WindowNotFull")
     assert answer(ONE, load(0, 1), steady(0)) == (0, "StableWindow")
 
@@ -341,7 +341,7 @@ def test_of_pods_the_sum_counts() -> None:
     assert answer(ONE, by_pods(4, 4, 0.5), past) == (2, "StableWindow")
 
 
-def test_a_present_sample_of_a_part_of_the_pods_never_shrinks_and_may_grow() -> None:
+def test_samples_of_some_pods_may_grow_and_never_shrink() -> None:
     low, high = (before(points={"load": each_second(4, value)}) for value in (0.2, 3.0))
     found = said(ONE, by_pods(4, 4, 0.2, Quality.PARTIAL), low)
     assert (found.replicas, found.reason) == (None, "PartlyUnknown")
@@ -349,7 +349,7 @@ def test_a_present_sample_of_a_part_of_the_pods_never_shrinks_and_may_grow() -> 
     assert answer(ONE, by_pods(4, 3, 3.0, Quality.PARTIAL), high)[0] == 12
 
 
-def test_a_window_with_samples_of_a_part_of_the_pods_never_shrinks() -> None:
+def test_a_window_with_partial_samples_never_shrinks() -> None:
     told = each_second(4, 0.25)
     told[100] = (told[100][0], 0.5, 2)
     found = said(ONE, by_pods(4, 4, 0.25), before(points={"load": told}))
@@ -374,7 +374,7 @@ def test_what_cannot_be_known_is_said_and_moves_nothing(observation: Observation
     assert judge(ONE, seen=observation, past=steady(0), bounds=(0, 9)).replicas == observation.workload.replicas
 
 
-def test_what_is_left_of_a_stale_series_may_grow_where_the_policy_lets_it_and_never_shrinks() -> None:
+def test_a_stale_series_may_raise_and_never_lower_the_count() -> None:
     assert judge(ONE, seen=load(9, 4, quality=Quality.STALE, may_raise=True), past=steady(9)).replicas == 9
     assert judge(ONE, seen=load(1, 4, quality=Quality.STALE, may_raise=True), past=steady(1)).replicas == 4
 
@@ -408,7 +408,7 @@ def test_more_load_never_yields_fewer(values: list[float], count: int, more: flo
 
 
 @given(values=LOADS, count=some.integers(1, 20))
-def test_it_stays_within_its_rates_and_never_shrinks_in_a_panic(values: list[float], count: int) -> None:
+def test_burst_stays_within_its_rates_and_never_shrinks_in_panic(values: list[float], count: int) -> None:
     past = history(*((130 - index, value) for index, value in enumerate(values[:-1])), wishes=[(1, count)])
     found = said(burst_of(1, max_down_rate=2), load(values[-1], count), past)
     assert found.replicas is not None

@@ -148,7 +148,7 @@ def test_until_the_queue_is_full_the_count_stays(strategy: DoubleThreshold, past
     assert found.message == f"{told} samples that are at most 90 s apart"
 
 
-def test_samples_of_90_s_are_neighbours_where_polls_of_30_s_are_the_slowest() -> None:
+def test_samples_90_s_apart_are_neighbours_with_30_s_polls() -> None:
     assert said(PRODUCT, loaded(4, 90), queue(360, 360, count=4, every=90)).replicas == 5
 
 
@@ -164,7 +164,7 @@ def test_one_pod_may_be_all_there_is() -> None:
     assert answer(PRODUCT, 10, 10, 10, count=1) == (1, "BelowLowMark")
 
 
-def test_a_pod_that_came_does_not_look_like_a_load_that_fell() -> None:
+def test_a_new_pod_is_not_taken_for_falling_load() -> None:
     """Sum and mean disagree on each step, so none is counted, though the mean fell by a quarter each time."""
     past = before(points={"cpu": [(14, 3.0, 1), (12, 3.2, 2)]})
     found = said(PRODUCT, loaded(3, 115), past)
@@ -235,7 +235,7 @@ def test_what_cannot_be_known_is_said_and_moves_nothing(
     assert strategy.poll_interval(observation, EMPTY) == 10
 
 
-def test_what_is_left_of_a_stale_series_may_grow_where_the_policy_lets_it_and_never_shrinks() -> None:
+def test_a_stale_series_may_raise_and_never_lower_the_count() -> None:
     def stale(percent: float) -> int:
         left = series(use(*[percent / 100] * 4), quality=Quality.STALE, may_raise=True)
         whole = 4 * percent
@@ -263,7 +263,7 @@ def test_it_looks_as_often_as_its_marks_say(
     assert strategy.poll_interval(loaded(count, percent), EMPTY) == seconds
 
 
-def test_a_sample_that_is_older_than_what_is_remembered_does_not_change_the_pace() -> None:
+def test_an_outdated_sample_does_not_change_the_pace() -> None:
     assert PRODUCT.poll_interval(loaded(4, 90), before(points={"cpu": [(5, 0.4, 4)]})) == 30
 
 
@@ -289,7 +289,7 @@ def constant(strategy: DoubleThreshold, whole: float, count: int, rounds: int = 
     return found
 
 
-def test_marks_so_near_that_a_constant_load_flips_are_refused_with_the_mark_that_would_do() -> None:
+def test_marks_too_close_are_refused_naming_one_that_works() -> None:
     near = DoubleThreshold(low=60, high=80)
     assert constant(near, 162, 2) == [3, 2, 3, 2]
     assert under(near, 2) == (
@@ -303,11 +303,11 @@ def test_marks_so_near_that_a_constant_load_flips_are_refused_with_the_mark_that
     ("low", "least", "refused"),
     [(40, 0, False), (40.1, 0, True), (40, 1, False), (60, 3, False), (60.1, 3, True), (72, 9, False), (79, 9, True)],
 )
-def test_how_near_the_marks_may_be_depends_on_the_policys_least_count(low: float, least: int, refused: bool) -> None:
+def test_the_least_distance_of_marks_depends_on_the_minimum_count(low: float, least: int, refused: bool) -> None:
     assert (under(DoubleThreshold(low=low), least) is not None) == refused
 
 
-def test_the_paper_may_have_any_marks_as_a_level_load_moves_nothing() -> None:
+def test_paper_mode_accepts_any_marks_as_level_load_moves_nothing() -> None:
     assert under(DoubleThreshold(mode="paper", low=79), 1) is None
 
 
@@ -317,9 +317,7 @@ def test_the_paper_may_have_any_marks_as_a_level_load_moves_nothing() -> None:
     more=some.integers(0, 30),
     load=some.floats(0, 4000),
 )
-def test_under_a_constant_load_what_is_not_refused_moves_once_at_most(
-    low: float, least: int, more: int, load: float
-) -> None:
+def test_accepted_marks_move_at_most_once_under_constant_load(low: float, least: int, more: int, load: float) -> None:
     strategy = DoubleThreshold(low=low)
     if under(strategy, least) is None:
         floor = max(1, least)

@@ -96,7 +96,7 @@ def test_dhpa_2_the_pods_and_what_each_carries(
     assert second.load / second.pods == pytest.approx(after, abs=0.005)
 
 
-def test_the_papers_own_example_breaks_from_31_to_36_s_and_never_again(example: dict[int, Second]) -> None:
+def test_the_papers_example_breaks_only_from_31_to_36_s(example: dict[int, Second]) -> None:
     assert [at for at, second in example.items() if second.breaks] == [31, 32, 33, 34, 35, 36]
 
 
@@ -118,7 +118,7 @@ def test_the_two_readings_of_the_rate_for_growing(rise: float, before_150: int, 
     ("target", "fits"),
     [(49.5, False), (50, True), (51, True), (52.98, True), (53, False)],
 )
-def test_the_example_confines_the_set_point_to_50_up_to_52_99(target: float, fits: bool) -> None:
+def test_the_example_only_fits_set_points_from_50_below_53(target: float, fits: bool) -> None:
     told = play(DoubleThreshold(mode="paper", low=50, target=target), load, 180, replicas=1)
     wishes = {second.at: second.decision.wish for second in told if second.decision}
     assert ((wishes[32], wishes[150]) == (3, 2)) == fits

@@ -77,7 +77,7 @@ GOES = [("p", "b")]
         pytest.param({"labels": {"leaving": "true"}}, {"marks": ["leaving"]}, GOES, id="by a mark that is named"),
     ],
 )
-def test_a_node_is_emptied_that_is_cordoned_tainted_for_it_or_marked(
+def test_a_node_is_emptied_if_cordoned_tainted_or_marked(
     leaving: dict[str, Any], options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     assert emptied(strategy(**options), leaving) == expected
@@ -132,7 +132,7 @@ def test_nobody_goes_to_another_node_that_is_emptied() -> None:
     assert told(moving([strategy()], columns([*leaving, node("d")], there))) == [("q", "d")]
 
 
-def test_a_node_with_a_taint_that_only_prefers_takes_those_who_leave() -> None:
+def test_a_node_with_a_prefer_no_schedule_taint_takes_pods() -> None:
     view = columns([node("a", **CORDONED), node("b", taints=(Taint(MARK, "PreferNoSchedule"),))], [running("p")])
     assert told(moving([strategy()], view, single=True)) == GOES
 
@@ -154,7 +154,7 @@ def test_nobody_is_placed_on_a_marked_node(leaving: dict[str, Any], expected: tu
         assert decision.message == "0/1 nodes are available: 1 node(s) were marked to be emptied"
 
 
-def test_who_matters_most_goes_first_then_the_first_node_then_the_largest() -> None:
+def test_pods_leave_by_priority_then_node_then_size() -> None:
     there = [
         running("late", "b", priority=10),
         running("small", memory=GIB, cpu=0.1),
@@ -168,7 +168,7 @@ def test_who_matters_most_goes_first_then_the_first_node_then_the_largest() -> N
     assert found == ["late", "large", "wide", "small", "other", "last"]
 
 
-def test_where_there_are_places_for_some_only_those_who_matter_most_have_them() -> None:
+def test_scarce_places_go_to_pods_of_highest_priority() -> None:
     there = [running("low", cpu=1.0), running("high", cpu=1.0, priority=10)]
     view = columns([node("a", **CORDONED), node("b", cpu=1.5)], there)
     assert told(moving([Filters(), strategy()], view, single=True)) == [("high", "b"), ("low", "NoOtherNode")]
@@ -189,7 +189,7 @@ def test_where_there_are_places_for_some_only_those_who_matter_most_have_them() 
         pytest.param({"owner": ("", "", "")}, GOES, id="without a controller"),
     ],
 )
-def test_who_holds_a_drain_up_is_told_and_who_belongs_to_the_node_is_not(
+def test_blocking_pods_are_reported_and_node_bound_pods_are_not(
     more: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     assert emptied(strategy(), CORDONED, **more) == expected
@@ -232,7 +232,7 @@ def _pools(draw: some.DrawFn) -> tuple[list[Node], list[Pod]]:
 
 
 @given(_pools())
-def test_no_protected_pod_is_ever_moved_and_equal_pools_have_equal_plans(pool: tuple[list[Node], list[Pod]]) -> None:
+def test_no_protected_pod_is_moved_and_equal_pools_plan_equally(pool: tuple[list[Node], list[Pod]]) -> None:
     nodes, pods = pool
     kinds = {one.name: one.labels["kind"] for one in pods}
     first = moving([Filters(), strategy()], columns(nodes, pods))

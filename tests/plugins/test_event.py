@@ -129,7 +129,7 @@ def test_idle_and_active_counts(options: dict[str, Any], value: float, current: 
     assert ask(event(**options), observation, past(queue=QUIET)).replicas == wanted
 
 
-def test_of_several_triggers_the_one_that_asks_for_most_counts_whichever_is_active() -> None:
+def test_the_trigger_with_the_largest_wish_counts_whichever_is_active() -> None:
     both = event({**QUEUE, "activation": 50}, {"series": "mails", "average_value": 1})
     assert answer(both, seen(0, (), waiting(40), waiting(2, "mails"))) == (4, "TriggersActive")
     assert answer(both, seen(0, (), waiting(40), waiting(0, "mails"))) == (0, "TriggersIdle")
@@ -152,7 +152,7 @@ CPU: dict[str, Any] = {"series": "cpu", "average_value": 0.5, "activates": False
         pytest.param(seen(2, pods(2), unknown(), series(use(1.0, 1.0))), (None, "TriggerUnknown"), id="the other"),
     ],
 )
-def test_a_trigger_that_activates_nothing_says_how_many_and_never_whether(
+def test_a_non_activating_trigger_sets_the_count_but_never_activates(
     observation: Observation, wanted: tuple[int | None, str]
 ) -> None:
     assert answer(event(QUEUE, CPU), observation, past(queue=QUIET)) == wanted
@@ -266,9 +266,7 @@ def test_the_cooldown_of_a_formula_is_counted_by_the_formula(
         pytest.param([], 0, id="long forgotten"),
     ],
 )
-def test_who_writes_that_the_unknown_is_zero_gets_a_cooldown_before(
-    track: list[tuple[float, float]], wanted: int
-) -> None:
+def test_treating_unknown_as_zero_still_waits_for_the_cooldown(track: list[tuple[float, float]], wanted: int) -> None:
     zero = event({"series": "queue"}, formula={"expression": "queue ?? 0", "average_value": 4})
     assert ask(zero, seen(3, pods(3), unknown()), past(queue=track)).replicas == wanted
 
@@ -295,7 +293,7 @@ def test_measures_of_a_formula_show_what_it_was_made_of() -> None:
     ("options", "current", "seconds"),
     [({}, 0, 5.0), ({}, 3, None), ({"period": 2}, 3, 2.0), ({"period": 2}, 0, 5.0), ({"period_at_zero": 1}, 0, 1.0)],
 )
-def test_while_none_runs_it_looks_at_a_pace_of_its_own(
+def test_at_zero_replicas_polling_has_its_own_period(
     options: dict[str, Any], current: int, seconds: float | None
 ) -> None:
     strategy = event(**options)

@@ -116,7 +116,7 @@ def test_what_is_not_known_or_not_finite_stays_unknown(text: str) -> None:
         ("a" * 501, f"must have at most {LONGEST} characters, has 501"),
     ],
 )
-def test_what_is_no_formula_is_refused_with_what_must_be_where(text: str, error: str) -> None:
+def test_an_invalid_formula_is_refused_saying_what_belongs_where(text: str, error: str) -> None:
     with pytest.raises(ValueError, match=r"^must ") as caught:
         read(text)
     assert str(caught.value) == error
@@ -136,7 +136,7 @@ TEXTS = st.lists(st.sampled_from(ALPHABET), max_size=40).map("".join) | st.text(
 @example("?" * 300, {})
 @example("a?" * 200, {})
 @example("1%" * 200 + "a", {"a": math.inf})
-def test_any_text_is_a_formula_or_is_refused_in_one_line(text: str, values: dict[str, float | None]) -> None:
+def test_any_text_is_a_formula_or_refused_in_one_line(text: str, values: dict[str, float | None]) -> None:
     refused, found = "", None
     try:
         found = read(text).of(values)

@@ -62,7 +62,7 @@ def event(**options: Any) -> Event:
 ARRIVES = "0 if t < 100 else 60 if t < 400 else 0"
 
 
-async def test_a_queue_wakes_it_and_it_grows_and_goes_in_steps_that_the_limits_allow() -> None:
+async def test_a_queue_wakes_a_workload_that_scales_within_its_limits() -> None:
     told = await play(ARRIVES, event(cooldown=60), replicas=1)
     sleep, *grow = told.scaled[:4]
     assert sleep[1:] == (1, 0)
@@ -77,14 +77,14 @@ async def test_a_queue_wakes_it_and_it_grows_and_goes_in_steps_that_the_limits_a
     assert shrink[-1][0] >= 460
 
 
-async def test_every_zero_is_marked_before_and_no_longer_once_it_runs() -> None:
+async def test_every_zero_is_marked_until_the_workload_runs_again() -> None:
     told = await play(ARRIVES, event(cooldown=60), replicas=1)
     (first, second) = [at for at, _, after in told.scaled if after == 0]
     woken = next(at for at, before, _ in told.scaled if before == 0)
     assert told.marks == [(first, "p"), (pytest.approx(woken + 5), None), (second, "p")]
 
 
-async def test_a_workload_that_was_made_with_no_replicas_is_a_person_s_to_start() -> None:
+async def test_a_workload_created_with_zero_replicas_is_not_started() -> None:
     assert (await play(ARRIVES, event(cooldown=60), replicas=0)).scaled == []
 
 
@@ -111,12 +111,12 @@ FLAPS = "60 if t % 120 < 60 else 10"
         pytest.param({"downscale_stabilization": 0}, True, id="none"),
     ],
 )
-async def test_a_queue_that_comes_and_goes_does_not_make_the_count_flap(options: dict[str, Any], flaps: bool) -> None:
+async def test_an_intermittent_queue_does_not_flap_the_count(options: dict[str, Any], flaps: bool) -> None:
     told = await play(FLAPS, event(**options), replicas=6)
     assert any(after < before for _, before, after in told.scaled) == flaps
 
 
-async def test_it_falls_once_the_window_is_over_and_to_none_by_the_cooldown_alone() -> None:
+async def test_the_window_delays_the_fall_and_cooldown_alone_delays_zero() -> None:
     told = await play("60 if t < 100 else 10 if t < 600 else 0", event(), replicas=6, seconds=1200, limits=())
     (few, *_), (none, *_) = told.scaled
     assert [(before, after) for _, before, after in told.scaled] == [(6, 1), (1, 0)]
@@ -124,7 +124,7 @@ async def test_it_falls_once_the_window_is_over_and_to_none_by_the_cooldown_alon
     assert 890 <= none <= 910
 
 
-async def test_a_window_that_is_longer_than_the_cooldown_does_not_keep_it_awake() -> None:
+async def test_a_window_longer_than_the_cooldown_does_not_delay_zero() -> None:
     told = await play("60 if t < 100 else 0", event(cooldown=60), replicas=6, limits=())
     ((at, before, after),) = told.scaled
     assert (before, after) == (6, 0)

@@ -131,7 +131,7 @@ def failed(*taints: Taint) -> Node:
         ),
     ],
 )
-def test_a_node_that_is_not_ready_is_refused_as_if_its_taint_were_there(
+def test_an_unready_node_is_refused_as_if_it_were_tainted(
     taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], reason: str | None
 ) -> None:
     asked = pod("p", tolerations=tolerations)
@@ -167,13 +167,11 @@ def test_a_node_that_is_not_ready_is_refused_as_if_its_taint_were_there(
         ),
     ],
 )
-def test_a_node_with_a_pod_is_refused_for_what_that_takes(
-    on: dict[str, Any], asks: dict[str, Any], reason: str | None
-) -> None:
+def test_a_node_is_refused_for_what_its_pods_take(on: dict[str, Any], asks: dict[str, Any], reason: str | None) -> None:
     assert ask(pod("p", **asks), [node("n")], [pod("q", on="n", **on)]) == ({} if reason is None else {reason: ["n"]})
 
 
-def test_the_first_filter_that_refuses_a_node_names_it_and_each_resource_is_named() -> None:
+def test_the_first_refusing_filter_and_each_lacking_resource_are_named() -> None:
     nodes = [
         node("cordoned", unschedulable=True, taints=(BATCH,)),
         node("elsewhere", labels={"zone": "b"}),
@@ -225,7 +223,7 @@ def test_a_node_that_several_keep_off_is_counted_once() -> None:
     assert ask(pod("p", labels={"app": "web"}), ZONES, on) == {REPELLED: ["b"]}
 
 
-def test_one_that_keeps_others_off_does_so_once_it_has_a_place() -> None:
+def test_a_pod_repels_others_once_it_is_placed() -> None:
     view, web = columns(ZONES), pod("p", labels={"app": "web"})
     assert Filters().filter_nodes(web, view) == []
     view.take(2, pod("q", repels=(Repel(ZONE, WEB),)))
@@ -312,7 +310,7 @@ def test_what_could_never_be_free_is_not_curable() -> None:
     assert (one.reason, one.curable) == ("Insufficient cpu (keep_free keeps 3500m)", False)
 
 
-def test_only_nodes_that_lack_nothing_but_what_is_kept_free_are_told_of_it() -> None:
+def test_only_nodes_short_by_keep_free_alone_mention_it() -> None:
     nodes = [node("full", cpu=2), node("half", cpu=2), node("idle", cpu=2)]
     on = [pod("q", cpu=2, on="full"), pod("r", cpu=1, on="half")]
     found = decode(Filters, keep_free={"cpu": "500m"}).filter_nodes(pod("p", cpu=1), columns(nodes, on))
@@ -356,7 +354,7 @@ def test_a_pod_that_requests_nothing_counts_as_a_pod_alone() -> None:
     assert ask(best_effort, [node("n", pods=1)], [taken]) == {"Too many pods": ["n"]}
 
 
-def test_a_node_that_has_not_said_what_it_has_takes_none() -> None:
+def test_a_node_without_known_capacity_takes_no_pod() -> None:
     bare = Node("n", "uid-n", True)
     assert set(ask(pod("p"), [bare])) == {"Insufficient cpu", "Insufficient memory", "Too many pods"}
 
@@ -429,7 +427,7 @@ def test_it_does_nothing_that_no_strategy_may(table: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("memory", [2.0**62, 7.9 * 2**60, 2.0**63, 1e300], ids=["4Ei", "7.9Ei", "8Ei", "1e300"])
-def test_a_pod_that_asks_for_more_than_can_be_counted_goes_nowhere(memory: float) -> None:
+def test_a_pod_requesting_more_than_can_be_counted_waits(memory: float) -> None:
     there = [pod(f"p{number}", memory=memory, on="a") for number in range(3)]
     view = columns([node("a"), node("b")], there)
     (decision,) = planned([Filters()], view, [pod("huge", memory=memory)])
@@ -438,7 +436,7 @@ def test_a_pod_that_asks_for_more_than_can_be_counted_goes_nowhere(memory: float
 
 
 @pytest.mark.parametrize("value", ["--5", "٣", "9" * 5000, "", "3.5", "+4"])
-def test_whatever_a_rule_of_numbers_says_the_node_is_refused_and_not_the_filter(value: str) -> None:
+def test_a_numeric_rule_of_any_value_refuses_only_the_node(value: str) -> None:
     rule = Expression("gen", "Gt", (value,))
     found = Filters().filter_nodes(pod("p", affinity=(Term((rule,)),)), columns([node("n")]))
     assert [one.reason for one in found] == ["node(s) didn't match Pod's node affinity/selector"]

@@ -118,7 +118,7 @@ def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
 
 @given(worlds())
 @settings(max_examples=300)
-def test_where_what_is_said_is_done_the_node_takes_the_pod(world: tuple[Pod, list[Node], list[Pod], Filters]) -> None:
+def test_a_node_takes_the_pod_after_the_suggested_mend(world: tuple[Pod, list[Node], list[Pod], Filters]) -> None:
     asked, nodes, on, strategy = world
     for name, found in refused(asked, nodes, on, strategy).items():
         for told in found:

@@ -226,9 +226,7 @@ wild = some.builds(
 
 
 @given(pools(), wild)
-def test_whatever_scores_say_nothing_is_placed_beyond_what_a_node_has(
-    pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild
-) -> None:
+def test_whatever_scores_say_no_node_is_overfilled(pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild) -> None:
     nodes, there, new = pool
     by_uid = {one.uid: one for one in new}
     bound: dict[str, list[Pod]] = {}

@@ -45,7 +45,7 @@ async def placed(mode: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("mode", ["product", "paper"])
-async def test_the_busy_node_that_a_pod_is_bound_to_by_force_makes_room(mode: str) -> None:
+async def test_a_forced_binding_makes_room_on_its_busy_node(mode: str) -> None:
     assert await placed(mode) == [
         ("nominate", "urgent", "front"),
         ("evict", "batch", "front"),

@@ -83,13 +83,13 @@ def waited(load: float, mu: float, pods: int) -> float:
     return chance / (pods * mu - load) + 1 / mu
 
 
-def test_check_ahpa_1_the_time_of_answer_of_eleven_and_twelve_pods() -> None:
+def test_check_ahpa_1_eleven_and_twelve_pods_have_expected_waits() -> None:
     assert waited(100, 10, 11) == pytest.approx(0.1682, abs=5e-5)
     assert waited(100, 10, 12) == pytest.approx(0.1225, abs=5e-5)
 
 
 @given(some.floats(0.1, 300), some.floats(0.5, 20), some.floats(1.05, 5))
-def test_mmc_is_the_fewest_pods_that_are_enough_and_never_more_than_mm1(load: float, mu: float, slack: float) -> None:
+def test_mmc_is_the_fewest_sufficient_pods_and_at_most_mm1(load: float, mu: float, slack: float) -> None:
     wait = slack / mu
     pods = mmc(load, mu, wait)
     assert pods > load / mu
@@ -117,7 +117,7 @@ def test_check_kap_1_pods_of_which_each_uses_little_enough(
 
 
 @given(some.floats(0, 1e4), some.floats(0, 10), some.floats(0, 40), some.floats(41, 100))
-def test_by_the_line_it_is_the_first_count_that_kapacity_would_find(
+def test_the_linear_model_finds_the_same_count_as_kapacity(
     load: float, slope: float, intercept: float, target: float
 ) -> None:
     pods = linear(load, slope, intercept, target)
@@ -200,7 +200,7 @@ def shifted(forecast: Forecast) -> Forecast:
     return replace(forecast, fitted=forecast.fitted + off, expires=forecast.expires + off, first=forecast.first + off)
 
 
-def test_it_tells_what_it_expects_when_and_how_that_was_found() -> None:
+def test_a_recommendation_tells_the_forecast_its_time_and_its_method() -> None:
     said = made(lead=180).recommend_replicas(seen(path(10, 20, 30, 90, 10)))
     assert isinstance(said, Recommendation)
     assert (said.replicas, said.reason, said.message) == (

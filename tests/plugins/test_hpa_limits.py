@@ -75,7 +75,7 @@ def test_without_behavior(
     ],
 )
 @BOTH_RULES
-def test_without_behavior_an_earlier_wish_that_a_rate_had_cut_raises_the_count(
+def test_without_behavior_an_earlier_rate_limited_wish_raises_the_count(
     legacy: Hpa, wish: int, past: Past, most: int, expected: Case
 ) -> None:
     assert normalize(legacy, 4, wish, past, most=most) == expected
@@ -241,7 +241,7 @@ def test_the_period_is_asked_for_only_when_given(options: dict[str, Any], period
                      id="and so with scale-outs"),
     ],
 )  # fmt: skip
-def test_a_change_is_forgotten_where_the_controller_stores_another_in_its_place(
+def test_a_change_is_forgotten_when_the_controller_overwrites_it(
     up: tuple[str, int, int], down: tuple[str, int, int], changes: Any, wish: int, count: int
 ) -> None:
     by, past = behaving(rates(up), rates(down)), before([], changes)

@@ -261,7 +261,7 @@ HPAS = some.builds(
 
 
 @given(at=within(), wish=COUNTS, past=pasts(), hpa=HPAS)
-def test_every_limit_contains_the_current_count_but_for_the_windows_without_behavior_and_of_1_20(
+def test_every_limit_contains_the_current_count_except_some_windows(
     at: tuple[int, tuple[int, int]], wish: int, past: Past, hpa: Hpa
 ) -> None:
     """Without behavior a window can only raise it, in 1.20 only turn the wish round; a rate never forbids to stay."""
@@ -279,7 +279,7 @@ def test_every_limit_contains_the_current_count_but_for_the_windows_without_beha
 
 
 @given(at=within(), wish=COUNTS, past=pasts(), hpa=HPAS)
-def test_the_answer_is_the_wish_after_what_delays_and_what_shortens_and_the_bounds(
+def test_the_answer_is_the_wish_after_delays_rates_and_bounds(
     at: tuple[int, tuple[int, int]], wish: int, past: Past, hpa: Hpa
 ) -> None:
     current, bounds = at
@@ -290,7 +290,7 @@ def test_the_answer_is_the_wish_after_what_delays_and_what_shortens_and_the_boun
 
 
 @given(at=within(), wish=COUNTS, past=pasts(), hpa=HPAS, data=some.data())
-def test_the_order_of_the_hpa_and_other_limits_is_all_one(
+def test_the_order_of_the_hpa_and_limits_does_not_matter(
     at: tuple[int, tuple[int, int]], wish: int, past: Past, hpa: Hpa, data: some.DataObject
 ) -> None:
     """Also where a window that leaves the current count behind contradicts a cooldown, which holds."""
@@ -308,7 +308,7 @@ def test_the_order_of_the_hpa_and_other_limits_is_all_one(
 
 
 @given(current=COUNTS, wishes=some.tuples(COUNTS, COUNTS), past=pasts(), behavior=some.none() | BEHAVIORS, rules=RULES)
-def test_the_intervals_do_not_depend_on_the_wish_but_for_which_window_1_20_looks_at(
+def test_intervals_ignore_the_wish_except_for_1_20_windows(
     current: int, wishes: tuple[int, int], past: Past, behavior: Any, rules: str
 ) -> None:
     hpa = decode(Hpa, **WISHING, behavior=behavior, rules=rules)
@@ -320,7 +320,7 @@ def test_the_intervals_do_not_depend_on_the_wish_but_for_which_window_1_20_looks
 
 
 @given(current=COUNTS, wish=COUNTS, past=pasts(), behavior=some.none() | BEHAVIORS, rules=RULES, bounds=some.data())
-def test_the_limits_and_their_words_do_not_depend_on_the_bounds(
+def test_limits_and_their_messages_do_not_depend_on_the_bounds(
     current: int, wish: int, past: Past, behavior: Any, rules: str, bounds: some.DataObject
 ) -> None:
     hpa = decode(Hpa, **WISHING, behavior=behavior, rules=rules)

@@ -26,9 +26,7 @@ from tests.kit.plugins.normalized import (
 
 @BOTH_RULES
 @pytest.mark.parametrize("wish", [3, 8, 15])
-def test_a_window_that_reaches_past_the_rate_is_told_whole_and_the_rate_has_the_last_word(
-    legacy: Hpa, wish: int
-) -> None:
+def test_a_window_beyond_the_rate_is_told_but_rates_decide(legacy: Hpa, wish: int) -> None:
     decision = decided(legacy, 4, wish, before([(15, 20)]))
     assert told(decision) == [(HELD, (20, None), False), (TOP, (None, 8), True)]
     assert (decision.verdict, decision.replicas) == ("scale", 8)
@@ -63,7 +61,7 @@ TURNED_DOWN, TURNED_UP = ("ScaleUpStabilized", (None, 3), False), (HELD, (8, Non
         ),
     ],
 )  # fmt: skip
-def test_where_a_window_of_1_20_turned_the_wish_round_the_rates_of_the_new_way_explain_it(
+def test_a_reversed_wish_in_1_20_shows_the_new_rates(
     up: Any, down: Any, wish: int, past: Past, bounds: tuple[int, int], expected: tuple[int, str], limits: list[Any]
 ) -> None:
     decision = decided(behaving(up, down, "1.20"), 5, wish, past, bounds=bounds)
@@ -95,7 +93,7 @@ def test_bounds_are_the_reason_where_they_are_tighter(
 
 @pytest.mark.parametrize("bounds", [(1, 11), (1, 12), (8, 99), (9, 99)])
 @pytest.mark.parametrize("wish", [1, 10, 50])
-def test_a_rate_is_told_even_where_the_bounds_are_as_tight_or_tighter(bounds: tuple[int, int], wish: int) -> None:
+def test_a_rate_is_told_even_where_bounds_are_tighter(bounds: tuple[int, int], wish: int) -> None:
     two = rates(("Pods", 2, 60))
     assert [interval for _, interval, _ in told(decided(behaving(two, two), 10, wish, bounds=bounds))] == [(8, 12)]
 
@@ -163,7 +161,7 @@ ABOVE, BELOW = "external metric queue above target", "All metrics below target"
         pytest.param(behaving(UP60), 5, 9, before([(9, 5)]), (1, 99), ("hold", 5, "ScaleUpStabilized"), id="not yet"),
     ],
 )
-def test_a_decision_gives_the_metrics_reason_unless_it_does_not_go_the_wishs_way(
+def test_a_decision_following_the_wish_gives_the_metrics_reason(
     by: Hpa, current: int, wish: int, past: Past, bounds: tuple[int, int], expected: tuple[str, int, str]
 ) -> None:
     decision = decided(by, current, wish, past, bounds=bounds)

@@ -210,7 +210,7 @@ def test_a_named_container() -> None:
         pytest.param([0.01, None], 2, id="down: it gets the target"),
     ],
 )
-def test_an_average_value_of_a_named_container_needs_no_requests_and_counts_no_other(
+def test_a_named_containers_average_value_ignores_requests_and_other_containers(
     web: list[float | None], replicas: int
 ) -> None:
     metric = AVERAGE | {"type": "ContainerResource", "container": "web"}
@@ -221,7 +221,7 @@ def test_an_average_value_of_a_named_container_needs_no_requests_and_counts_no_o
     assert said.measures[0].metric == "cpu of web"
 
 
-def test_a_pod_without_the_named_container_is_missing_and_in_1_20_fails_all() -> None:
+def test_a_missing_container_fails_all_pods_only_in_1_20() -> None:
     metric = CPU50 | {"type": "ContainerResource", "container": "web"}
     samples = [sample("p0", 0.9, "web"), sample("p1", 5.0, "log")]
     assert ask(metric, 2, pods(2), samples).replicas == 2
@@ -310,7 +310,7 @@ def test_a_series_nobody_provides_fails() -> None:
 
 @pytest.mark.parametrize("quality", [Quality.STALE, Quality.INVALID])
 @pytest.mark.parametrize(("load", "replicas"), [(1.6, 4), (0.8, 2), (0.1, None)])
-def test_doubtful_samples_may_raise_and_keep_but_not_lower_where_the_policy_says_up_only(
+def test_with_up_only_doubtful_samples_never_lower_the_count(
     quality: Quality, load: float, replicas: int | None
 ) -> None:
     observation = seen(2, pods(2), series(use(load, load), "cpu", quality, "NaN of p7", may_raise=True))
@@ -386,7 +386,7 @@ NO_SAMPLE = "no sample; as idle where more are asked for, as fully used where fe
         pytest.param(QPS, mixed(2, PENDING), [20.0] * 3, [(f"pending; {IDLE_OR_WITHOUT}", 1, ("p2",))], id="of pods"),
     ],
 )  # fmt: skip
-def test_the_pods_that_a_rule_leaves_out_are_told_and_why(
+def test_pods_that_a_rule_leaves_out_are_told_with_reasons(
     metric: dict[str, Any], of: list[Pod], values: list[float | None], told: list[tuple[str, int, tuple[str, ...]]]
 ) -> None:
     (measure,) = ask(metric, len(of), of, use(*values)).measures

@@ -204,7 +204,7 @@ def test_bounds_come_before_metrics(current: int, least: int, most: int, replica
     assert judge(Hpa(), seen=seen(current, pods(current)), bounds=(least, most)).replicas == replicas
 
 
-def test_pods_that_are_not_ready_are_told_where_a_value_is_multiplied_by_those_that_are() -> None:
+def test_unready_pods_are_told_where_a_value_multiplies_ready_ones() -> None:
     of = [*pods(2), *[replace(one, name=f"q{one.name}", ready=False) for one in pods(2)]]
     (measure,) = ask(seen(4, of, queue(500.0)), EXTERNAL).measures
     why = "not running and ready; a value is multiplied by those that are"

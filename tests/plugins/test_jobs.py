@@ -148,7 +148,7 @@ def test_elsewhere_it_creates_what_keda_does(strategy: str, needed: int, running
     pending=st.integers(0, 20),
     young=st.integers(0, 20),
 )
-def test_what_is_in_flight_is_never_too_many_and_what_is_created_is_never_more_than_needed(
+def test_the_count_covers_running_jobs_and_never_exceeds_need(
     strategy: str, length: float, running: int, pending: int, young: int
 ) -> None:
     there = [job(number, created=NOW if number <= young else NOW - 600) for number in range(1, running + 1)]
@@ -210,12 +210,12 @@ def test_a_job_that_was_deleted_while_it_was_in_flight(strategy: str, created: f
 
 
 @pytest.mark.parametrize(("lag", "wish"), [(0, 3), (0.4, 3), (0.6, 2), (60, 2)], ids=str)
-def test_how_long_a_message_may_stay_after_its_job_has_ended_is_told_it(lag: float, wish: int) -> None:
+def test_the_lag_says_how_long_ended_jobs_keep_their_message(lag: float, wish: int) -> None:
     there = [job(1), job(2), ended(3, NOW)]
     assert wanted(jobs(lag=lag), there, {"queue_length": queue(3, NOW + 1.5)}) == wish
 
 
-def test_it_says_how_many_have_ended_too_lately_for_the_queue_to_know() -> None:
+def test_the_message_counts_jobs_that_ended_after_the_measurement() -> None:
     said = jobs().recommend_replicas(seen([job(1), ended(2, NOW)], {"queue_length": queue(2, NOW - 5)}))
     assert said.message == "2 Jobs needed, 1 in flight, 1 ended too lately for the queue to know"
 
@@ -255,7 +255,7 @@ def test_a_job_is_pending_until_its_pod_has_begun(started: str, pod: dict[str, A
 @pytest.mark.parametrize(
     ("since", "wish"), [(NOW - 4, 2), (NOW - 2.5, 1), (NOW + 3, 1)], ids=["before", "in-the-same-second", "after"]
 )
-def test_a_job_that_began_only_after_the_queue_was_measured_is_pending_for_it(since: float, wish: int) -> None:
+def test_a_job_begun_after_the_queue_measurement_is_pending(since: float, wish: int) -> None:
     one = job(1)
     assert wanted(jobs("accurate"), [one], 1.0, [pod_of(one, ready_changed=since)]) == wish
 
@@ -346,11 +346,11 @@ def test_spare_jobs_wait_for_the_next_message(strategy: str, running: int, lengt
     assert wanted(jobs(strategy, spare=2), queues=length, **flight(running)) == wish
 
 
-def test_messages_beyond_all_numbers_are_the_most_that_can_be_asked_for() -> None:
+def test_an_overflowing_queue_asks_for_the_largest_possible_count() -> None:
     assert wanted(jobs(queue=[{"series": "queue_length", "per_job": 1e-300}]), [], 1e300) == 2**31 - 1
 
 
-def test_a_dry_run_counts_what_it_would_have_created_as_pending() -> None:
+def test_a_dry_run_counts_pretended_jobs_as_pending() -> None:
     found = seen([], 3.0)
     pretended = msgspec.structs.replace(found, workload=msgspec.structs.replace(found.workload, replicas=2))
     assert jobs("accurate").recommend_replicas(pretended).replicas == 3

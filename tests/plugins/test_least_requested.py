@@ -68,7 +68,7 @@ def test_any_resources_may_count(resources: tuple[str, ...], expected: list[floa
     assert scores(view, new, resources=resources) == expected
 
 
-def test_by_use_it_goes_by_what_is_measured_and_estimates_the_pod() -> None:
+def test_scoring_by_use_reads_measurements_and_estimates_the_pod() -> None:
     use = {"cpu": {"a": 3.0, "b": 1.0}, "memory": {"a": 2 * GIB, "b": 2 * GIB}}
     view = columns([node("a"), node("b")], [pod("old", cpu=4, on="b")], use)
     new = pod("p", cpu=1, memory=GIB)
@@ -91,7 +91,7 @@ def test_use_that_is_not_known_is_not_taken_for_none(use: dict[str, dict[str, fl
     assert decision.node == expected
 
 
-def test_a_node_of_unknown_use_is_taken_where_there_is_no_other() -> None:
+def test_a_node_of_unknown_use_is_taken_without_an_alternative() -> None:
     (decision,) = planned([LeastRequested(of="use")], columns([node("a")]), [pod("p")])
     assert (decision.verdict, decision.node) == ("bind", "a")
 
@@ -120,7 +120,7 @@ def test_nonsense_is_refused(table: dict[str, Any], problem: str) -> None:
 
 
 @given(st.floats(0.1, 8), st.floats(0.25, 16), st.floats(0, 8), st.floats(0, 16))
-def test_it_is_from_0_to_10_and_less_where_more_is_requested(
+def test_scores_lie_within_0_to_10_and_fall_with_requests(
     cpu: float, memory: float, more_cpu: float, more_memory: float
 ) -> None:
     nodes = [node("a"), node("b")]

@@ -46,7 +46,7 @@ def used(*parts: tuple[float, float], **rates: Sequence[float]) -> NodeTable:
     return columns([node(name) for name in names], (), use)
 
 
-def test_it_is_ten_times_the_weighted_logarithms_of_mean_over_use() -> None:
+def test_the_score_sums_weighted_logarithms_of_mean_over_use() -> None:
     view = used((0.2, 0.3), (0.4, 0.3), (0.6, 0.6))
     expected = [5 * log(0.4 / cpu) + 5 * log(0.4 / memory) for cpu, memory in ((0.2, 0.3), (0.4, 0.3), (0.6, 0.6))]
     assert scores(view) == pytest.approx(expected, abs=1e-6)
@@ -61,7 +61,7 @@ def test_a_large_node_counts_for_more_in_the_mean() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([0.1, 0.25, 0.7])), max_size=8))
-def test_scores_are_those_of_the_formula_after_each_of_the_pods_that_come_and_go(
+def test_scores_follow_the_formula_as_pods_come_and_go(
     steps: list[tuple[int, bool, float]],
 ) -> None:
     view, new, whole = used((0.2, 0.3), (0.4, 0.3), (0.6, 30.0)), pod("new", 0.3, GIB), {"cpu": 4.0, "memory": 8 * GIB}
@@ -170,7 +170,7 @@ def test_a_node_that_can_allocate_nothing_has_no_score() -> None:
     assert scores(view) == pytest.approx([0.0, nan], nan_ok=True)
 
 
-def test_a_node_of_unknown_load_is_the_last_choice_and_still_one() -> None:
+def test_a_node_of_unknown_load_is_the_last_choice() -> None:
     view = used((nan, 0.1), (0.9, 0.9))
     assert [one.node for one in planned([LoadBalance()], view, [pod("p")])] == ["b"]
     assert planned([LoadBalance()], used((nan, nan)), [pod("p")])[0].node == "a"
@@ -190,9 +190,7 @@ class Tiers(Strategy, tag="tiers", frozen=True):
 
 @pytest.mark.parametrize("mode", ["product", "paper"])
 @pytest.mark.parametrize("kind", [LoadBalance, Static])
-def test_t_5_in_an_idle_pool_the_pod_that_may_go_anywhere_but_backend_goes_to_the_largest(
-    kind: type[LoadBalance | Static], mode: Any
-) -> None:
+def test_t_5_an_idle_pool_prefers_the_largest_allowed_node(kind: type[LoadBalance | Static], mode: Any) -> None:
     tiers = {"node1": "frontend", "node2": "backend", "node3": "frontend"}
     nodes = [replace(one, labels={"tier": tiers[one.name]}) for one in THESIS]
     idle: By = {series: dict.fromkeys(tiers, 0.0) for series in ("cpu", "memory")}
@@ -228,7 +226,7 @@ def test_pods_that_request_nothing_spread_too() -> None:
     assert found == {"node1": 4, "node2": 8, "node3": 16}
 
 
-def test_the_pod_itself_counts_so_that_a_large_one_goes_where_it_weighs_least() -> None:
+def test_a_large_pod_goes_where_it_weighs_least() -> None:
     use: By = {"cpu": {"node1": 0.0, "node3": 1.0}, "memory": {"node1": 0.0, "node3": 2 * GIB}}
     view, large = columns([THESIS[0], THESIS[2]], (), use), pod("large", 0.9, 1.8 * GIB)
     assert planned([LoadBalance()], view, [large])[0].node == "node3"
@@ -280,7 +278,7 @@ def measured(on: Sequence[Pod], uses: dict[str, tuple[float, float]]) -> By:
 
 
 @pytest.mark.parametrize("model", [heavy, spread, alike])
-def test_60_pods_leave_smaller_differences_than_by_requests_where_pods_use_other_than_they_request(
+def test_measured_load_spreads_60_pods_better_than_requests(
     model: Model,
 ) -> None:
     """Thesis, figures 6-6 to 6-8: stdScore is clearly smaller once the load is measured. The pods are the same."""
@@ -330,9 +328,7 @@ def test_weight_is_what_it_counts() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 2), st.floats(0, 2)), min_size=1, max_size=12), st.randoms(use_true_random=False)
 )
-def test_the_order_of_nodes_and_the_size_of_the_cluster_do_not_matter(
-    parts: list[tuple[float, float]], random: Random
-) -> None:
+def test_node_order_and_cluster_size_do_not_change_scores(parts: list[tuple[float, float]], random: Random) -> None:
     order = list(range(len(parts)))
     random.shuffle(order)
     first, shuffled, twice = (scores(used(*some)) for some in (parts, [parts[i] for i in order], [*parts, *parts]))

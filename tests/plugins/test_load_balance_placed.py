@@ -66,7 +66,7 @@ async def test_pods_that_come_one_by_one_between_two_measurements_spread(kind: t
 
 
 @pytest.mark.parametrize("kind", [LoadBalance, Static])
-async def test_in_mode_paper_they_all_go_to_the_node_that_was_measured_least(
+async def test_in_mode_paper_all_pods_take_the_least_loaded_node(
     kind: type[LoadBalance | Static],
 ) -> None:
     mode: Literal["paper"] = "paper"

@@ -184,7 +184,7 @@ FIGURE = {
 @pytest.mark.parametrize(
     ("mode", "order"), [("paper", "important last"), ("paper", "by class"), ("product", "important first")]
 )
-def test_t4_figure_6_4_of_the_thesis_whatever_the_order_in_a_batch(mode: str, order: str) -> None:
+def test_t4_figure_6_4_holds_for_any_batch_order(mode: str, order: str) -> None:
     figure, found = Figure(decode(mode=mode), 150), {}
     for requested in range(30, 481, 30):
         figure.offer(ORDERS[order])
@@ -194,7 +194,7 @@ def test_t4_figure_6_4_of_the_thesis_whatever_the_order_in_a_batch(mode: str, or
 
 @given(some.data(), some.integers(2, 12), some.sampled_from(["paper", "product"]))
 @settings(max_examples=25)
-def test_t4_counts_do_not_depend_on_the_order_in_a_batch(data: some.DataObject, room: int, mode: str) -> None:
+def test_t4_counts_do_not_depend_on_the_batch_order(data: some.DataObject, room: int, mode: str) -> None:
     figure = Figure(decode(mode=mode), room)
     for batch in range(1, 5):
         figure.offer(data.draw(some.permutations(["Always", "OnFailure", "Never"] * 2)))
@@ -310,7 +310,7 @@ def test_it_counts_every_resource_port_and_disk(
     assert names(chosen(decode(), waiting, there, has)) == expected
 
 
-def test_the_thesis_goes_on_in_order_until_what_is_lacking_is_free() -> None:
+def test_in_the_thesis_victims_go_in_order_until_room_suffices() -> None:
     has = node("a", cpu=1, resources={"example.com/gpu": 1.0})
     there = [
         running("large", memory=GIB),
@@ -525,7 +525,7 @@ def test_of_several_nodes_the_least_harm_is_done(
     ]
 
 
-def test_in_the_thesis_the_first_node_that_can_make_room_is_taken() -> None:
+def test_in_the_thesis_the_first_node_with_enough_victims_wins() -> None:
     there = [running("a1", "OnFailure", cpu=1), running("b1", "Never", cpu=1, on="b")]
     view = columns([node("a", cpu=1), node("b", cpu=1)], there)
     assert verdicts(planned([Filters(), PAPER], view, [pod("p", 1)])) == [("preempt", "a")]
@@ -1001,7 +1001,7 @@ def test_who_keeps_a_pod_off_gives_way_for_it() -> None:
     assert asked(decode(), pod("p", 0.5, **web), kept) == said
 
 
-def test_who_keeps_others_off_by_a_label_that_the_node_has_not_keeps_nobody_off() -> None:
+def test_repelling_needs_the_topology_label_on_the_node() -> None:
     rep = running("rep", repels=(replace(KEEPS_OFF[0], topology="zone"),), priority=9)
     waiting = pod("p", 0.5, labels={"app": "web"}, priority=5)
     (decision,) = planned([Filters(), decode()], columns([node("a", cpu=1)], [rep, running("big", cpu=0.9)]), [waiting])
@@ -1017,7 +1017,7 @@ def test_where_too_much_keeps_pods_nothing_is_told() -> None:
     assert said.mends == ()
 
 
-def test_room_that_filters_keep_free_is_made_where_a_port_is_in_the_way_first() -> None:
+def test_keep_free_room_is_made_even_behind_a_port_conflict() -> None:
     there = [running("x", ports=(Port(80),)), running("y", cpu=0.5)]
     strategies = [Filters(keep_free={"cpu": "700m"}), decode()]
     waiting = pod("p", 0.1, restart="Always", ports=(Port(80),))
@@ -1041,13 +1041,13 @@ def test_pods_that_bring_nothing_spend_no_budget() -> None:
     assert names(chosen(decode(), pod("p", 1, restart="Always"), there, budgets=budgets)) == ["b-all"]
 
 
-def test_only_forced_does_not_keep_it_from_waiting_for_those_that_leave() -> None:
+def test_the_only_forced_option_still_waits_for_leaving_pods() -> None:
     there = [running("x", cpu=1, deleted=True)]
     found = asked(decode(only_forced=True), pod("p", 1, restart="Always"), there)
     assert found == Victims((), why="others are leaving")
 
 
-def test_where_either_of_two_would_do_that_is_what_is_said() -> None:
+def test_either_of_two_sufficient_options_is_reported() -> None:
     there = [running("x", cpu=0.5, **OTHERS), running("y", cpu=0.5, local=True)]
     assert asked(decode(), pod("p", 0.5, priority=9), there) == Spared(
         "lesser pods are placed by another scheduler or have local storage",
@@ -1058,7 +1058,7 @@ def test_where_either_of_two_would_do_that_is_what_is_said() -> None:
 AGENT: dict[str, Any] = {"owner": ("DaemonSet", "agents", "u")}
 
 
-def test_what_keeps_the_owner_of_a_port_is_told_and_nothing_of_those_who_have_none() -> None:
+def test_only_what_keeps_the_port_owner_is_reported() -> None:
     port: dict[str, Any] = {"ports": (Port(80),)}
     waiting = pod("p", priority=9, **port)
     young = running("young", started=NOW, **port)
@@ -1076,7 +1076,7 @@ def test_what_keeps_the_owner_of_a_port_is_told_and_nothing_of_those_who_have_no
     assert asked(decode(), waiting, [agent, running("small")]) == Spared("lesser pods belong to their node")
 
 
-def test_a_more_than_critical_pod_is_told_that_others_are_critical() -> None:
+def test_a_more_than_critical_pod_is_told_others_are_critical() -> None:
     there = [running("x", cpu=1, priority=2_000_000_000)]
     said = asked(decode(), pod("p", 1, priority=2_000_001_000), there)
     assert said == Spared("lesser pods are of system-critical priority")
@@ -1196,7 +1196,7 @@ def line(strategy: Preemption, *there: Pod, **use: float) -> list[tuple[str, str
         ),
     ],
 )
-def test_who_would_have_to_give_way_stands_in_the_order_in_which_they_would(
+def test_potential_victims_are_listed_in_their_order_of_eviction(
     options: dict[str, Any], pods: list[Pod], order: list[str]
 ) -> None:
     for there in (pods, pods[::-1]):
@@ -1296,7 +1296,7 @@ def test_to_whom_pods_give_way_is_said(options: dict[str, Any], rule: str) -> No
     assert decode(**options).explain_victims(0, columns([node("a")]), PoolObservation(NOW), POOL).rule == rule
 
 
-def test_of_several_budgets_the_one_that_others_have_spent_is_named() -> None:
+def test_of_several_budgets_the_spent_one_is_named() -> None:
     there = [running(name, cpu=0.3, priority=-1) for name in ("p", "q1", "q2")]
     there[0] = replace(there[0], needs=replace(there[0].needs, priority=0))
     budgets = (

@@ -91,9 +91,7 @@ def crowds(draw: some.DrawFn) -> tuple[Pod, World]:
 
 @given(crowds(), some.sampled_from([{}, {"uid-p": 1}]))
 @settings(max_examples=500)
-def test_where_what_is_said_is_done_and_nothing_else_others_give_way(
-    crowd: tuple[Pod, World], gave_way: dict[str, int]
-) -> None:
+def test_the_suggested_mend_alone_makes_others_give_way(crowd: tuple[Pod, World], gave_way: dict[str, int]) -> None:
     waiting, world = crowd
 
     def heard(world: World) -> Victims | Spared | None:

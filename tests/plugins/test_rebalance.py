@@ -100,7 +100,7 @@ def test_who_takes_pods(options: dict[str, Any], use: tuple[float, float], takes
         assert rule({name: column[places] for name, column in used.items()}, places).tolist() == [expected]
 
 
-def test_a_node_needs_to_be_below_its_mark_only_of_what_the_other_has_too_much_of() -> None:
+def test_a_target_must_be_low_only_in_the_overloaded_resource() -> None:
     """Memory is level."""
     strategy = Rebalance(by="deviation", marks=marks(0.15, 0.05, 0.0))
     found = pool({"hot": (0.9, 0.5), "b": (0.5, 0.5), "c": (0.5, 0.5)}, apps(*[0.2] * 9, memory=GIB))
@@ -130,7 +130,7 @@ def test_how_much_is_released(options: dict[str, Any], amounts: tuple[float, flo
     assert {name: one[place] for name, one in excess(strategy, now).items()} == pytest.approx(expected)
 
 
-def test_by_score_a_node_is_calm_when_all_that_is_too_much_is_released() -> None:
+def test_by_score_a_node_is_calm_after_releasing_its_excess() -> None:
     strategy, found = Rebalance(), pool(HOT)
     now = levels(strategy, found.view, strategy.seen(found.view))
     released = {
@@ -143,7 +143,7 @@ def test_by_score_a_node_is_calm_when_all_that_is_too_much_is_released() -> None
     assert float(strategy.load(pool(use).view)[3]) == pytest.approx(-0.5)
 
 
-def test_only_what_exceeds_the_mean_is_released_and_not_below_it() -> None:
+def test_only_what_exceeds_the_mean_is_released() -> None:
     strategy, found = Rebalance(), pool({"hot": (0.9, 0.5), "b": (0.5, 0.55), "c": (0.5, 0.6)})
     now = levels(strategy, found.view, strategy.seen(found.view))
     assert excess(strategy, now)["memory"][2] == 0
@@ -165,7 +165,7 @@ def test_victims_match_what_is_to_be_released(pods: list[Using], gone: list[str]
     assert needed(wanted(strategy, pool(HOT, pods))) == gone
 
 
-def test_victims_match_the_resource_of_which_there_is_most_too_much() -> None:
+def test_victims_match_the_resource_with_the_largest_excess() -> None:
     big = (app("big", "hot"), 0.1, 3 * GIB)
     busy = (app("busy", "hot"), 2.0, GIB / 4)
     nodes = {"hot": (0.6, 0.95), "b": (0.3, 0.3), "c": (0.3, 0.3)}
@@ -202,7 +202,7 @@ def test_disruption_is_a_quarter_of_karpenters(annotations: dict[str, str], prio
     assert disruption(one) == pytest.approx(cost)
 
 
-def test_benefit_is_how_many_percent_of_the_node_are_freed_of_what_is_too_much() -> None:
+def test_benefit_is_the_percentage_of_excess_freed_on_the_node() -> None:
     strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     moves = wanted(strategy, pool(HOT, apps(0.6, 0.4, 1.0)))
     assert names(moves) == ["a", "b", "c"]
@@ -304,7 +304,7 @@ def test_nobody_goes_where_the_pool_may_move_nobody() -> None:
     assert names(wanted(Rebalance(), pool(HOT, apps(0.5, 0.5)), movable=lambda one: one.name == "b")) == ["b"]
 
 
-def test_a_node_takes_no_pod_that_would_bring_it_beyond_calm() -> None:
+def test_a_node_takes_no_pod_that_exceeds_its_calm_mark() -> None:
     """Each of b, c and d may take 0.3 of itself, which is 1.2 cores: two pods of 0.5, and no third."""
     strategy = Rebalance(by="use", marks=(Marks("cpu", 0.75, 0.7, 0.5),))
     nodes = {"hot": (1.0, 0.5), "hotter": (1.0, 0.5), "b": (0.4, 0.5), "c": (0.4, 0.5), "d": (0.4, 0.5)}
@@ -325,7 +325,7 @@ def test_where_one_finds_no_place_another_goes_instead() -> None:
     assert [(one.pod.name, one.refusal) for one in decisions] == [("a", "NoOtherNode"), ("b", ""), ("c", "")]
 
 
-def test_what_is_enough_is_told_of_those_alone_that_would_suffice() -> None:
+def test_only_pods_that_would_suffice_are_refused_as_enough() -> None:
     strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     found = pool(HOT, apps(*[0.3] * 10))
     decisions = planned((Filters(), strategy), found, looks(found, *[found.measured] * 3), single=True, per_look=2)
@@ -443,7 +443,7 @@ YOUNG = {"c": 0.5, "d": 0.5}
         pytest.param(Rebalance(by="deviation", marks=marks(0.2, 0.1, 0.0)), 0.625, id="deviation"),
     ],
 )
-def test_who_takes_pods_stays_calm_by_the_marks_by_which_nodes_give_them(strategy: Rebalance, most: float) -> None:
+def test_targets_stay_calm_by_the_marks_that_select_sources(strategy: Rebalance, most: float) -> None:
     """What young pods are thought to use counts for their own nodes, and lets no other take more."""
     found = pool(HOT, apps(*[0.3] * 12), young=YOUNG)
     decisions = planned((Filters(), strategy), found, looks(found, *[found.measured] * 3), per_look=100, single=True)
@@ -452,7 +452,7 @@ def test_who_takes_pods_stays_calm_by_the_marks_by_which_nodes_give_them(strateg
     assert 0.4 + len(targets) * 0.3 / CPU <= most
 
 
-def test_pods_that_are_placed_avoid_whoever_gives_pods_whatever_young_ones_are_thought_to_use() -> None:
+def test_new_pods_avoid_overloaded_nodes_despite_young_pods_estimates() -> None:
     strategy = Rebalance(by="deviation", marks=marks(0.3, 0.1, 0.0))
     scores = strategy.score_nodes(pool(HOT, young=YOUNG).view)
     assert scores is not None

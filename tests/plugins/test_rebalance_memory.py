@@ -55,7 +55,7 @@ NAN = float("nan")
         pytest.param([0.9] * 3 + [0.75] * 17, True, id="as far back as it is remembered"),
     ],
 )
-def test_a_node_is_too_loaded_after_three_looks_and_until_it_is_calm(parts: list[float], expected: bool) -> None:
+def test_a_node_is_overloaded_from_three_looks_until_calm(parts: list[float], expected: bool) -> None:
     assert found_hot(by_use(), *parts) is expected
 
 
@@ -92,7 +92,7 @@ def test_looks_at_other_nodes_are_put_in_order() -> None:
     assert wanted(by_use(), new, past) == []
 
 
-def test_a_series_that_was_not_looked_at_then_was_not_known() -> None:
+def test_a_series_not_read_in_a_past_look_was_unknown() -> None:
     found = at(0.9)
     empty = look(found.view, NOW - 60, {})
     past = looks(found, found.measured, found.measured)
@@ -100,7 +100,7 @@ def test_a_series_that_was_not_looked_at_then_was_not_known() -> None:
 
 
 @pytest.mark.parametrize(("ago", "expected"), [(89.0, False), (90.0, True)], ids=["settling", "settled"])
-def test_a_node_that_gave_up_pods_is_left_until_that_is_measured(ago: float, expected: bool) -> None:
+def test_a_node_that_released_pods_rests_until_it_is_measured(ago: float, expected: bool) -> None:
     assert found_hot(by_use(), 0.9, 0.9, 0.9, moved=(Moved(NOW - ago, "rs-x", "hot"),)) is expected
     assert found_hot(by_use(settle=0), 0.9, 0.9, 0.9, moved=(Moved(NOW - 1, "rs-x", "hot"),))
     assert found_hot(by_use(), 0.9, 0.9, 0.9, moved=(Moved(NOW - 1, "rs-x", "gone"),))
@@ -157,7 +157,7 @@ def test_pods_without_a_controller_rest_by_their_name() -> None:
     assert gone([10.0], pods, whose="shop/other") == ["solo"]
 
 
-def test_no_pod_goes_to_a_node_that_its_controller_has_left() -> None:
+def test_no_pod_goes_to_a_node_its_controller_left() -> None:
     found = pool({"hot": (0.9, 0.5), **OTHERS}, of_one(10, 20))
     past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 200, "rs-web", "b"), Moved(NOW - 200, "rs-web", "z")])
     (move, *_) = wanted(by_use(), found, past)
@@ -174,7 +174,7 @@ def test_without_a_cooldown_nobody_rests() -> None:
     assert wanted(by_use(cooldown=0), found, past)[0].not_to == frozenset()
 
 
-def test_a_controller_of_which_more_went_than_numbers_can_double_rests_as_long_as_others() -> None:
+def test_a_controllers_rest_does_not_overflow_after_many_moves() -> None:
     """It had thousands of pods, and has few."""
     found = pool({"hot": (1.0, 0.5), **OTHERS}, of_one(5))
     past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 3000 + one, "rs-web", "b") for one in range(1100)])

@@ -91,13 +91,13 @@ def test_pods_are_released_before_it_is_known_where_they_go(room: bool) -> None:
     assert [one.action and (one.action.restore, one.action.target) for one in decisions] == [(True, "")] * 2
 
 
-def test_a_pod_that_could_not_be_placed_again_is_not_released() -> None:
+def test_an_unplaceable_pod_is_not_released() -> None:
     strange = replace(N1, needs=replace(N1.needs, unsupported=("pod affinity",)))
     pods = [(strange if one is N1 else one, cpu, memory) for one, cpu, memory in T_6]
     assert told(Filters(), paper(), pods=pods) == [("n1", "refuse", "Unsupported"), ("n2", "move", "")]
 
 
-def test_pods_that_end_well_wait_last_and_those_that_are_tried_again_first() -> None:
+def test_released_onfailure_pods_queue_first_and_others_last() -> None:
     decisions = planned((Filters(), paper(amount="mean")), pool(T_6_NODES, T_6), PoolPast())
     assert [(one.pod.name, one.action is not None and one.action.first) for one in decisions] == [
         ("n1", False),
@@ -176,7 +176,7 @@ def test_queue_of_high_load_is_worked_off_worst_first() -> None:
     assert list(dict.fromkeys(move.pod.node for move in moves)) == ["c", "d"]
 
 
-def test_it_acts_at_once_by_what_was_measured_last_and_remembers_nothing() -> None:
+def test_paper_mode_acts_at_once_on_the_latest_measurements() -> None:
     strategy = paper()
     assert strategy.looks_back() == 0
     found = pool(T_6_NODES, T_6)

@@ -150,7 +150,7 @@ def test_every_plan_is_equal_for_equal_input(strategy: Rebalance, data: st.DataO
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(found=pools())
 @settings(max_examples=60, deadline=None)
-def test_a_plan_is_the_same_where_all_nodes_are_looked_at_for_each_pod(strategy: Rebalance, found: Pool) -> None:
+def test_plans_do_not_change_when_all_nodes_are_examined(strategy: Rebalance, found: Pool) -> None:
     """Else the others are not, where what a pod uses fits on the best node of all."""
     strategies, past = chosen(strategy), looks(found, *[found.measured] * 3)
     again = pool(*parts_of(found))
@@ -163,7 +163,7 @@ def test_a_plan_is_the_same_where_all_nodes_are_looked_at_for_each_pod(strategy:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(found=pools())
 @settings(max_examples=60, deadline=None)
-def test_pods_that_are_placed_avoid_the_nodes_that_are_too_loaded(strategy: Rebalance, found: Pool) -> None:
+def test_placed_pods_avoid_overloaded_nodes(strategy: Rebalance, found: Pool) -> None:
     above = levels(strategy, found.view, strategy.seen(found.view)).above
     scores = strategy.score_nodes(found.view)
     assert scores is not None
@@ -173,9 +173,7 @@ def test_pods_that_are_placed_avoid_the_nodes_that_are_too_loaded(strategy: Reba
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(found=pools(), parts=st.lists(st.floats(0, 0.5), min_size=5, max_size=5))
 @settings(max_examples=60, deadline=None)
-def test_nobody_sends_a_pod_to_a_node_that_is_too_loaded_with_it(
-    strategy: Rebalance, found: Pool, parts: list[float]
-) -> None:
+def test_no_pod_goes_to_a_node_that_it_would_overload(strategy: Rebalance, found: Pool, parts: list[float]) -> None:
     """Beside what was measured, whatever young pods are thought to add anywhere."""
     measured, pods = parts_of(found)
     again = pool(measured, pods, young=dict(zip(found.view.names, parts, strict=False)))
@@ -195,7 +193,7 @@ def chosen(strategy: Rebalance) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("strategy", STRATEGIES[:2])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_constant_load_is_levelled_and_then_left_as_it_is(strategy: Rebalance, seed: int) -> None:
+def test_a_constant_load_is_levelled_once_and_left_alone(strategy: Rebalance, seed: int) -> None:
     found, mover = Uneven(chosen(strategy), seed=seed), ByStrategies(chosen(strategy))
     before, worst = found.spread(), found.worst()
     moves = [found.step(mover) for _ in range(300)]
@@ -206,7 +204,7 @@ def test_a_constant_load_is_levelled_and_then_left_as_it_is(strategy: Rebalance,
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[:2])
-def test_a_thousand_cycles_of_changing_load_move_each_controller_a_few_times_an_hour(strategy: Rebalance) -> None:
+def test_over_a_thousand_cycles_controllers_move_a_few_times_hourly(strategy: Rebalance) -> None:
     """Swings of 40 % with periods of ten minutes to two hours. A pod moved at once whenever a node is too loaded would
     follow each of them."""
     found, mover = Uneven(chosen(strategy), load=Load(swing=0.4)), ByStrategies(chosen(strategy))

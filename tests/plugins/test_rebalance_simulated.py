@@ -68,7 +68,7 @@ async def played(seconds: float, *budgets: BudgetTable, rises: float = 3.2) -> T
     return told
 
 
-async def test_pods_leave_a_node_whose_load_rises_after_three_looks_and_then_all_is_still() -> None:
+async def test_pods_leave_rising_load_after_three_looks_and_then_stay() -> None:
     told = await played(RISES + 1800)
     moves = [one for one in told.moves if one.verdict == "move"]
     assert {(one.node, one.strategy, one.reason) for one in moves} == {("a", "rebalance", "Overloaded")}
@@ -97,7 +97,7 @@ async def test_a_budget_that_allows_none_keeps_all_where_they_are() -> None:
     assert told.gone == []
 
 
-async def test_a_node_takes_no_second_busy_pod_before_the_first_is_measured() -> None:
+async def test_a_node_takes_no_second_busy_pod_before_measurement() -> None:
     """Both use four times what they request, and node b, which would take two by their requests, has room for one."""
     opened = (NodeChange(at=150.0, unschedulable=False),)
     nodes = [NodeTable(name=name, cpu="8", memory="32Gi", labels={"side": name}) for name in ("hot-1", "hot-2")]

@@ -86,7 +86,7 @@ def test_a_node_that_is_closed_takes_no_pods(closed: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_every_node_is_told_where_it_stands_the_most_loaded_first(
+def test_every_node_is_listed_with_its_state_most_loaded_first(
     options: dict[str, Any], expected: dict[str, tuple[str, tuple[str, ...], str]]
 ) -> None:
     found = said(pool(UNEVEN), **options)
@@ -104,7 +104,7 @@ def test_every_node_is_told_where_it_stands_the_most_loaded_first(
         pytest.param(3, "gives", "calm again at cpu 55%", id="often enough"),
     ],
 )
-def test_a_node_that_is_too_loaded_says_for_how_many_looks(times: int, state: str, ending: str) -> None:
+def test_an_overloaded_node_says_for_how_many_looks(times: int, state: str, ending: str) -> None:
     found = pool(UNEVEN)
     calm = pool({**UNEVEN, "a": (0.5, 0.4)})
     one = said(found, looks(found, *[calm.measured] * 3, *[found.measured] * times), **DEVIATION)["a"]
@@ -112,7 +112,7 @@ def test_a_node_that_is_too_loaded_says_for_how_many_looks(times: int, state: st
     assert one.message.endswith(ending)
 
 
-def test_a_node_that_gave_up_pods_of_late_rests_and_says_so() -> None:
+def test_a_node_that_recently_released_pods_says_that_it_rests() -> None:
     found = pool(UNEVEN)
     past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 10, "x", "a")])
     one = said(found, past, settle=40, **DEVIATION)["a"]
@@ -141,7 +141,7 @@ def test_a_node_that_gave_up_pods_of_late_rests_and_says_so() -> None:
         ),
     ],
 )
-def test_a_node_that_rests_and_is_not_calm_is_not_level(
+def test_a_resting_node_that_is_not_calm_is_not_level(
     use: float, options: dict[str, Any], told: tuple[str, tuple[str, ...], str]
 ) -> None:
     was, now = pool(UNEVEN), pool({**UNEVEN, "a": (use, 0.4)})
@@ -152,7 +152,7 @@ def test_a_node_that_rests_and_is_not_calm_is_not_level(
     assert rested.state == "gives", "when it has rested it goes on"
 
 
-def test_a_node_that_rests_and_is_too_loaded_anew_says_for_how_many_looks() -> None:
+def test_a_resting_node_overloaded_again_says_for_how_many_looks() -> None:
     calm, now = pool({**UNEVEN, "a": (0.5, 0.4)}), pool(UNEVEN)
     past = looks(now, *[calm.measured] * 3, now.measured, moved=[Moved(NOW - 10, "x", "a")])
     one = said(now, past, settle=40, **DEVIATION)["a"]
@@ -166,7 +166,7 @@ def test_a_node_that_rests_and_is_calm_is_level() -> None:
     assert said(now, past, settle=40, **DEVIATION)["a"].state == "level"
 
 
-def test_a_node_between_the_marks_that_was_too_loaded_still_gives() -> None:
+def test_a_node_between_the_marks_still_gives_after_overload() -> None:
     was, now = pool(UNEVEN), pool({**UNEVEN, "a": (0.66, 0.4), "b": (0.62, 0.52)})
     one = said(now, looks(now, *[was.measured] * 3, now.measured), **DEVIATION)["a"]
     assert (one.state, one.message) == ("gives", "cpu 66%, the pool 49%: calm again at cpu 54%")
@@ -183,12 +183,12 @@ def test_a_node_between_the_marks_that_was_too_loaded_still_gives() -> None:
         ),
     ],
 )
-def test_a_small_load_that_is_level_though_beyond_its_mark_says_why(options: dict[str, Any], words: str) -> None:
+def test_a_small_level_load_beyond_its_mark_says_why(options: dict[str, Any], words: str) -> None:
     one = said(pool({"a": (0.2, 0.2), "b": (0.08, 0.08), "c": (0.08, 0.08)}), **options)["a"]
     assert (one.state, one.message) == ("level", f"{words}, but it uses less than 30% of each")
 
 
-def test_a_node_that_is_not_calm_takes_none_though_it_has_room_of_something() -> None:
+def test_a_node_above_calm_takes_no_pods_despite_free_memory() -> None:
     found = said(pool({"a": (0.6, 0.1), "b": (0.45, 0.2), "c": (0.45, 0.2)}), **DEVIATION)
     assert {name: one.state for name, one in found.items()} == {"a": "level", "b": "takes", "c": "takes"}
 
@@ -216,7 +216,7 @@ def test_a_node_without_a_resource_is_unknown() -> None:
     assert found["none"].state == "unknown"
 
 
-def test_what_is_said_of_a_node_that_gives_is_what_moves_its_pods() -> None:
+def test_the_states_told_match_the_nodes_that_lose_pods() -> None:
     """Whoever is said to give has pods that should move, and nobody else."""
     pods = [(app(f"{name}{index}", name), 0.1, GIB / 8) for name in "abcd" for index in range(10)]
     for options in ({}, DEVIATION, USE):

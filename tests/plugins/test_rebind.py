@@ -74,7 +74,7 @@ def test_the_labels_that_its_rules_name_are_told() -> None:
 T5 = (POD1, POD2, POD3, POD4, POD5)
 
 
-def test_t5_pods_are_where_the_thesis_has_them_before_and_after_the_labels_change() -> None:
+def test_t5_pods_follow_the_thesis_before_and_after_label_changes() -> None:
     strategies: list[Strategy] = [Filters(), BindingRules(), LoadBalance(), Rebind()]
     before = thesis(node1="frontend", node2="backend", node3="frontend")
     use = {name: {one.name: 0.0 for one in before} for name in ("cpu", "memory")}
@@ -103,7 +103,7 @@ def test_t5_pods_are_where_the_thesis_has_them_before_and_after_the_labels_chang
         pytest.param("paper", "kill", "back", ("move", "kill", ""), id="paper: to be ended"),
     ],
 )
-def test_in_mode_paper_reschedule_is_back_to_the_queue_whether_another_node_matches_or_not(
+def test_in_mode_paper_reschedule_always_returns_pods_to_the_queue(
     mode: str, change: str, other: str, expected: tuple[str, str, str]
 ) -> None:
     there = running("p", "a", annotations=bound(FRONT, change=change), owner=("", "", ""))
@@ -133,7 +133,7 @@ def test_in_mode_paper_reschedule_is_back_to_the_queue_whether_another_node_matc
         pytest.param({"tier": "back"}, "kill", 59, 60, [("p", "NotYet")], id="not for so long yet, it would be ended"),
     ],
 )
-def test_a_pod_whose_node_changes_its_labels_goes_or_ends_once_they_have_stayed_so(
+def test_a_pod_leaves_or_ends_once_changed_labels_have_lasted(
     labels: dict[str, str], change: str, ago: float, dwell: float, expected: list[tuple[str, str]], whence: str
 ) -> None:
     nodes = [node("a", labels=labels), tier("b", "front")]
@@ -153,14 +153,14 @@ def test_what_says_still_or_nothing_stays(change: str | None, labels: dict[str, 
     assert moving([Filters(), strategy()], view, single=True) == ()
 
 
-def test_while_it_is_not_known_since_when_labels_are_so_nobody_goes() -> None:
+def test_no_pod_moves_while_the_age_of_labels_is_unknown() -> None:
     view = columns([tier("a", "back"), tier("b", "front")], [running("p", "a", annotations=bound(FRONT))])
     (decision,) = moving([Filters(), strategy(dwell=60)], view, PoolPast(), single=True)
     assert (decision.verdict, decision.refusal) == ("refuse", "NotYet")
     assert decision.message.endswith(": its labels have not been as they are for dwell = 60 s")
 
 
-def test_a_pod_that_does_not_match_is_still_wanted_moved_while_it_waits_for_the_dwell_time_anew() -> None:
+def test_a_mismatched_pods_move_stays_wanted_during_a_new_dwell() -> None:
     there = running("p", "a", annotations=bound(FRONT))
     nodes = [tier("a", "back"), tier("b", "back")]
     before = moving([Filters(), strategy(dwell=60)], columns(nodes, [there]), long_ago(*nodes), single=True)
@@ -171,7 +171,7 @@ def test_a_pod_that_does_not_match_is_still_wanted_moved_while_it_waits_for_the_
     assert over(before, now, view, {"a": [there]}, (), NOW) == []
 
 
-def test_a_pod_that_came_back_and_rests_is_still_wanted_moved() -> None:
+def test_a_returned_pods_move_stays_wanted_while_it_rests() -> None:
     there = running("p", "a", annotations=bound(FRONT))
     past = PoolPast(moved=(Moved(NOW - 9, whose(there), "a"),), labelled={"a": LONG_AGO})
     back = replace(there, created=NOW - 5, started=NOW - 5)
@@ -224,7 +224,7 @@ def test_node_selector_and_required_affinity_are_looked_at_again(
         pytest.param({BINDING: "{}"}, [], {}, None, id="a binding to nothing"),
     ],
 )
-def test_of_several_bindings_each_says_what_becomes_of_the_pod_where_it_no_longer_holds(
+def test_each_broken_binding_decides_what_becomes_of_its_pod(
     annotation: dict[str, str], rules: list[dict[str, Any]], needs: dict[str, Any], expected: str | None
 ) -> None:
     there = running("p", "a", annotations=annotation, labels={"app": "web"}, **needs)
@@ -248,7 +248,7 @@ def test_an_operator_may_take_no_notice_of_what_pods_bring() -> None:
     ],
 )
 @pytest.mark.parametrize("how", [{}, {"collectionIsEmpty": "default", "resourceNotFit": "default"}], ids=str)
-def test_it_stays_until_a_node_that_matches_has_a_place_however_weakly_it_is_bound(
+def test_a_weakly_bound_pod_stays_until_matching_nodes_have_room(
     others: list[Node], how: dict[str, str], expected: str
 ) -> None:
     there = running("p", "a", annotations=bound(FRONT, **how))
@@ -275,12 +275,12 @@ def test_it_says_which_labels_and_where_they_are_asked_for() -> None:
         pytest.param({"deleted": True}, id="leaving"),
     ],
 )
-def test_nothing_is_said_of_pods_that_belong_to_their_node_or_leave_it(more: dict[str, Any]) -> None:
+def test_node_bound_and_leaving_pods_are_not_mentioned(more: dict[str, Any]) -> None:
     view = columns([tier("a", "back"), tier("b", "front")], [running("p", "a", annotations=bound(FRONT), **more)])
     assert moving([strategy()], view) == ()
 
 
-def test_pods_of_higher_priority_go_first_and_others_by_their_node() -> None:
+def test_pods_move_by_priority_and_then_by_node() -> None:
     there = [
         running(name, on, annotations=bound(FRONT), priority=priority)
         for name, on, priority in (("p", "b", 0), ("q", "a", 0), ("r", "b", 10), ("s", "a", -1))
@@ -323,7 +323,7 @@ def returned(moved: list[float], at: float, came: float, labelled: float = LONG_
         pytest.param([0, 300, 900], 2100, 910, True, id="a third time, after four times as long"),
     ],
 )
-def test_a_pod_that_came_back_is_moved_off_again_later_and_later(
+def test_a_pod_that_returns_is_moved_later_each_time(
     moved: list[float], at: float, came: float, expected: bool
 ) -> None:
     assert returned(moved, at, came) is expected
@@ -334,7 +334,7 @@ def test_moves_before_the_labels_last_changed_do_not_count() -> None:
     assert returned([0], at=100, came=10, labelled=NOW + 20)
 
 
-def test_without_a_cooldown_it_goes_as_often_as_it_comes_back() -> None:
+def test_without_a_cooldown_a_returned_pod_moves_every_time() -> None:
     assert returned([0, 1], at=2, came=1, cooldown=0)
 
 
@@ -387,7 +387,7 @@ _Pool = tuple[list[Node], list[Pod]]
 
 
 @given(_pools, _strategies)
-def test_no_protected_pod_is_ever_moved_and_equal_pools_have_equal_plans(pool: _Pool, asked: Rebind) -> None:
+def test_no_protected_pod_is_moved_and_equal_pools_plan_equally(pool: _Pool, asked: Rebind) -> None:
     nodes, pods = pool
     kinds = {one.name: one.labels["kind"] for one in pods}
     first = moving([Filters(), asked], columns(nodes, pods))
@@ -415,7 +415,7 @@ def test_where_all_nodes_match_nobody_is_moved(pool: _Pool, asked: Rebind) -> No
 
 
 @given(_pools, _strategies)
-def test_moves_come_to_an_end_nobody_goes_twice_and_all_go_where_they_match(pool: _Pool, asked: Rebind) -> None:
+def test_moves_end_and_move_each_pod_once_to_matching_nodes(pool: _Pool, asked: Rebind) -> None:
     nodes, pods = pool
     by = {one.name: one for one in nodes}
     there, at, gone = {one.uid: one for one in pods}, NOW, set[str]()
@@ -506,7 +506,7 @@ CERTIFIED, LAPSED = node("certified", labels={"example.com/certified": "pci"}), 
         pytest.param({}, 600, [], id="others stay"),
     ],
 )
-def test_the_example_moves_card_data_off_nodes_that_are_certified_no_more(
+def test_the_example_moves_card_data_off_uncertified_nodes(
     labels: dict[str, str], since: float, expected: list[tuple[str, str]]
 ) -> None:
     path = Path(__file__).parents[2] / "config" / "policies" / "rebind.toml"

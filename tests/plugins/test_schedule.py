@@ -153,7 +153,7 @@ def test_however_many_pods_there_are_it_says_the_same(count: int) -> None:
     assert said.replicas == 14
 
 
-def test_it_says_which_entry_since_when_until_when_and_what_comes_next() -> None:
+def test_the_message_names_the_entry_its_interval_and_the_next() -> None:
     def told(one: Schedule, time: str) -> list[tuple[str, str]]:
         now = seen(5, at=moment(MONDAY.format(time)))
         said = [one.recommend_replicas(now), one.limit(now)]
@@ -218,7 +218,7 @@ OFFSETS = some.lists(some.integers(-20 * 86400, 20 * 86400), min_size=2, max_siz
 
 
 @given(OFFSETS)
-def test_what_holds_depends_on_the_time_alone_and_not_on_what_was_asked_before(offsets: list[int]) -> None:
+def test_the_schedule_depends_on_time_and_not_on_earlier_queries(offsets: list[int]) -> None:
     """A daemon that was down, or looks back, is told the same as one that never looked before."""
     middle = moment("2026-03-29T12:00+02:00")
     asked = schedule(OFFICE, LUNCH, NIGHT, instants=[MORNING, EVENING], default=1)
@@ -302,7 +302,7 @@ def test_it_does_nothing_that_no_strategy_may() -> None:
     assert register_strategies() == [Schedule]
 
 
-def test_a_ceiling_is_a_limit_of_the_wish_without_a_lower_end() -> None:
+def test_a_ceiling_limits_the_wish_without_a_lower_end() -> None:
     limit = schedule(NIGHT).limit(seen(9, at=moment(MONDAY.format("23:00"))))
     assert ends(limit) == (None, 3)
     assert limit is not None

@@ -58,21 +58,21 @@ def counts(told: Told) -> list[int]:
 
 
 @pytest.mark.parametrize("interval", [37.0, 30.0, 1800.0])
-async def test_it_changes_at_the_very_second_however_seldom_it_is_looked_at(interval: float) -> None:
+async def test_a_schedule_changes_on_the_second_at_any_poll_interval(interval: float) -> None:
     told = await lived(MONDAY.format("00:00:13"), schedule(OFFICE, LUNCH, default=2), interval=interval)
     assert counts(told) == [2, 10, 14, 10, 2]
     edges = [MONDAY.format(time) for time in ("00:00:13", "08:00", "12:00", "13:00", "20:00")]
     assert all(0 <= seconds < 0.1 for seconds in late(told, edges)[1:])
 
 
-async def test_looks_at_its_edges_are_few_beside_those_of_the_interval() -> None:
+async def test_a_schedule_adds_few_looks_to_those_of_the_interval() -> None:
     begun = MONDAY.format("00:00:13")
     with_it = await lived(begun, schedule(OFFICE, LUNCH, default=2), interval=60.0)
     without = await lived(begun, Wants(replicas=2), interval=60.0)
     assert 0 < len(with_it.made) - len(without.made) < 20
 
 
-async def test_on_a_day_of_change_a_skipped_start_comes_at_the_change() -> None:
+async def test_a_start_skipped_by_daylight_saving_comes_at_the_change() -> None:
     night = schedule({**OFFICE, "start": "30 2 * * *", "end": "0 6 * * *"}, default=4)
     told = await lived("2026-03-29T00:00+01:00", night, hours=8)
     assert counts(told) == [10, 4]
@@ -89,13 +89,13 @@ async def test_a_cadence_keeps_its_pace_beside_it() -> None:
     assert 0 <= late(told, [MONDAY.format("08:00")])[0] < 0.1
 
 
-async def test_a_daemon_that_was_down_at_the_instant_does_what_it_said() -> None:
+async def test_a_daemon_down_at_an_instant_catches_up_after_restart() -> None:
     told = await lived(MONDAY.format("11:23:45"), schedule(instants=[MORNING, EVENING]), hours=0.1)
     assert counts(told) == [8]
     assert late(told, [MONDAY.format("11:23:45")])[0] < 1
 
 
-async def test_the_hpa_goes_beyond_a_floor_but_not_below_it_nor_above_a_ceiling() -> None:
+async def test_the_hpa_stays_between_the_floor_and_the_ceiling() -> None:
     """The rates of the hpa hold for the way to the floor, and its window for the way to the ceiling."""
     tea: dict[str, Any] = {"name": "tea", "start": "30 8 * * *", "end": "45 8 * * *", "replicas": 12, "as": "ceiling"}
     rules = schedule(OFFICE, {**tea, "zone": "Europe/Berlin"})

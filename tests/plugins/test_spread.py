@@ -122,7 +122,7 @@ def test_the_pods_that_go(strategy: Spread, pools: str, to: int, places: str) ->
     some.integers(0, 12),
     some.sampled_from([of(2, None), of("50%", None), of(1, "40%", None), of("20%", "30%", None)]),
 )
-def test_no_subset_falls_below_its_share_while_another_is_above_its_own(pools: str, to: int, strategy: Spread) -> None:
+def test_subsets_keep_their_share_while_another_exceeds_its_own(pools: str, to: int, strategy: Spread) -> None:
     ranks = strategy.rank_pods(shown(pools), to)
     assert ranks is not None
     going = max(0, len(pools) - to)
@@ -156,7 +156,7 @@ def test_every_mark_says_why() -> None:
 PAGE = Path(__file__).parents[2] / "docs" / "victims.md"
 
 
-def test_explain_shows_why_each_goes_as_the_page_about_it_says() -> None:
+def test_explain_shows_why_each_pod_goes_as_documented() -> None:
     subsets = [{"name": "base", "labels": {"pool": "a"}, "max": 2}, {"name": "elastic"}]
     first, then = decode(Spread, subsets=subsets, priority=1), decode(Victims, node=0)
     used = [replace(one, pod=one.pod[1:]) for one in use(0.6, 0.7, 0.5, 0.03, 0.4, 0.2)]
@@ -222,7 +222,7 @@ def test_pods_that_wait_stop_no_scale_in() -> None:
 
 
 @pytest.mark.parametrize("rooms", [None, ()])
-def test_without_nodes_it_ranks_nothing_and_the_count_falls_as_ever(rooms: tuple[Room, ...] | None) -> None:
+def test_without_nodes_spread_ranks_no_pod_and_scale_in_proceeds(rooms: tuple[Room, ...] | None) -> None:
     decision = judge(Wants(replicas=2), of(2, None), seen=shown("aab", rooms=rooms))
     assert (decision.replicas, decision.marks) == (2, ())
 

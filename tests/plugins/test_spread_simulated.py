@@ -128,9 +128,7 @@ async def test_without_spread_the_pools_are_emptied_as_it_comes() -> None:
 
 @pytest.mark.parametrize("series", [[], ["cpu"]], ids=["by requests", "by use"])
 @pytest.mark.parametrize(("nodes", "left"), [("emptiest", 5), ("fullest", 6)])
-async def test_the_pods_of_the_emptiest_nodes_go_so_that_these_are_free(
-    nodes: str, left: int, series: list[str]
-) -> None:
+async def test_scale_in_removes_pods_of_the_emptiest_nodes(nodes: str, left: int, series: list[str]) -> None:
     """Eight pods on six nodes, of which two have two."""
     chooses = decode(Victims, load=0, nodes=nodes, node_series=series)
     made, pods = await play(Falls(first=8, then=7), chooses, nodes=3)
@@ -138,7 +136,7 @@ async def test_the_pods_of_the_emptiest_nodes_go_so_that_these_are_free(
     assert len({pod.node for pod in pods}) == left
 
 
-async def test_what_a_daemon_marked_that_died_before_the_count_fell_is_cleared_by_the_next_one() -> None:
+async def test_marks_of_a_dead_daemon_are_cleared_by_the_next() -> None:
     clock = VirtualClock(0.0)
     async with eight().open(clock) as cluster:
         _, pods = await run(Dies(cluster), clock, Falls(first=8, then=6), of(4, None), until=105)

@@ -77,7 +77,7 @@ class Full(Strategy, tag="full", frozen=True):
         pytest.param((0.2, 0.1, 0.4, 0.7), "d", "", id="never one of the high-load queue"),
     ],
 )
-def test_the_low_load_queue_goes_first_best_first_then_those_in_neither(
+def test_the_best_low_load_node_precedes_nodes_in_neither_queue(
     parts: tuple[float, ...], free: str, expected: str
 ) -> None:
     view = used(*parts)
@@ -104,7 +104,7 @@ def test_a_pod_that_waits_is_told_why() -> None:
     assert decision.message == f"0/2 nodes are available: 1 Insufficient slot, 1 {HIGH}"
 
 
-def test_a_pod_that_is_bound_to_a_node_of_the_high_load_queue_goes_there() -> None:
+def test_a_pod_bound_to_a_high_load_node_goes_there() -> None:
     (decision,) = planned([Static(mode="paper"), Full(names=("b",))], used(0.2, 0.6), [pod("p")])
     assert (decision.verdict, decision.node) == ("bind", "b")
 
@@ -117,17 +117,17 @@ def burst(**options: Any) -> Counter[str]:
     return Counter(one.node for one in planned([Static(**options)], columns(nodes, (), use), pods))
 
 
-def test_the_estimate_is_new_after_each_bind_so_that_a_burst_spreads() -> None:
+def test_each_bind_updates_the_estimate_so_a_burst_spreads() -> None:
     found = burst()
     assert sum(found.values()) == 28
     assert [found["node1"], found["node2"], found["node3"]] == [pytest.approx(one, abs=1) for one in (4, 8, 16)]
 
 
-def test_in_mode_paper_a_burst_goes_to_the_head_of_the_low_load_queue() -> None:
+def test_in_mode_paper_a_burst_goes_to_the_best_node() -> None:
     assert burst(mode="paper") == {"node2": 28}
 
 
-def test_its_score_is_that_of_load_balance_by_the_paper_which_does_not_look_at_the_pod() -> None:
+def test_the_score_equals_paper_load_balance_and_ignores_the_pod() -> None:
     view = used(0.2, 0.5, 0.7)
     own = Static().score_nodes(view).values
     assert own.tolist() == LoadBalance(mode="paper").score_nodes(pod("p", 3), view).values.tolist()
@@ -149,7 +149,7 @@ def test_nonsense_is_refused(table: dict[str, Any], problem: str) -> None:
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=12), st.sampled_from(["product", "paper"]))
-def test_a_pool_equally_loaded_in_all_resources_has_a_place_whatever_its_load(parts: list[float], mode: Any) -> None:
+def test_an_equally_loaded_pool_always_has_a_place(parts: list[float], mode: Any) -> None:
     view = used(*parts)
     assert not all(refused(view, mode=mode))
     scores = Static(mode=mode).score_nodes(view).values

@@ -40,11 +40,11 @@ def test_sata_1_three_pods_above_the_band_become_six(strategy: StepTolerance) ->
     assert answer(strategy, *SATA_1) == (6, "AboveTolerance")  # ceil(230 / 60 + 2) = ceil(5.83)
 
 
-def test_sata_2_six_pods_of_which_two_are_below_the_band_become_four() -> None:
+def test_sata_2_six_pods_with_two_below_band_become_four() -> None:
     assert answer(PAPER, *SATA_2) == (4, "BelowTolerance")
 
 
-def test_sata_2_in_the_product_become_five_as_four_would_be_above_its_band() -> None:
+def test_sata_2_the_product_takes_five_to_stay_within_band() -> None:
     assert answer(PRODUCT, *SATA_2) == (5, "BelowTolerance")  # 277 / 4 = 69.25 > 69, 277 / 5 = 55.4
 
 
@@ -54,7 +54,7 @@ def test_sata_3_the_load_after_growing_is_38_33() -> None:
     assert sum(SATA_1) / grown == pytest.approx(38.33, abs=0.005)
 
 
-def test_sata_4_the_load_after_shrinking_is_69_25_where_the_paper_forgot_a_pod_and_prints_59_25() -> None:
+def test_sata_4_the_shrunk_load_is_69_25_unlike_printed() -> None:
     shrunk, _ = answer(PAPER, *SATA_2)
     assert shrunk == 4
     right, printed = sum(SATA_2) / shrunk, sum(SATA_2[:5]) / shrunk
@@ -84,7 +84,7 @@ def test_sata_8_nothing_moves_100_s_after_a_scale_out(strategy: StepTolerance, p
     assert judge(strategy, seen=loaded(*percent), past=past).replicas == len(percent)
 
 
-def test_the_band_is_45_to_75_in_the_paper_and_51_to_69_in_the_product() -> None:
+def test_the_product_band_is_narrower_than_the_papers() -> None:
     assert [PAPER.band, PRODUCT.band] == [(45, 75), pytest.approx((51, 69))]
 
 
@@ -127,9 +127,7 @@ def test_the_count_by_load(percent: list[float], paper: int, product: int) -> No
         pytest.param([100, 100, None, None], 4, id="half of them"),
     ],
 )
-def test_pods_without_a_sample_are_idle_for_growing_and_full_for_shrinking(
-    percent: list[float | None], product: int
-) -> None:
+def test_unsampled_pods_are_idle_for_growth_and_full_for_shrinking(percent: list[float | None], product: int) -> None:
     assert answer(PRODUCT, *percent)[0] == product
 
 
@@ -138,7 +136,7 @@ def test_a_pod_without_a_sample_keeps_the_paper_from_shrinking() -> None:
 
 
 @pytest.mark.parametrize("change", [{"ready": False}, {"ready": None}, {"phase": "Pending"}], ids=str)
-def test_pods_that_start_are_idle_for_growing_and_left_out_for_shrinking(change: dict[str, Any]) -> None:
+def test_starting_pods_are_idle_for_growth_and_ignored_for_shrinking(change: dict[str, Any]) -> None:
     def with_a_starting_one(percent: float) -> int | None:
         all_pods = [*pods(2), pod("p2", **change)]
         return said(PRODUCT, seen(3, all_pods, series(use(percent / 100, percent / 100, 9.0)))).replicas
@@ -152,7 +150,7 @@ def test_pods_that_are_gone_take_no_part(gone: dict[str, Any]) -> None:
     assert said(PRODUCT, seen(3, all_pods, series(use(0.73, 0.75, 0.82, 9.0)))).replicas == 6
 
 
-def test_utilisation_is_of_what_each_pod_and_all_its_containers_ask_for() -> None:
+def test_utilisation_is_relative_to_the_requests_of_all_containers() -> None:
     two = (Container("a", {"cpu": 0.5}), Container("b", {"cpu": 0.5}))
     of = [pod("p0", containers=two), pod("p1", 2.0)]
     samples = [sample("p0", 0.4, "a"), sample("p0", 0.4, "b"), sample("p1", 1.6)]
@@ -217,7 +215,7 @@ def test_what_cannot_be_known_is_said_and_moves_nothing(
     assert said(strategy, observation) == Recommendation(None, reason, message)
 
 
-def test_what_is_left_of_a_stale_series_may_grow_where_the_policy_lets_it_and_never_shrinks() -> None:
+def test_a_stale_series_may_raise_and_never_lower_the_count() -> None:
     up = series(use(0.9, 0.9), "cpu", Quality.STALE, may_raise=True)
     assert judge(PRODUCT, seen=seen(2, pods(2), up)).replicas == 5
     assert judge(PRODUCT, seen=seen(3, pods(3), graded(Quality.STALE, may_raise=True))).replicas == 3
@@ -245,12 +243,12 @@ def test_without_cooldowns_nothing_is_limited() -> None:
     assert free is None
 
 
-def test_the_paper_looks_every_30_s_and_the_product_as_often_as_others_say() -> None:
+def test_by_default_only_the_paper_polls_every_30_s() -> None:
     assert (PAPER.poll_interval(), PRODUCT.poll_interval()) == (30, None)
     assert (StepTolerance(period=5).poll_interval(), StepTolerance(period=5).fastest()) == (5, 5)
 
 
-def test_a_day_in_life_grows_at_once_and_shrinks_step_by_step() -> None:
+def test_the_count_grows_at_once_and_shrinks_step_by_step() -> None:
     decision = judge(PRODUCT, seen=loaded(*SATA_1), past=EMPTY)
     assert (decision.verdict, decision.replicas, decision.reason) == ("scale", 6, "AboveTolerance")
     assert decision.message == "76.67 for each of 3 pods; the band is 51 to 69"
@@ -272,9 +270,7 @@ def test_more_load_never_yields_fewer(strategy: StepTolerance, percent: list[flo
 
 @BOTH
 @given(percent=PERCENT)
-def test_it_never_shrinks_by_more_than_a_step_nor_below_the_least(
-    strategy: StepTolerance, percent: list[float]
-) -> None:
+def test_scale_in_never_exceeds_a_step_or_passes_the_minimum(strategy: StepTolerance, percent: list[float]) -> None:
     count = answer(strategy, *percent)[0]
     assert count is not None
     assert count >= max(min(2, len(percent)), len(percent) - 2)

@@ -76,7 +76,7 @@ def test_new_pods_fill_subsets_in_order_up_to_their_shares(
         pytest.param({"phase": "Succeeded"}, id="that is done"),
     ],
 )
-def test_a_pod_that_takes_no_place_of_the_share_leaves_it_to_others(other: dict[str, Any]) -> None:
+def test_a_pod_outside_the_share_leaves_its_place_to_others(other: dict[str, Any]) -> None:
     view = pool(web(1, "z-base-0", **other), web(2, "z-base-0"))
     assert placed(subsets(2), view, [web(20), web(21)]) == {"base": 1, "elastic": 1}
 
@@ -86,7 +86,7 @@ def test_pods_without_a_controller_go_where_they_like() -> None:
     assert placed(subsets(1), view, [pod("alone", cpu=1.0), pod("too", cpu=1.0)]) == {"base": 2}
 
 
-def test_where_only_the_full_subset_has_room_a_pod_waits_and_is_told_why() -> None:
+def test_a_pod_waits_where_only_the_full_subset_has_room() -> None:
     view = pool(web(1, "z-base-0"), elastic=0)
     (said,) = planned((Filters(), subsets(1)), columns(view.nodes[1:], view.pods(1)), [web(20)])
     assert said.verdict == "wait"
@@ -105,9 +105,7 @@ def test_nodes_of_no_subset_are_the_last_choice() -> None:
     there=st.lists(st.sampled_from(["z-base-0", "z-base-1", "a-elastic-0", "other"]), max_size=8),
     more=st.integers(1, 10),
 )
-def test_growth_takes_no_subset_beyond_its_share_that_was_not_before(
-    most: int | str, there: list[str], more: int
-) -> None:
+def test_growth_takes_no_subset_newly_beyond_its_share(most: int | str, there: list[str], more: int) -> None:
     old = [web(index, name) for index, name in enumerate(there)]
     made = placed(subsets(most), pool(*old, cpu=32.0), [web(20 + index) for index in range(more)])
     before = sum(1 for name in there if "base" in name)

@@ -195,7 +195,7 @@ def test_closeness_at_its_ends(table: Any, expected: list[float]) -> None:
     weights=some.tuples(*[some.floats(0, 1)] * 5),
 )
 @settings(max_examples=200, deadline=None)
-def test_closeness_is_from_0_to_1_and_less_use_is_never_worse(rows: Any, weights: Any) -> None:
+def test_closeness_lies_in_0_to_1_and_favours_less_use(rows: Any, weights: Any) -> None:
     table = np.array(rows)
     found = closeness(table, combined(np.array(weights), entropy_weights(table)))
     assert ((found >= 0) & (found <= 1)).all()
@@ -208,7 +208,7 @@ def test_closeness_is_from_0_to_1_and_less_use_is_never_worse(rows: Any, weights
 # Nodes
 
 
-def test_hook_score_nodes_sends_a_pod_where_all_five_are_used_least() -> None:
+def test_hook_score_nodes_prefers_the_node_with_least_use() -> None:
     more: dict[str, Any] = {"resources": {BANDWIDTH: 100.0, DISK: 100.0}}
     old = [
         pod("x", cpu=2, memory=4 * GIB, on="a", resources={BANDWIDTH: 80.0}),
@@ -251,7 +251,7 @@ def test_what_nodes_use(
         pytest.param({}, [None, None, None], id="of none"),
     ],
 )
-def test_a_node_whose_io_should_count_and_is_not_known_has_no_score(
+def test_a_node_of_unknown_io_scores_nothing_where_io_counts(
     known: dict[str, float], expected: list[float | None]
 ) -> None:
     found = scored(decoded(use={"io": "w"}), columns([node(name) for name in "abc"], use={"w": known}))

@@ -69,7 +69,7 @@ def test_a_request_is_the_statistic_its_margin_and_bounds(options: Any, expected
     assert general(decode(Vertical, **options), shown(CPU, MEMORY)) == pytest.approx(expected)
 
 
-def test_minima_are_of_a_pod_in_equal_parts_for_its_containers_as_the_vertical_pod_autoscaler_has_them() -> None:
+def test_a_pods_minima_are_split_equally_among_its_containers() -> None:
     requests = {"cpu": 1.0, "memory": GI}
     both = pod("a", containers=(Container("side", requests), Container("web", requests)))
     tiny = [
@@ -86,7 +86,7 @@ def test_minima_are_of_a_pod_in_equal_parts_for_its_containers_as_the_vertical_p
 
 
 @pytest.mark.parametrize("name", ["mean", "p50", "p60", "p90", "p95", "p98", "p99", "max", "intermediate"], ids=str)
-def test_every_statistic_of_the_table_of_uses_is_read_by_its_name(name: str) -> None:
+def test_every_statistic_in_the_table_is_read_by_its_name(name: str) -> None:
     rule = decode(Vertical, resources=["cpu"], cpu={"statistic": name, "margin": 0})
     assert rule.reads() == ("cpu", f"cpu_{name}")
     assert general(rule, shown(statistic(f"cpu_{name}", 0.7))) == {"cpu": 0.7}
@@ -147,7 +147,7 @@ def test_what_a_pod_is_made_to_request(pods: list[Pod], given: tuple[Series, ...
     assert found.get("a") == (None if expected is None else pytest.approx(expected))
 
 
-def test_max_keeps_a_request_below_use_but_takes_nothing_away_from_it() -> None:
+def test_max_caps_growth_but_takes_nothing_from_requests_in_use() -> None:
     rule = decode(Vertical, resources=["cpu"], cpu={"max": 0.5})
     busy = use("cpu", a=2.0)
     assert changed(rule, shown(CPU, busy, pods=[asking("a", 1.0)])) == {}
@@ -177,12 +177,12 @@ def test_a_full_node_takes_nothing_away_that_is_recommended() -> None:
     assert changed(Vertical(resources=("cpu",)), view) == {"a": pytest.approx({"cpu": 0.46})}
 
 
-def test_a_sample_of_the_pod_as_a_whole_counts_for_its_container() -> None:
+def test_a_whole_pod_sample_counts_for_its_only_container() -> None:
     whole = series([sample("a", 0.8)], "cpu")
     assert changed(Vertical(resources=("cpu",)), shown(CPU, whole, pods=[asking("a")])) == {"a": {"cpu": 0.8}}
 
 
-def test_those_that_request_too_little_go_first_and_only_so_many_at_once() -> None:
+def test_pods_requesting_too_little_go_first_within_the_limit() -> None:
     pods = [asking("a"), asking("b"), asking("c", 0.1, 575 * MI), asking("d", 0.1, 575 * MI)]
     free = use("cpu", a=0.1, b=0.1), use("memory", a=MI, b=MI)
     for count, names in [(1, "c"), (2, "cd"), (3, "acd"), (9, "abcd")]:
@@ -269,7 +269,7 @@ cores = st.floats(0.001, 50)
 
 
 @given(cores, cores, st.none() | cores, st.none() | cores, st.sampled_from(["", "Deferred", "Infeasible"]))
-def test_no_change_takes_what_is_in_use_or_passes_a_limit(
+def test_no_resize_takes_resources_in_use_or_passes_a_limit(
     asked: float, wanted: float, used: float | None, limit: float | None, resize: str
 ) -> None:
     limits = {} if limit is None else {"cpu": max(limit, asked)}

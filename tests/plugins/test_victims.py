@@ -169,7 +169,7 @@ def test_every_mark_shows_the_terms() -> None:
     assert last.why == "load unknown, node unknown, age unknown, pool unknown"
 
 
-def test_the_series_that_is_not_known_holds_no_scale_in_that_others_know_to_be_right() -> None:
+def test_an_unknown_series_does_not_hold_a_known_scale_in() -> None:
     decision = judge(Wants(replicas=2), decode(Victims), seen=shown(PLACED, *ROOMS))
     assert (decision.replicas, [mark.pod for mark in decision.marks]) == (2, ["p0"])
 
@@ -178,9 +178,7 @@ LOADS = some.lists(some.one_of(some.none(), some.floats(0, 5)), min_size=1, max_
 
 
 @given(LOADS, some.lists(some.sampled_from(["full", "half", "empty", "gone", ""]), min_size=6, max_size=6))
-def test_every_rank_is_from_minus_one_to_zero_and_no_unknown_load_lowers_it(
-    loads: list[float | None], nodes: list[str]
-) -> None:
+def test_ranks_lie_in_minus_one_to_zero_despite_unknown_load(loads: list[float | None], nodes: list[str]) -> None:
     pods = [pod(f"p{index}", node=nodes[index]) for index in range(len(loads))]
     strategy = decode(Victims, **ALL)
     found = ranks(strategy, shown(pods, *ROOMS, told=cpu(*loads)))

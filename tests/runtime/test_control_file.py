@@ -28,7 +28,7 @@ async def test_a_running_daemon_answers_and_nothing_is_left_behind(tmp_path: Pat
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_without_a_daemon_that_is_said_with_exit_code_69_and_the_request_is_taken_back(tmp_path: Path) -> None:
+def test_ask_without_a_daemon_exits_69_and_withdraws_the_request(tmp_path: Path) -> None:
     (tmp_path / ANSWER).write_text("an old one")
     with pytest.raises(UnavailableError) as told:
         ask(tmp_path, patience=0.1)
@@ -43,7 +43,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         ask(tmp_path / "file", patience=0.1)
 
 
-def test_a_full_disk_is_told_as_such_and_the_request_is_taken_back(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_request_is_withdrawn(tmp_path: Path) -> None:
     (tmp_path / REQUEST).symlink_to("/dev/full")
     with pytest.raises(UnavailableError) as told:
         ask(tmp_path, patience=0.1)
@@ -51,9 +51,7 @@ def test_a_full_disk_is_told_as_such_and_the_request_is_taken_back(tmp_path: Pat
     assert (told.value.exit_code, left(tmp_path)) == (EXIT_UNAVAILABLE, [])
 
 
-async def test_a_daemon_that_cannot_write_its_answer_logs_why_goes_on_and_is_not_taken_for_one_that_does_not_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_daemon_unable_to_answer_logs_why_and_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     asked = []
 
     def answer() -> str:

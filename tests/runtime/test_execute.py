@@ -95,7 +95,7 @@ async def test_what_is_done_in_which_order(
     assert (outcome.result, outcome.message) == (result, message)
 
 
-async def test_outcome_of_marks_alone_changes_no_count_and_says_nothing_of_scaling() -> None:
+async def test_an_outcome_of_marks_alone_reports_no_scaling() -> None:
     _, outcome = await carried(decision(None, FIRST))
     assert (outcome.before, outcome.after, outcome.condition) == (3, 3, None)
 
@@ -136,7 +136,7 @@ ONLY = Answer("refused", 0, "recommended only", "NoInPlaceResize")
         pytest.param("observe", [], 0, [], id="only observed"),
     ],
 )
-async def test_each_resize_has_an_outcome_that_says_whether_it_was_sent(
+async def test_each_resize_has_an_outcome_saying_whether_it_was_sent(
     mode: str, answers: list[Answer], asked: int, outcomes: list[tuple[str, str]]
 ) -> None:
     said = iter(answers)

@@ -53,7 +53,7 @@ def test_a_named_workload_is_governed_before_it_is_there() -> None:
     assert members(policy_index) == ["p none"]
 
 
-def test_it_is_called_again_only_when_workloads_came_went_or_changed_their_labels() -> None:
+def test_the_index_changes_only_with_workloads_or_their_labels() -> None:
     policy_index, world = PolicyIndex([policy(select=Select(("shop",)), workload=None)]), cluster()
     assert [policy_index.refresh(Snapshot(world, 0.0)), policy_index.refresh(Snapshot(world, 1.0))] == [True, False]
     world.remove(DB)
@@ -110,7 +110,7 @@ def pods(*uids: int) -> tuple[Pod, ...]:
     return tuple(Pod("shop", f"pod-{uid}", f"uid-{uid}", "Running") for uid in uids)
 
 
-def test_both_workloads_are_told_at_the_first_look_whose_pods_are_claimed_twice() -> None:
+def test_both_workloads_with_shared_pods_are_ambiguous_at_first_look() -> None:
     world = cluster()
     world.its_pods = {WEB: pods(1, 2), DB: pods(2, 3)}
     policy_index = PolicyIndex([policy("a"), policy("b", workload=Target("shop", "db"))])
@@ -129,7 +129,7 @@ def test_a_workload_that_went_claims_nothing_any_more() -> None:
     assert policy_index.ambiguity(WEB, world.its_pods[WEB]) == ""
 
 
-def test_two_policies_on_one_workload_make_it_no_rival_of_itself() -> None:
+def test_two_policies_on_one_workload_cause_no_ambiguity() -> None:
     world = cluster()
     world.its_pods = {WEB: pods(1)}
     policy_index = PolicyIndex([policy("a"), policy("b", mode="observe")])
@@ -158,7 +158,7 @@ def failing(*plugins: str, name: str = "p", ref: Ref = WEB) -> Decision:
     return replace(made, failures=tuple(Failure(plugin, "limit", "raised") for plugin in plugins))
 
 
-def test_an_implementation_is_off_after_so_many_failures_in_a_row() -> None:
+def test_a_plugin_is_off_after_enough_consecutive_failures() -> None:
     policy_index = PolicyIndex([])
     for _ in range(STRIKES - 1):
         policy_index.count_failure(failing("bad"))

@@ -275,7 +275,7 @@ def gaps(times: Sequence[float]) -> list[float]:
     return [round(later - sooner, 6) for sooner, later in pairwise(times)]
 
 
-async def test_it_polls_at_30_10_and_1_s_as_the_load_demands_and_at_once_when_it_moves() -> None:
+async def test_the_polling_interval_follows_the_load_at_once() -> None:
     play = Play(policy("p", Want(), Pace()))
     first = (await play.to(5)).times()[0]
     for load, until in ((3, 65), (6, 115), (9, 125), (3, 190)):
@@ -301,7 +301,7 @@ async def test_jitter_never_makes_a_look_later_than_was_asked_for(jitter: float)
     assert len({round(gap, 3) for gap in found}) > 20 or not jitter
 
 
-async def test_jitter_makes_looks_as_many_as_it_says_though_a_shared_tick_takes_some_along() -> None:
+async def test_jitter_raises_the_number_of_looks_only_as_configured() -> None:
     names = [f"w{number}" for number in range(100)]
     policies = [policy(name, workload=Target("shop", name), interval=1.0, jitter=0.1) for name in names]
     loads: dict[str, Any] = dict.fromkeys(names, 3.0)
@@ -312,7 +312,7 @@ async def test_jitter_makes_looks_as_many_as_it_says_though_a_shared_tick_takes_
     assert max(max(gaps(play.times(name))) for name in names) <= 1.0
 
 
-async def test_a_look_is_not_left_out_where_jitter_or_a_shared_tick_made_it_sooner() -> None:
+async def test_no_look_is_skipped_after_jitter_or_a_shared_tick() -> None:
     """The samples have not moved, but the policy's own interval has passed as far as anyone can tell."""
     play = Play(policy(interval=10.0, jitter=0.3), policy("q", mode="observe", interval=9.99), web=3)
     play.meter.stuck_at = 0.0
@@ -321,7 +321,7 @@ async def test_a_look_is_not_left_out_where_jitter_or_a_shared_tick_made_it_soon
     assert max(gaps(play.times("q"))) <= 10.0
 
 
-async def test_after_a_jump_of_the_clock_each_workload_is_decided_once() -> None:
+async def test_after_a_clock_jump_each_workload_is_decided_once() -> None:
     play = Play(policy(interval=1.0), policy("q", workload=Target("shop", "db"), interval=1.0), web=3, db=3)
     await play.to(10)
     count = len(play.made)
@@ -333,7 +333,7 @@ async def test_after_a_jump_of_the_clock_each_workload_is_decided_once() -> None
     assert len(play.made) == count + 6
 
 
-async def test_one_read_of_a_source_serves_all_policies_that_are_due() -> None:
+async def test_one_read_of_a_source_serves_all_due_policies() -> None:
     names = [f"w{number}" for number in range(50)]
     policies = [policy(name, workload=Target("shop", name), interval=10.0) for name in names]
     loads: dict[str, Any] = dict.fromkeys(names, 3.0)
@@ -343,7 +343,7 @@ async def test_one_read_of_a_source_serves_all_policies_that_are_due() -> None:
     assert min(gaps(play.meter.asked)) >= 0.5
 
 
-async def test_a_sample_that_has_not_moved_is_not_judged_twice_within_the_policy_s_interval() -> None:
+async def test_an_unchanged_sample_is_judged_once_per_interval() -> None:
     play = Play(policy("p", Want(), Pace(), interval=10.0), web=9)
     play.meter.stuck_at = 0.0
     await play.to(31)
@@ -368,7 +368,7 @@ class Bell(Strategy, tag="bell", frozen=True):
 
 
 @pytest.mark.parametrize("interval", [5.0, 30.0, 600.0])
-async def test_what_changes_by_the_clock_alone_is_judged_at_that_time(interval: float) -> None:
+async def test_a_scheduled_change_is_judged_at_its_time(interval: float) -> None:
     play = Play(policy("p", Bell(), interval=interval, jitter=0.1), web=3)
     play.meter.stuck_at = 0.0
     await play.to(60)
@@ -378,7 +378,7 @@ async def test_what_changes_by_the_clock_alone_is_judged_at_that_time(interval: 
     assert len(play.made) <= 3 + 3 + 3 + rare  # first looks, edges, looks after a change, and those of the interval
 
 
-async def test_a_time_that_passes_while_an_action_is_under_way_is_not_slept_over() -> None:
+async def test_a_scheduled_change_during_an_action_is_not_missed() -> None:
     play = Play(policy("p", Bell(first=2.0), interval=600.0), web=3)
     await play.to(1)
 
@@ -406,7 +406,7 @@ async def test_a_strategy_whose_clock_fails_holds_its_own_policy() -> None:
     assert play.last("q").replicas == 7
 
 
-async def test_so_is_a_workload_that_was_changed_by_someone_else_judged_at_once() -> None:
+async def test_a_workload_scaled_by_someone_else_is_judged_at_once() -> None:
     play = Play(policy("p", Want(), Pace(), interval=10.0), web=9)
     play.meter.stuck_at = 0.0
     await play.to(3.5)
@@ -415,7 +415,7 @@ async def test_so_is_a_workload_that_was_changed_by_someone_else_judged_at_once(
     assert play.last().current == 7
 
 
-async def test_two_policies_that_would_act_on_one_workload_both_hold_and_are_named() -> None:
+async def test_two_policies_acting_on_one_workload_both_hold() -> None:
     play = Play(policy("a"), policy("b", select=Select(("shop",)), workload=None), web=9)
     await play.to(40)
     for name in "ab":
@@ -433,7 +433,7 @@ async def test_a_policy_that_observes_works_beside_one_that_acts() -> None:
     assert play.cluster.has[WEB].replicas == 9
 
 
-async def test_mode_observe_never_acts_and_says_what_it_would_have_done() -> None:
+async def test_mode_observe_never_acts_and_reports_what_it_would_do() -> None:
     play = await Play(policy(mode="observe"), web=9).to(95)
     assert play.cluster.acts == []
     assert [(one.result, one.before, one.after) for one in play.outcomes] == [("observed", 3, 9)] * 4
@@ -488,7 +488,7 @@ async def test_one_that_stays_away_is_forgotten_after_the_horizon() -> None:
         assert (("p", WEB) in play.journal._pasts) is kept
 
 
-async def test_a_workload_that_is_not_there_is_held_and_shrinks_no_sooner_for_it() -> None:
+async def test_a_missing_workload_is_held_and_shrinks_no_sooner() -> None:
     play = Play(policy("p", Want(), limits=(Stabilization(down=60),), interval=5.0), web=1)
     play.cluster.remove(WEB)
     await play.to(20)
@@ -501,7 +501,7 @@ async def test_a_workload_that_is_not_there_is_held_and_shrinks_no_sooner_for_it
     assert play.cluster.has[WEB].replicas == 1
 
 
-async def test_a_workload_whose_kind_cannot_be_watched_is_held_with_the_reason() -> None:
+async def test_a_workload_of_an_unwatchable_kind_is_held_with_reason() -> None:
     play = Play(policy("p", Want(), interval=5.0), web=1)
     play.cluster.remove(WEB)
     play.cluster.trouble["apps/v1", "Deployment"] = "403 Forbidden"
@@ -509,7 +509,7 @@ async def test_a_workload_whose_kind_cannot_be_watched_is_held_with_the_reason()
     assert {one.message for one in play.made} == {"403 Forbidden"}
 
 
-async def test_what_another_daemon_did_is_not_known_so_windows_open_afresh() -> None:
+async def test_stabilization_windows_start_afresh_after_regaining_leadership() -> None:
     play = Play(policy("p", Want(), limits=(Stabilization(down=60),), interval=5.0), web=1)
     await play.to(50)
     play.cluster.leading = False
@@ -548,7 +548,7 @@ async def test_what_fell_due_while_another_led_is_not_late() -> None:
     assert max(lag for lag, _ in play.ticks[count:]) < 0.1
 
 
-async def test_a_reload_keeps_the_times_of_what_stays_as_it_is() -> None:
+async def test_a_reload_keeps_the_schedule_of_unchanged_policies() -> None:
     stays, changes = policy("a"), policy("b", workload=Target("shop", "db"), interval=3600.0)
     play = await Play(stays, changes, web=3, db=3).to(10)
     due = play.times("a")[0] + 30
@@ -572,7 +572,7 @@ async def test_a_policy_that_is_removed_leaves_the_replicas_alone() -> None:
 @pytest.mark.parametrize(
     "where", ["while a source is read", "while judgement goes on", "while the cluster is observed"]
 )
-async def test_a_reload_in_the_middle_of_a_tick_loses_nothing_and_acts_on_nothing_old(where: str) -> None:
+async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str) -> None:
     play = Play(policy(mode="act"), web=9)
 
     async def reload(*_: object) -> None:
@@ -605,7 +605,7 @@ async def test_a_reload_in_the_middle_of_a_tick_loses_nothing_and_acts_on_nothin
     assert gaps(play.times()) == [7, 7, 7]
 
 
-async def test_a_workload_is_not_judged_again_before_its_action_has_ended() -> None:
+async def test_a_workload_is_not_judged_again_during_its_action() -> None:
     play = Play(policy(interval=1.0), web=9)
     ended = asyncio.Event()
 
@@ -668,7 +668,7 @@ async def test_an_action_that_fails_is_told_and_decided_anew(
     play.journal.close()
 
 
-async def test_a_journal_that_can_be_written_again_is_known_within_seconds_though_nobody_is_looked_at(
+async def test_a_repaired_journal_is_noticed_within_seconds_without_a_look(
     tmp_path: Path,
 ) -> None:
     play = await Play(policy(interval=600.0), folder=tmp_path).to(5)
@@ -737,14 +737,14 @@ async def test_a_plugin_that_fails_harms_its_own_policy_only(deed: str, tmp_path
     assert (play.cluster.has[DB].replicas, play.cluster.has[WEB].replicas) == (3, 9)
 
 
-async def test_a_source_that_answers_nonsense_harms_only_those_who_read_it() -> None:
+async def test_nonsense_from_a_source_holds_only_its_readers() -> None:
     play = Play(policy(), policy("q", Want("other")))
     play.meter.load[WEB] = cast(float, "many")
     await play.to(5)
     assert {one.verdict for one in play.made} == {"hold"}
 
 
-async def test_an_implementation_that_fails_five_times_is_switched_off_until_reload() -> None:
+async def test_a_strategy_failing_five_times_is_off_until_reload() -> None:
     bad = policy("p", Bad(), Want(), interval=10.0)
     play = await Play(bad, web=9).to(45)
     assert play.told() == [("hold", "PluginFailed")] * 5
@@ -759,7 +759,7 @@ async def test_an_implementation_that_fails_five_times_is_switched_off_until_rel
     assert play.last().reason == "PluginFailed"
 
 
-async def test_workloads_whose_pods_cannot_be_told_apart_are_both_held_until_they_can_be() -> None:
+async def test_workloads_with_shared_pods_are_held_until_told_apart() -> None:
     shared = Pod("shop", "web-1", "uid-1", "Running")
     play = Play(policy(interval=10.0), policy("q", workload=Target("shop", "db"), interval=10.0), web=9, db=9)
     play.cluster.its_pods = {WEB: (shared,), DB: (Pod("shop", "db-1", "uid-2", "Running"), shared)}
@@ -774,7 +774,7 @@ async def test_workloads_whose_pods_cannot_be_told_apart_are_both_held_until_the
     assert (play.last().reason, play.last("q").reason) == ("Wanted", "Wanted")
 
 
-async def test_an_action_that_does_not_end_is_given_up_when_the_daemon_stops() -> None:
+async def test_a_hanging_action_is_given_up_when_the_daemon_stops() -> None:
     play = Play(policy(), web=9)
 
     async def hang(_: Action) -> Answer:
@@ -790,7 +790,7 @@ async def test_an_action_that_does_not_end_is_given_up_when_the_daemon_stops() -
     ]
 
 
-async def test_a_source_is_read_as_it_renews_though_nobody_is_due() -> None:
+async def test_a_source_is_read_at_its_pace_between_looks() -> None:
     play = Play(policy(interval=3600.0))
     renewing, asked = renews_each(play, 15.0)
     await play.to(300)
@@ -831,7 +831,7 @@ def shelf_of(play: Play, name: str, meter: Meter, **options: Any) -> SourcePolle
     return SourcePoller(meter, Meters(name=name, **options), play.clock, patience=0.05)
 
 
-async def test_news_of_a_workload_make_it_due_at_once_and_many_news_once() -> None:
+async def test_many_wakes_make_a_workload_due_once() -> None:
     play = await Play(policy(interval=30.0)).to(5)
     count = len(play.made)
     play.meter.load[WEB] = 9
@@ -843,7 +843,7 @@ async def test_news_of_a_workload_make_it_due_at_once_and_many_news_once() -> No
     assert play.last().wish == 9
 
 
-async def test_a_sensor_that_tells_all_the_time_makes_a_workload_be_judged_twice_a_second() -> None:
+async def test_a_workload_woken_constantly_is_judged_twice_a_second() -> None:
     play = await Play(policy(interval=30.0)).to(5)
     play.loop.wake("workload", str(WEB))
     await play.loop.step()
@@ -875,7 +875,7 @@ async def test_news_concern_whoever_they_are_about(subject: Any, key: str, judge
     assert len(play.made) == count + judged
 
 
-async def test_a_workload_that_is_being_acted_on_is_not_judged_for_news() -> None:
+async def test_a_wake_during_an_action_triggers_no_judgement() -> None:
     play = Play(policy(interval=30.0), web=9)
     gate = play.cluster.gated()
     await play.loop.tick(0.0)
@@ -914,7 +914,7 @@ async def test_a_source_that_never_answers_is_given_up_and_told() -> None:
     assert (series.source, series.message) == ("meter", "not dead error: not read yet")
 
 
-async def test_a_policy_reads_the_sources_it_names_in_its_own_order_and_no_other() -> None:
+async def test_a_policy_reads_only_its_trusted_sources_in_their_order() -> None:
     play = Play(policy(interval=1.0, trust=Trust(sources=("b", "a"))))
     a, b = Meter(play.clock), Meter(play.clock)
     a.load, b.load = {WEB: 4}, {WEB: 5}
@@ -946,7 +946,7 @@ async def test_a_source_whose_series_nobody_reads_is_not_asked() -> None:
     assert (other.asked, len(play.made)) == ([], 2)
 
 
-async def test_a_source_that_renews_every_15_s_is_asked_every_15_s_by_who_would_look_each_second() -> None:
+async def test_a_source_renewed_every_15_s_is_read_as_often() -> None:
     play = Play(policy(interval=1.0))
     renewing, asked = Meter(play.clock), []
 
@@ -969,7 +969,7 @@ async def test_a_source_that_renews_every_15_s_is_asked_every_15_s_by_who_would_
     assert max(gaps(play.times())) <= 1.01, "and no look is put off"
 
 
-async def test_a_failing_source_is_asked_less_and_less_but_at_least_every_15_s() -> None:
+async def test_a_failing_source_is_asked_less_but_every_15_s() -> None:
     play = Play(policy(interval=1.0))
 
     async def fail() -> None:
@@ -995,7 +995,7 @@ async def test_what_a_policy_would_see_can_be_asked() -> None:
     assert series.message == 'no source has a series "lod"'
 
 
-async def test_news_that_come_while_a_workload_is_acted_on_are_heeded_after_that() -> None:
+async def test_a_wake_during_an_action_is_judged_after_it() -> None:
     play = Play(policy(interval=30.0), web=9)
     gate = play.cluster.gated()
     await play.loop.tick(0.0)
@@ -1010,7 +1010,7 @@ async def test_news_that_come_while_a_workload_is_acted_on_are_heeded_after_that
     assert play.last().wish == 5
 
 
-async def test_what_is_asked_in_between_moves_no_look_and_waits_for_its_answer() -> None:
+async def test_a_query_reads_fresh_values_and_moves_no_look() -> None:
     play = Play(policy(interval=300.0))
     other, slow = Meter(play.clock), asyncio.Event()
     other.load = {WEB: 6}
@@ -1026,7 +1026,7 @@ async def test_what_is_asked_in_between_moves_no_look_and_waits_for_its_answer()
     assert play.loop._schedule.next() == due
 
 
-async def test_a_source_of_known_pace_that_fails_is_asked_again_before_its_next_renewal() -> None:
+async def test_a_failed_source_is_retried_before_its_next_renewal() -> None:
     play = Play(policy(interval=1.0))
     play.loop.set_sources([SourcePoller(play.meter, Meters(resolution=300.0), play.clock)])
     await play.to(310)
@@ -1064,7 +1064,7 @@ async def test_nodes_are_shown_to_whom_has_asked_for_them(limit: Strategy, shown
     assert play.last().limits[0].message == shown
 
 
-async def test_policies_that_are_adopted_before_an_action_has_begun_lose_no_workload() -> None:
+async def test_a_reload_before_an_action_begins_loses_no_workload() -> None:
     play = Play(policy(), web=8.0)
     while not play.loop.actions:
         await play.clock.sleep_until(play.clock.now() + 0.5)
@@ -1077,7 +1077,7 @@ async def test_policies_that_are_adopted_before_an_action_has_begun_lose_no_work
     assert len(play.made) > looks
 
 
-def test_a_source_finds_the_metrics_of_a_cluster_and_nothing_that_can_act() -> None:
+def test_a_source_gets_the_metrics_api_and_nothing_that_acts() -> None:
     clock = VirtualClock(0.0)
     site = Loop(Simulated(nodes=()).build(clock), Journal(), clock).site
     offered = {name for name in dir(site.metrics) if not name.startswith("_")}

@@ -68,7 +68,7 @@ async def test_nothing_is_done_about_what_is_not_known(fault: Fault, demand: str
 
 
 @pytest.mark.parametrize("fault", **table(UNKNOWN, NONSENSE))
-async def test_trouble_is_told_once_at_the_workload_however_long_it_lasts(fault: Fault) -> None:
+async def test_a_lasting_fault_is_announced_once_at_the_workload(fault: Fault) -> None:
     run = await play(cluster(), policy(), Faulty(fault=between(fault)))
     assert len(run.announced) == 2  # and once at the start, before the first pod is ready
     assert "\n" not in run.announced[1].message
@@ -82,7 +82,7 @@ async def test_a_count_at_its_bound_stays_there(fault: Fault, demand: str) -> No
 
 
 @pytest.mark.parametrize("fault", **table(PARTLY))
-async def test_a_pod_whose_numbers_are_of_no_use_counts_as_the_hpa_counts_one_without_any(fault: Fault) -> None:
+async def test_a_pod_with_unusable_samples_counts_as_a_missing_metric(fault: Fault) -> None:
     """As one that uses all it requests when the count would fall: seven eighths of half a core and a whole request are
     23 % of eight requests, which is four pods at 50 %. As one that uses nothing when it would rise."""
     run = await play(cluster(FALLS), policy(), Faulty(fault=between(fault)))
@@ -94,7 +94,7 @@ async def test_a_pod_whose_numbers_are_of_no_use_counts_as_the_hpa_counts_one_wi
 
 
 @pytest.mark.parametrize("fault", **table(PARTLY))
-async def test_what_is_known_of_some_pods_changes_nothing_where_all_must_be_known(fault: Fault) -> None:
+async def test_partial_samples_change_nothing_where_full_coverage_is_required(fault: Fault) -> None:
     run = await play(cluster(FALLS), policy(trust=Trust(coverage=1.0)), Faulty(fault=between(fault)))
     assert run.told.counts(BEGUN, ENDED) == {8}
     assert run.told.counts(AGAIN, OVER) == {2}
@@ -114,7 +114,7 @@ async def test_what_is_known_of_some_pods_changes_nothing_where_all_must_be_know
         pytest.param({"unknown": "up-only"}, {4}, id="only up"),
     ],
 )
-async def test_what_a_policy_wants_done_about_the_unknown_is_done_and_no_more(
+async def test_unknown_samples_lead_only_to_the_policys_configured_reaction(
     fault: Fault, trust: dict[str, Any], during: set[int]
 ) -> None:
     governing = policy(trust=msgspec.convert(trust, Trust))
@@ -124,7 +124,7 @@ async def test_what_a_policy_wants_done_about_the_unknown_is_done_and_no_more(
 
 
 @pytest.mark.parametrize("fault", **table(ABSURD))
-async def test_an_absurd_number_goes_no_higher_than_the_bound_and_is_left_again(fault: Fault) -> None:
+async def test_an_absurd_sample_scales_to_the_maximum_and_back(fault: Fault) -> None:
     run = await play(cluster(), policy(), Faulty(fault=between(fault)))
     assert run.told.counts(BEGUN + 15, ENDED) == {MOST}
     assert [one.failures for one in run.told.made if one.failures] == []
@@ -132,7 +132,7 @@ async def test_an_absurd_number_goes_no_higher_than_the_bound_and_is_left_again(
 
 
 @pytest.mark.parametrize("fault", **table(ABSURD))
-async def test_an_absurd_number_takes_no_larger_steps_than_the_policy_allows(fault: Fault) -> None:
+async def test_an_absurd_sample_obeys_the_step_limits_of_the_policy(fault: Fault) -> None:
     step = {"scale_up": {"policies": [{"type": "Pods", "value": 1, "period": 60}]}}
     run = await play(cluster(), policy(hpa(behavior=step)), Faulty(fault=between(fault)), seconds=ENDED)
     assert [after - before for _, before, after in run.told.scaled] == [1, 1, 1, 1]
@@ -140,7 +140,7 @@ async def test_an_absurd_number_takes_no_larger_steps_than_the_policy_allows(fau
 
 
 @pytest.mark.parametrize("fault", **table(MEAGRE))
-async def test_a_number_too_small_to_be_true_waits_its_time_and_goes_no_lower_than_the_bound(fault: Fault) -> None:
+async def test_an_absurdly_small_sample_lowers_replicas_late_and_within_bounds(fault: Fault) -> None:
     run = await play(cluster(), policy(), Faulty(fault=between(fault)))
     # The window counts from the last look before the fault.
     assert run.told.counts(BEGUN, BEGUN + 300 - LOOK) == {8}
@@ -160,9 +160,7 @@ WINDOW = {"scale_up": {"stabilization_window": 60}}
         pytest.param(5, WINDOW, True, id="a look longer than the window"),
     ],
 )
-async def test_a_spike_after_a_counters_reset_acts_only_when_it_lasts_as_long_as_the_policy_asks(
-    looks: int, behavior: Any, scaled: bool
-) -> None:
+async def test_a_spike_after_a_counter_reset_must_last_to_scale(looks: int, behavior: Any, scaled: bool) -> None:
     def spike(now: float) -> Fault | None:
         return each(times(50)) if BEGUN <= now < BEGUN + looks * LOOK else None
 
@@ -179,7 +177,7 @@ async def test_an_exporter_that_restarts_from_nothing_lowers_no_count() -> None:
     assert (await play(cluster(), policy(), Faulty(fault=restarts))).told.scaled == []
 
 
-async def test_a_gap_between_scrapes_is_bridged_as_long_as_samples_are_young_enough_and_then_held() -> None:
+async def test_a_scrape_gap_is_bridged_while_samples_are_fresh_enough() -> None:
     def gap(now: float) -> Fault | None:
         return each(late(now - BEGUN)) if BEGUN <= now < ENDED else None
 
@@ -243,7 +241,7 @@ PENDING: dict[str, Any] = {"phase": "Pending", "node": "", "started": None, "rea
         pytest.param(pods(2, **JUST_STARTED) + renamed(pods(2, **PENDING), "x"), id="none that counts"),
     ],
 )
-def test_pods_that_cannot_be_counted_by_are_never_a_reason_to_shrink(of: tuple[Pod, ...], usage: float | None) -> None:
+def test_uncountable_pods_are_never_a_reason_to_shrink(of: tuple[Pod, ...], usage: float | None) -> None:
     decision = judge(hpa(), Cadence(), seen=seen(of, usage, 4), bounds=(1, 20))
     assert decision.failures == ()
     assert (decision.current, 4 <= decision.replicas <= 20) == (4, True)
@@ -259,7 +257,7 @@ def test_pods_that_cannot_be_counted_by_are_never_a_reason_to_shrink(of: tuple[P
         pytest.param(pods(3) + renamed(pods(1, deleted=True), "x"), 0.9, 6, id="terminating ones are gone"),
     ],
 )
-def test_pods_that_do_not_serve_yet_count_as_the_hpa_counts_them(of: tuple[Pod, ...], usage: float, wish: int) -> None:
+def test_pods_not_yet_serving_count_as_in_the_hpa(of: tuple[Pod, ...], usage: float, wish: int) -> None:
     decision = judge(hpa(), seen=seen(of, usage, 4), bounds=(1, 20))
     assert (decision.failures, decision.wish) == ((), wish)
 
@@ -275,7 +273,7 @@ async def test_pods_that_find_no_room_raise_no_count_for_ever() -> None:
 
 
 @pytest.mark.parametrize("fault", **table(UNKNOWN))
-async def test_from_zero_it_is_woken_by_what_is_known_and_never_by_what_is_not(fault: Fault) -> None:
+async def test_a_workload_at_zero_is_woken_only_by_known_load(fault: Fault) -> None:
     orders = f"0 if t < {ENDED + 100} else 40"
     governing = policy(hpa(ORDERS), replicas=Bounds(min=0, max=MOST))
     told = Told(least=0)
@@ -320,12 +318,12 @@ async def test_a_source_that_flaps_for_half_an_hour_scales_nothing(
 
 
 @pytest.mark.parametrize("fault", **table(UNKNOWN))
-async def test_load_that_falls_while_its_source_flaps_is_followed_once_and_not_back_and_forth(fault: Fault) -> None:
+async def test_a_falling_load_from_a_flapping_source_scales_down_once(fault: Fault) -> None:
     run = await play(cluster(FALLS), policy(), Faulty(fault=flapping(fault)), seconds=3600)
     assert [after for _, _, after in run.told.scaled] == [2]
 
 
-async def test_two_sources_of_one_series_that_disagree_do_not_swing_the_count_while_the_first_flaps() -> None:
+async def test_two_disagreeing_sources_do_not_oscillate_the_count() -> None:
     first = Faulty(fault=flapping(UNKNOWN["an error"]), name="first")
     second = Faulty(fault=lambda _: each(times(1.5)), name="second")
     run = await play(cluster(), policy(), first, second, seconds=3600)

@@ -144,7 +144,7 @@ def step_of(decision: Decision, steps: list[Step]) -> Step:
 
 
 @given(case=plays(), steps=STEPS)
-def test_whatever_is_wrong_with_the_numbers_nothing_shrinks_from_it_and_no_count_leaves_its_bounds(
+def test_faulty_samples_never_shrink_a_workload_or_break_its_bounds(
     case: tuple[Policy, int], steps: list[Step]
 ) -> None:
     governing, replicas = case
@@ -169,7 +169,7 @@ def test_the_same_faults_give_the_same_decisions(case: tuple[Policy, int], steps
 
 
 @given(case=plays(), steps=STEPS, wrong=some.sampled_from(sorted(UNKNOWN)))
-def test_once_all_is_unknown_for_good_the_count_changes_no_more_but_for_a_floor_or_fallback(
+def test_a_count_without_samples_changes_only_by_floor_or_fallback(
     case: tuple[Policy, int], steps: list[Step], wrong: str
 ) -> None:
     blind = [Step(1.0, wrong, wrong)] * 30
@@ -183,7 +183,7 @@ def test_once_all_is_unknown_for_good_the_count_changes_no_more_but_for_a_floor_
     [Trust(unknown="fallback", replicas=4, after=15), Trust(unknown="up-only")],
     ids=["with a fallback", "only up"],
 )
-def test_by_the_rules_of_1_20_a_window_lowers_no_count_while_a_series_is_not_known(trust: Trust) -> None:
+def test_the_1_20_rules_lower_no_count_during_unknown_series(trust: Trust) -> None:
     """First nobody wants anything, for less than the downward window; then nothing is known, so none may go. But the
     lowest wish of the upward window is none, and by these rules that counts even below what there is."""
     old = hpa(rules="1.20", behavior={"scale_up": {"stabilization_window": 60}}, tolerance=0, period=LOOK)

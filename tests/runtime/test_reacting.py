@@ -61,7 +61,7 @@ async def surge(play: Play, at: float, pace: float, load: float = 9, until: floa
 
 
 @pytest.mark.parametrize("pace", [1.0, 5.0, 15.0, 60.0], ids="renewed each {} s".format)
-async def test_a_calm_workload_is_looked_at_within_a_second_of_the_renewal_that_shows_a_surge(pace: float) -> None:
+async def test_a_calm_workload_reacts_to_a_surge_within_a_second(pace: float) -> None:
     play = Play(policy(interval=30.0))
     renewing(play, pace)
     for number, load in enumerate((9, 3, 12, 4)):
@@ -80,7 +80,7 @@ async def test_news_that_change_nothing_make_no_look(load: float) -> None:
     assert len(play.made) - count == 10
 
 
-async def test_a_policy_with_a_pace_of_its_own_is_looked_at_at_its_own_times_alone() -> None:
+async def test_a_policy_with_its_own_interval_ignores_renewals() -> None:
     play = Play(policy("p", Paper(), interval=30.0))
     meter = renewing(play, 5.0)
     await play.to(10)
@@ -92,7 +92,7 @@ async def test_a_policy_with_a_pace_of_its_own_is_looked_at_at_its_own_times_alo
     assert len(meter.asked) - count <= 1000 / 30 + 2, "nor is a source read for it"
 
 
-async def test_what_is_new_while_a_workload_is_acted_on_is_heeded_after_that() -> None:
+async def test_a_renewal_during_an_action_is_heeded_after_it() -> None:
     play = Play(policy(interval=600.0), web=9)
     renewing(play, 5.0)
     gate = play.cluster.gated()
@@ -119,7 +119,7 @@ class Trusting(Strategy, tag="trusting", frozen=True):
 
 
 @pytest.mark.parametrize("lost", [float("nan"), None], ids=["NaN", "no sample"])
-async def test_a_sample_that_goes_missing_is_looked_at_and_nothing_is_done(lost: float | None) -> None:
+async def test_a_missing_sample_triggers_a_look_that_holds(lost: float | None) -> None:
     play = Play(policy("p", Trusting(), interval=300.0))
     renewing(play, 5.0)
     await play.to(400)
@@ -135,7 +135,7 @@ async def test_a_sample_that_goes_missing_is_looked_at_and_nothing_is_done(lost:
     assert (play.last().wish, play.cluster.has[WEB].replicas) == (7, 7), "one that can be trusted again is news"
 
 
-async def test_a_source_that_fails_is_no_news_and_one_that_is_back_is_read_within_15_s() -> None:
+async def test_a_failing_source_triggers_no_look_until_it_returns() -> None:
     play = Play(policy(interval=300.0))
     meter = renewing(play, 5.0)
     await play.to(310)
@@ -149,7 +149,7 @@ async def test_a_source_that_fails_is_no_news_and_one_that_is_back_is_read_withi
     assert play.last().wish == 9
 
 
-async def test_a_read_that_takes_longer_than_anybody_waits_is_heeded_when_it_ends() -> None:
+async def test_a_very_slow_read_is_heeded_when_it_ends() -> None:
     play = Play(policy(interval=600.0))
     slow, gate = Meter(play.clock), asyncio.Event()
     gate.set()
@@ -170,7 +170,7 @@ async def test_a_read_that_takes_longer_than_anybody_waits_is_heeded_when_it_end
     assert play.last().at <= 60 + 3 * PATIENCE + NUDGE + 1e-6
 
 
-async def test_of_two_sources_of_a_series_the_one_that_is_preferred_is_heeded() -> None:
+async def test_only_renewals_of_the_preferred_source_are_heeded() -> None:
     play = Play(policy(interval=600.0, trust=Trust(sources=("a", "b"))))
     a, b = Renewing(play.clock, 5.0), Renewing(play.clock, 5.0)
     a.load, b.load = {WEB: 4}, {WEB: 5}
@@ -189,7 +189,7 @@ async def test_of_two_sources_of_a_series_the_one_that_is_preferred_is_heeded() 
     assert (play.last().series[0].source, play.last().wish) == ("a", 6)
 
 
-async def test_a_source_that_renews_faster_than_it_is_read_is_read_once_a_second() -> None:
+async def test_a_fast_source_is_read_once_a_second() -> None:
     play = Play(policy(interval=30.0))
     await play.to(60)
     count = len(play.meter.asked)
@@ -200,7 +200,7 @@ async def test_a_source_that_renews_faster_than_it_is_read_is_read_once_a_second
     assert play.last().wish == 9
 
 
-async def test_who_does_not_lead_reads_nothing_and_who_leads_again_is_heeded_at_once() -> None:
+async def test_a_follower_reads_nothing_and_a_new_leader_reacts_immediately() -> None:
     play = Play(policy(interval=600.0))
     meter = renewing(play, 5.0)
     await play.to(100)
@@ -212,7 +212,7 @@ async def test_who_does_not_lead_reads_nothing_and_who_leads_again_is_heeded_at_
     assert await surge(play, 310, 5.0) <= 1.0
 
 
-async def test_after_a_reload_and_a_jump_of_the_clock_news_are_heeded_as_before() -> None:
+async def test_renewals_are_heeded_after_a_reload_and_a_clock_jump() -> None:
     play = Play(policy(interval=600.0), policy("q", workload=Target("shop", "db"), interval=600.0), web=3, db=3)
     meter = renewing(play, 15.0)
     await play.to(200)
@@ -229,7 +229,7 @@ async def test_after_a_reload_and_a_jump_of_the_clock_news_are_heeded_as_before(
     assert await surge(play, 90_150, 15.0, 3) <= 1.0
 
 
-async def test_a_thousand_that_step_at_once_are_looked_at_in_one_tick() -> None:
+async def test_a_thousand_simultaneous_renewals_are_judged_in_one_tick() -> None:
     names = [f"w{number}" for number in range(1000)]
     loads: dict[str, Any] = dict.fromkeys(names, 3.0)
     play = Play(*[policy(name, workload=Target("shop", name), interval=300.0) for name in names], **loads)
@@ -263,7 +263,7 @@ class Both(Strategy, tag="both", frozen=True):
         return Recommendation(sum(int(one.samples[0].value) for one in observation.series.values()), "Both")
 
 
-async def test_who_is_looked_at_because_of_one_source_finds_the_others_as_they_are_now() -> None:
+async def test_a_renewal_of_one_source_reads_the_other_sources_again() -> None:
     play = Play(policy("p", Both(), interval=600.0))
     steady, other = Renewing(play.clock, 5.0), Meter(play.clock)
     steady.load = play.meter.load
@@ -286,7 +286,7 @@ async def test_who_is_looked_at_because_of_one_source_finds_the_others_as_they_a
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1], ids="jitter {}".format)
-async def test_news_bring_no_more_looks_where_there_is_one_each_second(jitter: float) -> None:
+async def test_renewals_add_no_looks_where_the_interval_is_a_second(jitter: float) -> None:
     play = Play(policy("p", Want(), interval=1.0, jitter=jitter))
     meter = renewing(play, 1.0)
     for second in range(30, 90):

@@ -44,7 +44,7 @@ def test_an_overdue_key_is_due_once() -> None:
     assert [schedule.due(1e9), schedule.due(2e9)] == [["web"], []]
 
 
-def test_keys_of_one_time_come_in_the_order_they_were_set() -> None:
+def test_keys_due_together_come_in_insertion_order() -> None:
     schedule = Schedule[object]()
     keys = [object(), "b", 1, "a"]  # none of which can be compared
     for key in keys:
@@ -61,7 +61,7 @@ def test_a_key_that_is_set_again_is_moved(moved_to: float, due_at_5: list[str]) 
     assert schedule.due(99.0) == ([] if due_at_5 else ["web"])
 
 
-def test_a_dropped_key_is_never_due_and_an_unknown_one_can_be_dropped() -> None:
+def test_a_dropped_key_is_never_due() -> None:
     schedule = Schedule[str]()
     schedule.set("web", 1.0)
     schedule.drop("web")
@@ -78,7 +78,7 @@ def test_a_key_may_be_dropped_while_all_are_gone_through() -> None:
     assert len(schedule) == 0
 
 
-def test_a_key_that_is_moved_for_ever_takes_no_more_room() -> None:
+def test_a_key_rescheduled_repeatedly_takes_no_more_room() -> None:
     schedule = Schedule[str]()
     schedule.set("other", 1e9)
     for turn in range(10_000):
@@ -88,7 +88,7 @@ def test_a_key_that_is_moved_for_ever_takes_no_more_room() -> None:
 
 
 @given(st.text(), st.integers(0, 10**6))
-def test_a_spread_is_in_the_unit_interval_and_always_the_same(key: str, turn: int) -> None:
+def test_spread_is_deterministic_within_the_unit_interval(key: str, turn: int) -> None:
     assert 0 <= spread(key, turn) < 1
     assert spread(key, turn) == spread(key, turn)
 
@@ -101,7 +101,7 @@ def test_a_spread_is_even_over_many_keys() -> None:
     assert max(tenths) < 1200
 
 
-def test_a_key_is_advanced_never_put_off_and_never_scheduled_by_it() -> None:
+def test_advance_never_postpones_or_adds_a_key() -> None:
     schedule: Schedule[str] = Schedule()
     schedule.set("a", 10.0)
     schedule.advance("a", 12.0)

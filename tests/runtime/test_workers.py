@@ -115,9 +115,7 @@ async def test_nothing_to_decide_is_decided() -> None:
 @pytest.mark.parametrize(
     ("how", "function"), [("here", "recommend_replicas"), ("deeper", "deeper"), ("loops", "recommend_replicas")]
 )
-async def test_a_plugin_that_blocks_is_named_with_the_file_and_line_it_is_at(
-    judge: Judge, how: str, function: str
-) -> None:
+async def test_a_blocking_plugin_is_named_with_file_and_line(judge: Judge, how: str, function: str) -> None:
     found = await judge([case("a", Blocks(how=how))])
     assert found == [f"stuck in test_workers.py:{line(how)} {function}"]
 
@@ -135,7 +133,7 @@ class Answers(Strategy, tag="answers", frozen=True):
         return Slow(5.0)
 
 
-async def test_an_answer_that_blocks_when_it_is_looked_at_is_found_where_it_does(judge: Judge) -> None:
+async def test_an_answer_that_blocks_in_a_comparison_is_located_there(judge: Judge) -> None:
     found = await judge([case("a", Answers())])
     at = Slow.__ge__.__code__.co_firstlineno + 1
     assert found == [f"stuck in test_workers.py:{at} __ge__"]
@@ -182,7 +180,7 @@ async def test_whatever_is_raised_in_judgement_itself_ends_no_thread(error: type
     assert judge._thread is thread
 
 
-async def test_a_thread_that_was_left_behind_ends_when_it_comes_back(judge: Judge) -> None:
+async def test_an_abandoned_thread_ends_when_its_call_returns(judge: Judge) -> None:
     thread = judge._thread
     await judge([case("a", Blocks())])
     assert thread.is_alive()
@@ -192,7 +190,7 @@ async def test_a_thread_that_was_left_behind_ends_when_it_comes_back(judge: Judg
     assert short(await judge([case("a", Blocks())])) == ["Late"]
 
 
-async def test_a_stop_of_the_whole_process_is_no_plugin_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_of_the_process_is_not_blamed_on_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """After SIGCONT the wait is over at once, though the thread had no time at all."""
     frozen = iter([0.0])
     real = asyncio.timeout
@@ -207,7 +205,7 @@ async def test_a_stop_of_the_whole_process_is_no_plugin_s_fault(monkeypatch: pyt
     assert short(await DecisionWorker(patience=2.0)([case("a", Short())])) == ["Short"]
 
 
-async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others_go_on(judge: Judge) -> None:
+async def test_a_blocked_policy_is_held_until_reload_while_others_continue(judge: Judge) -> None:
     bad, good = policy("bad", Blocks(), interval=10.0), policy("good", Want(), mode="observe", interval=10.0)
     play = Play(bad, good, web=9)
     play.loop._judge = judge
@@ -228,7 +226,7 @@ async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others
     assert play.cluster.has[WEB].replicas == 1
 
 
-def test_a_process_with_a_plugin_that_never_comes_back_can_exit() -> None:
+def test_a_process_with_a_hanging_plugin_can_exit() -> None:
     code = """
 import asyncio, tests.runtime.test_workers as t
 print(asyncio.run(t.DecisionWorker(patience=1.0)([t.case("a", t.Blocks())])))

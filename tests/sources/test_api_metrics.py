@@ -39,7 +39,7 @@ async def asked(source: Source, governed: tuple[Ref, ...] = ALL) -> list[MetricQ
     return list(cluster.asked[0])
 
 
-async def test_pods_are_asked_for_once_in_each_namespace_that_is_governed() -> None:
+async def test_pod_metrics_are_queried_once_per_governed_namespace() -> None:
     assert await asked(custom(name="rps", metric="requests", selector="path=/")) == [
         MetricQuery("rps", "requests", "jobs", "path=/"),
         MetricQuery("rps", "requests", "shop", "path=/"),
@@ -52,7 +52,7 @@ async def test_pods_are_asked_for_in_the_namespaces_that_are_named() -> None:
 
 
 @pytest.mark.parametrize(("namespace", "where"), [("", "shop"), ("edge", "edge")])
-async def test_object_is_asked_for_beside_its_workload_or_where_it_is(namespace: str, where: str) -> None:
+async def test_an_object_metric_is_queried_in_its_own_namespace(namespace: str, where: str) -> None:
     described = {"api_version": "networking.k8s.io/v1", "kind": "Ingress", "name": "front", "namespace": namespace}
     (query,) = await asked(custom(name="hits", object=described, workload=str(WEB)))
     expected = ("networking.k8s.io/v1", "Ingress", "front")
@@ -69,14 +69,14 @@ async def test_external_metric_is_that_of_every_governed_workload() -> None:
     assert all(one.external for one in queries)
 
 
-async def test_external_metric_may_be_that_of_some_namespaces_or_one_workload() -> None:
+async def test_an_external_metric_may_be_of_namespaces_or_one_workload() -> None:
     assert [one.workload for one in await asked(external(name="queue", namespaces=["jobs"]))] == [str(BATCH)]
     alone = await asked(external(name="queue", workload="far/Deployment/off"))
     assert alone == [MetricQuery("queue", "queue", "far", external=True, workload="far/Deployment/off")]
 
 
 @pytest.mark.parametrize(("name", "label"), [("", "custom-metrics"), ("adapter", "adapter")])
-async def test_readings_are_those_of_the_cluster_under_the_name_of_the_source(name: str, label: str) -> None:
+async def test_readings_of_the_cluster_carry_the_name_of_the_source(name: str, label: str) -> None:
     cluster = Scripted()
     pods = {"rps": {"shop/web-1": (Sample(1.0, 4.0, 5.0, pod="web-1"),)}}
     cluster.answer_metrics = lambda now: Readings("cluster", now, pods, faults={"other": "down"})
@@ -86,7 +86,7 @@ async def test_readings_are_those_of_the_cluster_under_the_name_of_the_source(na
     assert source.offers() == ("rps",)
 
 
-async def test_series_of_one_metric_share_its_calls_and_others_have_their_own() -> None:
+async def test_series_of_one_metric_are_asked_for_together() -> None:
     names = {"a": "queue", "b": "queue", "c": "other"}
     series = [{"name": name, "metric": metric, "workload": str(WEB)} for name, metric in names.items()]
     cluster, source = Scripted(), msgspec.convert({"type": "external-metrics", "series": series}, ExternalMetrics)

@@ -47,7 +47,7 @@ def test_what_is_right_stays_as_it_is(said: Readings) -> None:
 
 
 @given(wrong | garbage)
-def test_whatever_is_wrong_nothing_is_raised_and_what_is_left_is_plain(said: Any) -> None:
+def test_checked_readings_never_raise_and_stay_plain(said: Any) -> None:
     found = checked(said, "mine", NOW, 1000)
     assert len(found.error) <= 500
     assert checked(found, "mine", NOW, 1000) == found or any(map(math.isnan, _numbers(found)))
@@ -92,7 +92,7 @@ def test_a_number_is_a_double_afterwards(value: Any, number: float) -> None:
 
 
 @pytest.mark.parametrize("value", [True, "1", None, 1j, 10**400, [1.0]], ids=str)
-def test_what_is_no_number_makes_a_fault_of_its_series_and_of_no_other(value: Any) -> None:
+def test_a_value_that_is_no_number_faults_only_its_series(value: Any) -> None:
     said = Readings("x", NOW, pods={"good": {"a/b": (ONE,)}, "bad": {"a/b": (Sample(value, NOW, NOW),)}})
     found = checked(said, "x", NOW, 10)
     assert (found.error, found.pods, [*found.faults]) == ("", {"good": {"a/b": (ONE,)}}, ["bad"])
@@ -108,7 +108,7 @@ def test_what_is_no_number_makes_a_fault_of_its_series_and_of_no_other(value: An
         pytest.param({f"s{n}": {} for n in range(5)}, 4, True, id="series without any"),
     ],
 )
-def test_an_answer_with_too_many_samples_is_refused_as_a_whole(pods: Any, most: int, told: bool) -> None:
+def test_an_answer_with_too_many_samples_is_refused_entirely(pods: Any, most: int, told: bool) -> None:
     error = checked(Readings("x", NOW, pods=pods), "x", NOW, most).error
     assert error == (
         f"too many samples: a read must have at most {most} (max_samples in elasticd.toml), has more" if told else ""
@@ -194,6 +194,6 @@ class Computed(BulkLookup, dict[str, tuple[Sample, ...]]):
         raise AssertionError("all of them were computed")
 
 
-def test_samples_that_are_computed_when_they_are_looked_up_are_not_counted() -> None:
+def test_lazily_computed_samples_are_not_counted() -> None:
     said = Readings("own", 5.0, pods={"cpu": Computed()})
     assert within(said, 0) is said

@@ -113,7 +113,7 @@ def test_sample_grows_with_the_population_up_to_sixteen(population: int, size: i
     assert sample_size(population) == size
 
 
-def test_sample_is_never_larger_than_the_population_nor_shrinks_with_it() -> None:
+def test_sample_size_grows_with_the_population_and_never_exceeds_it() -> None:
     sizes = [sample_size(population) for population in range(3000)]
     assert all(size <= population for population, size in enumerate(sizes))
     assert sizes == sorted(sizes)
@@ -200,7 +200,7 @@ async def test_counter_is_a_rate_of_each_pod_between_two_looks(pods: Pods) -> No
         assert await after(50, 1105, 1100) == [10.0]
 
 
-async def test_pod_that_fails_is_told_and_another_is_asked_in_its_place(pods: Pods) -> None:
+async def test_a_failing_pod_is_reported_and_replaced_by_another(pods: Pods) -> None:
     async with over(pods, *[pod(number) for number in range(1, 10)]) as (reader, clock, _):
 
         async def after(at: float) -> Readings:
@@ -236,7 +236,7 @@ async def test_pod_that_fails_is_told_and_another_is_asked_in_its_place(pods: Po
         pytest.param("other 1\n", "1 of 1 pods of shop/Deployment/web do not have it", id="another metric"),
     ],
 )  # fmt: skip
-async def test_page_that_is_of_no_use_is_no_sample_and_never_zero(pods: Pods, page: Any, why: str) -> None:
+async def test_a_useless_page_gives_no_sample_and_never_zero(pods: Pods, page: Any, why: str) -> None:
     pods.pages = {"127.0.0.1": page}
     async with over(pods, pod(1), max_bytes=4096) as (reader, _, __):
         found = await reader.read(NOW)
@@ -269,7 +269,7 @@ async def test_too_few_answers_are_no_value(pods: Pods) -> None:
     assert (values(found), "2 of 4 pods" in found.faults["load"]) == ([], True)
 
 
-async def test_value_that_is_no_number_is_handed_on_for_judgement_to_refuse(pods: Pods) -> None:
+async def test_a_nan_value_is_passed_on_for_judgement(pods: Pods) -> None:
     pods.pages = {"127.0.0.1": PAGE.format("NaN")}
     async with over(pods, pod(1), pod(2)) as (reader, _, __):
         (value,) = values(await reader.read(NOW))

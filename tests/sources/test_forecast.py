@@ -99,7 +99,7 @@ def test_without_its_libraries_it_is_refused_in_one_line(monkeypatch: pytest.Mon
         pytest.param("kubelet", 'must be one of day, journal, is "kubelet", a source without a past', id="no past"),
     ],
 )
-def test_what_it_is_made_of_must_be_a_source_with_a_past(tmp_path: Path, of: str, problem: str) -> None:
+def test_a_forecast_source_must_name_a_source_with_a_past(tmp_path: Path, of: str, problem: str) -> None:
     path = tmp_path / "elasticd.toml"
     path.write_text(
         '[[source]]\ntype = "recording"\nname = "day"\nfile = "day.csv"\n[[source]]\ntype = "kubelet"\n'
@@ -153,7 +153,7 @@ class Rounds:
         return await self.keeper.read(now)
 
 
-async def test_a_forecast_is_made_of_each_governed_workload_and_wakes_who_uses_it() -> None:
+async def test_each_governed_workload_gets_a_forecast_and_is_woken() -> None:
     rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily(), "other/Deployment/web": daily()}), WEB, CART)
     said = await rounds.at(NOW)
     assert (said.source, said.error, said.faults) == ("forecast", "", {})
@@ -167,12 +167,12 @@ async def test_a_forecast_is_made_of_each_governed_workload_and_wakes_who_uses_i
     assert rounds.fitter.open == 0
 
 
-async def test_before_the_first_fit_the_series_is_there_and_nothing_is_known_of_it() -> None:
+async def test_a_forecast_series_is_empty_before_the_first_fit() -> None:
     said = await Rounds(Remembered(), WEB).keeper.read(NOW)
     assert (said.forecasts, said.newest, said.error) == ({"requests_forecast": {}}, None, "")
 
 
-async def test_it_is_fitted_again_when_that_is_due_and_not_without_a_new_sample() -> None:
+async def test_a_forecast_is_refitted_when_due_with_a_new_sample() -> None:
     memory = Remembered(requests={KEY: daily()})
     rounds = Rounds(memory, WEB)
     first = (await rounds.at(NOW)).forecasts["requests_forecast"][KEY]
@@ -186,7 +186,7 @@ async def test_it_is_fitted_again_when_that_is_due_and_not_without_a_new_sample(
     assert len(rounds.fitter.asked) == 2
 
 
-async def test_who_comes_is_not_kept_waiting_for_the_next_round_and_who_goes_is_forgotten() -> None:
+async def test_new_workloads_are_fitted_at_once_and_removed_workloads_forgotten() -> None:
     rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily()}))
     assert not rounds.keeper.is_due(NOW)  # there is nobody yet
     rounds.refs = (WEB,)
@@ -207,7 +207,7 @@ async def test_who_comes_is_not_kept_waiting_for_the_next_round_and_who_goes_is_
         pytest.param({KEY: points(50 + noise(2016, 5))}, "no better than", id="white noise"),
     ],
 )
-async def test_a_past_of_no_use_is_a_forecast_with_a_doubt(known: dict[str, Any], doubt: str) -> None:
+async def test_a_useless_past_gives_a_forecast_with_a_doubt(known: dict[str, Any], doubt: str) -> None:
     rounds = Rounds(Remembered(requests=known), WEB)
     said = await rounds.at(NOW)
     assert doubt in said.forecasts["requests_forecast"][KEY].doubt
@@ -221,7 +221,7 @@ async def test_a_past_of_no_use_is_a_forecast_with_a_doubt(known: dict[str, Any]
     }
 
 
-async def test_trouble_is_told_tried_again_ever_later_and_leaves_the_forecasts_that_there_are() -> None:
+async def test_a_failing_past_is_retried_after_growing_pauses_keeping_forecasts() -> None:
     memory = Remembered(requests={KEY: daily()})
     rounds = Rounds(memory, WEB)
     before = (await rounds.at(NOW)).forecasts
@@ -239,7 +239,7 @@ async def test_trouble_is_told_tried_again_ever_later_and_leaves_the_forecasts_t
     assert rounds.keeper.due == now + 600
 
 
-async def test_a_fit_that_is_lost_harms_no_other_and_is_tried_again() -> None:
+async def test_a_lost_fit_harms_no_other_and_is_retried() -> None:
     rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily()}), WEB, CART)
     rounds.fitter.lost = {1}
     said = await rounds.at(NOW)
@@ -337,7 +337,7 @@ async def wished(folder: Path, *strategies: Strategy) -> dict[float, int]:
     return {900.0 * round((at - morning) / 900): wish for at, wish, _ in counts.wishes}
 
 
-async def test_in_a_backtest_the_count_rises_an_hour_before_the_load_and_is_never_less(tmp_path: Path) -> None:
+async def test_in_a_backtest_replicas_rise_an_hour_before_the_load(tmp_path: Path) -> None:
     live = Hpa(metrics=(External(series="requests", average_value=5),), tolerance=0.0)
     ahead = Ahead(series="requests_forecast", lead=3600, bound="expected", target=5)
     reactive, both = await wished(tmp_path, live), await wished(tmp_path, live, ahead)
@@ -365,7 +365,7 @@ class Shifted:
         await asyncio.sleep(max(0.0, when - self.now()))
 
 
-async def test_in_real_time_a_read_gives_what_is_there_and_another_process_fits(tmp_path: Path) -> None:
+async def test_in_real_time_a_read_returns_while_another_process_fits(tmp_path: Path) -> None:
     woken = asyncio.Event()
     async with opened(source(of="week"), Shifted(NOW), recording(tmp_path), wake=woken.set) as reader:
         begun = asyncio.get_running_loop().time()
@@ -393,7 +393,7 @@ async def test_the_daemons_own_journal_is_a_past(tmp_path: Path) -> None:
     assert (found.doubt, found.period) == ("", 86400.0)
 
 
-async def test_without_a_journal_on_disk_there_is_no_past_in_it() -> None:
+async def test_a_journal_in_memory_cannot_be_a_forecasts_past() -> None:
     with pytest.raises(ConfigError, match="of: must be a source with a past, or a journal on disk"):
         async with opened(source(), VirtualClock(NOW)):
             raise AssertionError

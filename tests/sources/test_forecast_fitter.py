@@ -198,7 +198,7 @@ def test_nothing_is_lacking_here() -> None:
     assert lacking() == ""
 
 
-def test_it_answers_until_there_are_no_more_questions_and_what_one_fails_of_harms_no_other() -> None:
+def test_the_fitter_answers_every_question_though_one_fails() -> None:
     bad = Question(Wish(), PackedSamples(b"odd", b"odd"))
     questions, replies = io.BytesIO(frame(bad) + frame(QUESTION) + b"\0\0"), io.BytesIO()
     serve(questions, replies)

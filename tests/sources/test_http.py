@@ -87,7 +87,7 @@ async def test_a_path_in_the_url_stays(server: Scripted) -> None:
         ("http://host/#a", "must end with its path"),
     ],
 )
-def test_a_url_that_is_no_servers_is_refused_without_showing_a_secret(url: str, problem: str) -> None:
+def test_an_invalid_url_is_refused_without_showing_a_secret(url: str, problem: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=f"url: {problem}") as caught:
         options(url)
     assert CANARY not in str(caught.value)
@@ -151,7 +151,7 @@ def placed(value: Any, path: str) -> Any:
     return path if value == "{}" else value
 
 
-async def test_a_renewed_token_is_read_when_the_old_one_is_refused(server: Scripted, tmp_path: Path) -> None:
+async def test_a_renewed_token_is_read_after_a_401(server: Scripted, tmp_path: Path) -> None:
     async def guarded(request: web.Request) -> web.StreamResponse:
         good = request.headers["Authorization"] == "Bearer second"
         return web.json_response(FINE if good else {"error": "expired"}, status=200 if good else 401)
@@ -188,9 +188,7 @@ async def test_a_token_that_went_missing_is_a_fault_that_passes(server: Scripted
     ],
     ids=["bearer", "certificate", "authority"],
 )
-async def test_a_file_that_is_not_there_must_be_mended_before_anything_runs(
-    table: dict[str, Any], problem: str
-) -> None:
+async def test_a_missing_file_is_a_config_error_before_any_request(table: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         await ask("https://127.0.0.1:1", **table)
 
@@ -205,7 +203,7 @@ async def test_a_file_that_is_not_there_must_be_mended_before_anything_runs(
     ],
     ids=["open", "two-lines", "empty", "no-ascii"],
 )
-async def test_a_token_that_is_not_fit_is_refused_without_telling_it(
+async def test_an_unfit_token_is_refused_without_showing_it(
     server: Scripted, tmp_path: Path, text: str, mode: int, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem) as caught:
@@ -217,7 +215,7 @@ async def test_a_token_that_is_not_fit_is_refused_without_telling_it(
 @pytest.mark.parametrize(
     "table", [{"bearer_file": "{}"}, {"username": "me", "password_file": "{}"}], ids=["bearer", "basic"]
 )
-async def test_no_message_tells_a_secret_not_even_one_the_server_repeats(
+async def test_no_message_shows_a_secret_even_if_the_server_does(
     server: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture, table: dict[str, Any]
 ) -> None:
     caplog.set_level("DEBUG")
@@ -438,7 +436,9 @@ async def test_https_never_falls_back_to_http(server: Scripted, tmp_path: Path) 
     assert server.seen == []
 
 
-async def test_a_certificate_of_ours_is_shown_and_read_again_when_renewed(authority: Authority, tmp_path: Path) -> None:
+async def test_a_client_certificate_is_presented_and_reloaded_when_renewed(
+    authority: Authority, tmp_path: Path
+) -> None:
     shown: list[str] = []
 
     async def look(request: web.Request) -> web.StreamResponse:

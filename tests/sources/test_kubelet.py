@@ -64,7 +64,7 @@ def trigger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.05)
 
 
-async def test_only_nodes_of_governed_pods_are_asked_and_only_those_pods_are_told() -> None:
+async def test_only_governed_pods_and_their_nodes_are_read() -> None:
     kubelets = Kubelets(n1=says("n1", "web-1", "stranger"), n2=says("n2", "web-2"))
     found, cluster = await read(kubelets)
     assert cluster.summaries == [("n1", "all"), ("n2", "all")]
@@ -91,9 +91,7 @@ async def test_pod_is_told_by_the_kubelet_of_its_node_alone() -> None:
         ),
     ],
 )
-async def test_node_that_does_not_answer_delays_no_other_and_its_pods_have_no_sample(
-    answers: dict[str, Readings], why: str
-) -> None:
+async def test_a_silent_node_delays_no_other_and_yields_no_samples(answers: dict[str, Readings], why: str) -> None:
     found, _ = await read(Kubelets(n1=says("n1", "web-1"), **answers))
     assert list(found.pods["cpu"]) == ["shop/web-1"]
     assert (found.error, set(found.faults.values())) == ("", {why})

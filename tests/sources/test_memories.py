@@ -55,7 +55,7 @@ def counting(*keys: str) -> Handler:
     return answer
 
 
-async def test_a_prometheus_is_asked_for_what_it_remembers_of_the_workloads_alone(server: Scripted) -> None:
+async def test_a_prometheus_memory_returns_only_the_requested_workloads(server: Scripted) -> None:
     server.on(RANGE, counting(WEB, CART))
     async with msgspec.convert({"type": "prometheus", "url": server.url, "series": [RATE]}, Prometheus).memory(
         site()
@@ -73,7 +73,7 @@ async def test_two_weeks_come_in_portions_and_each_sample_once(server: Scripted)
     assert max(steps) < 11_000
 
 
-async def test_later_only_what_is_new_is_asked_for_and_what_is_too_old_goes(server: Scripted) -> None:
+async def test_later_queries_fetch_only_new_samples_and_drop_old_samples(server: Scripted) -> None:
     server.on(RANGE, counting(WEB))
     memory = remembering(server)
     await memory.past("rate", [WEB], TimeRange(NOW, NOW + 6000, 60))
@@ -92,7 +92,7 @@ async def test_later_only_what_is_new_is_asked_for_and_what_is_too_old_goes(serv
         pytest.param([WEB], TimeRange(NOW + 9000, NOW + 9600, 60), id="after a long pause"),
     ],
 )
-async def test_all_is_asked_for_again_where_what_is_known_does_not_do(
+async def test_the_whole_range_is_queried_again_outside_the_cache(
     server: Scripted, workloads: list[str], span: TimeRange
 ) -> None:
     server.on(RANGE, counting(WEB, CART))
@@ -112,7 +112,7 @@ async def test_all_is_asked_for_again_where_what_is_known_does_not_do(
         pytest.param(matrix(), "cpu", 'prometheus: "cpu" must be a series of workloads, is not', id="a series of pods"),
     ],
 )
-async def test_what_a_prometheus_cannot_say_is_told_and_then_asked_for_in_full(
+async def test_a_prometheus_error_is_raised_then_everything_is_queried_again(
     server: Scripted, answer: Any, series: str, problem: str
 ) -> None:
     server.on(RANGE, counting(WEB))
@@ -142,7 +142,7 @@ async def test_a_recording_remembers_what_it_has_played(tmp_path: Path) -> None:
     assert found == {WEB: [(1010, 1), (1020, 2), (1030, 3)]}
 
 
-async def test_one_that_plays_from_now_on_has_the_times_at_which_it_plays(tmp_path: Path) -> None:
+async def test_a_recording_played_from_now_has_the_times_of_playing(tmp_path: Path) -> None:
     found = await past_of(recorded(tmp_path, speed=10), 5000, TimeRange(5000, 5003, 1))
     assert found == {WEB: [(5000, 0), (5001, 1), (5002, 2), (5003, 3)]}
 
@@ -154,7 +154,7 @@ async def test_one_that_plays_over_and_over_remembers_all_its_rounds(tmp_path: P
 
 
 @pytest.mark.parametrize("series", ["cpu", "none"], ids=["of pods", "not there"])
-async def test_a_series_that_a_recording_does_not_have_of_workloads_is_told(tmp_path: Path, series: str) -> None:
+async def test_a_series_missing_from_a_recording_is_an_error(tmp_path: Path, series: str) -> None:
     with pytest.raises(UnavailableError, match=f'recording: has no series "{series}" of workloads'):
         await past_of(recorded(tmp_path), 0, TimeRange(0, 1, 1), series)
 
@@ -218,7 +218,7 @@ async def test_what_tells_no_load_is_left_out(tmp_path: Path, decision: Decision
     assert await journalled(JournalMemory(tmp_path)) == [(60, 1)]
 
 
-async def test_only_new_lines_are_read_and_torn_ones_are_passed_over(tmp_path: Path) -> None:
+async def test_only_new_journal_lines_are_read_and_torn_lines_skipped(tmp_path: Path) -> None:
     written(tmp_path, decided(60, 1.0))
     memory = JournalMemory(tmp_path)
     assert await journalled(memory) == [(60, 1)]

@@ -119,7 +119,7 @@ def files(folder: Path) -> dict[str, BrokerOptions]:
         "password, open",
     ],
 )
-async def test_a_file_that_a_person_must_mend_is_named_at_once(which: str, tmp_path: Path) -> None:
+async def test_an_unusable_broker_file_is_a_config_error_naming_it(which: str, tmp_path: Path) -> None:
     broker = files(tmp_path)[which]
     own = {name: getattr(broker, name) for name in BrokerOptions.__struct_fields__}
     with pytest.raises(ConfigError) as told:
@@ -129,7 +129,7 @@ async def test_a_file_that_a_person_must_mend_is_named_at_once(which: str, tmp_p
     assert CANARY not in str(told.value)
 
 
-async def test_a_broker_that_is_not_there_is_told_and_keeps_nobody_waiting(
+async def test_an_unreachable_broker_is_reported_and_delays_nobody(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     secret = tmp_path / "password"
@@ -174,7 +174,7 @@ async def test_it_ends_while_it_connects(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("host", [f"user:{CANARY}@127.0.0.1", f"mqtt://{CANARY}", "127.0.0.1:1883", "a b", "h/x?y"])
-def test_a_host_that_is_a_url_is_refused_without_being_told(host: str) -> None:
+def test_a_url_as_host_is_refused_without_repeating_it(host: str) -> None:
     with pytest.raises(ValueError, match="host: must be a name or an address") as told:
         Mqtt(topic=(LOAD,), host=host)
     assert host not in str(told.value)

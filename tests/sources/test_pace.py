@@ -51,7 +51,7 @@ def test_three_renewals_seen_closely_make_the_pace_known() -> None:
     assert renewal.resolution == 15.0
 
 
-def test_a_pace_that_was_given_is_known_at_once_and_when_it_renews_is_looked_for() -> None:
+def test_a_configured_pace_is_used_at_once_to_find_renewals() -> None:
     renewal = Pace(15.0)
     assert (renewal.due, renewal.before(0.0, 30.0)) == (-math.inf, 30.0)
     renewal.saw(100.0, 93.0)
@@ -67,7 +67,7 @@ def test_who_looks_too_seldom_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("every", [0.5, 1.0, 10.0], ids="looked at each {} s".format)
-def test_once_the_pace_is_known_the_source_is_asked_about_as_often_as_it_renews(every: float) -> None:
+def test_a_known_pace_sets_how_often_the_source_is_read(every: float) -> None:
     renewal = Pace()
     watch(renewal, 15.0, 3.7, 0.0, 120.0, 1.0)
     asked = watch(renewal, 15.0, 3.7, 120.0, 120.0 + 15 * 80, every)
@@ -96,7 +96,7 @@ def test_a_source_that_becomes_faster_or_slower_is_followed(before: float, after
     assert renewal.resolution == pytest.approx(after)
 
 
-def test_subjects_that_are_renewed_at_times_of_their_own_have_no_common_pace() -> None:
+def test_subjects_renewed_at_different_times_have_no_common_pace() -> None:
     """Two that are measured every 60 s, 5 s apart: whoever waited for one would miss the other."""
     renewal = Pace()
     for now in range(1200):
@@ -104,7 +104,7 @@ def test_subjects_that_are_renewed_at_times_of_their_own_have_no_common_pace() -
     assert (renewal.resolution, renewal.due) == (None, -math.inf)
 
 
-def test_a_longer_interval_is_moved_to_just_behind_the_last_renewal_within_it() -> None:
+def test_a_long_interval_is_shortened_to_just_after_a_renewal() -> None:
     renewal = Pace()
     watch(renewal, 15.0, 0.0, 0.0, 151.0, 1.0)
     for wait in (16.0, 30.0, 44.0):
@@ -114,9 +114,7 @@ def test_a_longer_interval_is_moved_to_just_behind_the_last_renewal_within_it() 
 
 
 @given(pace=st.floats(0.5, 120), looks=st.lists(st.floats(0.01, 50), min_size=1, max_size=60), known=st.booleans())
-def test_no_look_is_put_off_and_a_read_is_due_again_within_two_paces(
-    pace: float, looks: list[float], known: bool
-) -> None:
+def test_no_look_is_postponed_and_reads_follow_within_two_paces(pace: float, looks: list[float], known: bool) -> None:
     renewal, now = Pace(pace if known else None), 0.0
     for wait in looks:
         following = renewal.before(now, now + wait)
@@ -189,7 +187,7 @@ def test_a_renewal_is_seen_within_a_second_at_few_reads(
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.1, 0.4, 0.7, 0.95], ids="{} s after a second".format)
-def test_renewals_are_seen_at_once_as_soon_as_the_pace_is_known(phase: float) -> None:
+def test_renewals_are_seen_at_once_when_the_pace_is_known(phase: float) -> None:
     """It is learnt by reads a second apart, and what they leave open is found out by the next renewal."""
     renewal, found = Pace(every=0.5), [30.0 + phase + 15 * number for number in range(12)]
     follow(renewal, found[:4], found[4] - 1.5)
@@ -213,7 +211,7 @@ def test_a_read_that_takes_long_is_not_repeated_each_second() -> None:
 @pytest.mark.parametrize(
     ("took", "each"), [(0.0, 1.0), (0.5, 5.5)], ids=["each second", "not half of the time and more"]
 )
-def test_a_source_without_a_pace_is_read_at_a_bounded_rate(took: float, each: float) -> None:
+def test_a_source_without_pace_is_read_at_a_bounded_rate(took: float, each: float) -> None:
     chance, now, found = Random(7), 0.0, []
     while now < 4000:
         found.append(now := now + chance.choice((0.3, 2.0, 7.0)))
@@ -224,7 +222,7 @@ def test_a_source_without_a_pace_is_read_at_a_bounded_rate(took: float, each: fl
     assert reads <= 3000 / each * 1.2
 
 
-def test_a_source_that_says_nothing_new_is_read_less_and_less_but_each_15_s() -> None:
+def test_an_unchanging_source_is_read_rarely_but_every_15_s() -> None:
     renewal = Pace()
     _, reads = follow(renewal, [], 3600.0)
     assert 3600 / 15 <= reads <= 3600 / 15 + 80
@@ -232,7 +230,7 @@ def test_a_source_that_says_nothing_new_is_read_less_and_less_but_each_15_s() ->
     assert lags[0] <= 15.0
 
 
-def test_one_that_has_become_quicker_is_found_out_by_a_look_at_half_its_time() -> None:
+def test_a_pace_that_quickens_is_detected_by_an_early_read() -> None:
     renewal = Pace()
     slow, quick = renewals(15.0, 40, 0.2), [600.0 + second for second in range(1200)]
     follow(renewal, slow, 599.0)
@@ -240,7 +238,7 @@ def test_one_that_has_become_quicker_is_found_out_by_a_look_at_half_its_time() -
     assert max(lags[-500:]) <= 1.0
 
 
-def test_after_a_jump_of_the_clock_it_is_read_once_and_its_renewals_are_found_again() -> None:
+def test_after_a_clock_jump_one_read_finds_the_renewals_again() -> None:
     renewal = Pace()
     found = renewals(15.0, 40, 0.1)
     follow(renewal, found, found[-1] + 1)

@@ -110,7 +110,7 @@ async def test_nothing_is_awaited_of_a_source_that_cannot_even_begin() -> None:
     assert (await ask(shared, 0.0)).error == "RuntimeError: not a coroutine"
 
 
-async def test_a_late_reader_is_waited_for_once_and_the_old_reading_stands_meanwhile() -> None:
+async def test_a_late_reader_is_awaited_once_keeping_the_old_reading() -> None:
     meter = Meter()
     shared = poller(meter, patience=0.01)
     await ask(shared, 0.0)
@@ -122,7 +122,7 @@ async def test_a_late_reader_is_waited_for_once_and_the_old_reading_stands_meanw
     assert meter.asked == [0.0, 10.0]
 
 
-async def test_what_a_late_reader_brings_is_taken_at_the_next_look_and_nobody_waits_for_the_next_read() -> None:
+async def test_a_late_reading_is_taken_next_time_without_another_wait() -> None:
     meter = Meter()
     shared = poller(meter, patience=0.01)
     meter.open.clear()
@@ -139,7 +139,7 @@ async def test_what_a_late_reader_brings_is_taken_at_the_next_look_and_nobody_wa
     assert (await ask(shared, 9.0)).received == 9.0, "a read that was in time is waited for again"
 
 
-async def test_who_waited_for_a_read_that_took_longer_than_every_finds_what_it_brought() -> None:
+async def test_a_read_longer_than_its_interval_is_still_delivered() -> None:
     """Or each would begin another, and nobody ever had one."""
     clock, meter = VirtualClock(100.0), Meter()
     shared = SourcePoller(meter, Measured(every=0.5), clock, patience=2.0)

@@ -22,7 +22,7 @@ async def test_calls_are_answered_also_those_that_leave() -> None:
     pool.shutdown()
 
 
-async def test_no_more_than_so_many_run_at_once_and_the_others_wait_for_their_turn() -> None:
+async def test_a_pool_limits_concurrent_calls_and_queues_the_others() -> None:
     loop, pool, gate = asyncio.get_running_loop(), DaemonThreads(3), threading.Event()
     running: set[int] = set()
 
@@ -42,7 +42,7 @@ async def test_no_more_than_so_many_run_at_once_and_the_others_wait_for_their_tu
     pool.shutdown()
 
 
-async def test_a_thread_that_is_free_is_used_again_and_all_end_with_the_pool() -> None:
+async def test_an_idle_thread_is_reused_and_shutdown_ends_all_threads() -> None:
     loop, pool = asyncio.get_running_loop(), DaemonThreads()
     used = [await loop.run_in_executor(pool, threading.current_thread) for _ in range(20)]
     pool.shutdown()
@@ -51,7 +51,7 @@ async def test_a_thread_that_is_free_is_used_again_and_all_end_with_the_pool() -
     assert len(set(used)) == 1
 
 
-def test_a_process_with_a_call_that_never_comes_back_can_exit() -> None:
+def test_a_process_with_a_hanging_call_can_exit() -> None:
     code = "import time; from elasticd.sources.threads import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

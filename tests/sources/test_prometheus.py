@@ -111,7 +111,7 @@ async def test_one_number_may_be_about_one_fixed_workload(server: Scripted, answ
     assert values(said.workloads["a"]) == {"shop/Deployment/web": [7.0]}
 
 
-async def test_a_query_is_a_form_that_is_posted_with_the_time_the_server_may_take(server: Scripted) -> None:
+async def test_a_query_is_posted_as_a_form_with_its_timeout(server: Scripted) -> None:
     server.on(QUERY, vector())
     await read(server, timeout=3)
     assert [(one.method, one.form) for one in server.seen] == [("POST", {"query": RATE, "timeout": "3s"})]
@@ -126,7 +126,7 @@ async def test_an_empty_answer_is_a_series_without_samples(server: Scripted) -> 
 # When a sample was measured.
 
 
-async def test_a_plain_selector_is_asked_for_the_time_of_its_samples_too(server: Scripted) -> None:
+async def test_a_plain_selector_is_queried_for_sample_timestamps_too(server: Scripted) -> None:
     now = time.time()
     server.on(QUERY, vector((WEB, 5), (CART, 6), at=now), query='queue{job="q"}')
     server.on(QUERY, vector((WEB, now - 30), (CART, now - 90), at=now), query='timestamp(queue{job="q"})')
@@ -231,9 +231,7 @@ DEEP = b'{"status":"success","data":{"resultType":"vector","result":' + b"[" * 2
     ids=["422", "503", "503-text", "404", "redirect", "error", "error-mute", "warnings", "partial", "scalar", "string",
          "html", "truncated", "empty", "null", "no-data", "no-list", "no-text", "deep", "reset"],
 )  # fmt: skip
-async def test_an_answer_that_cannot_be_used_is_told_and_gives_no_sample(
-    server: Scripted, answer: Any, fault: str
-) -> None:
+async def test_an_unusable_answer_is_an_error_without_samples(server: Scripted, answer: Any, fault: str) -> None:
     server.on(QUERY, answer)
     said = await read(server)
     assert fault in said.error
@@ -265,7 +263,7 @@ async def test_when_all_failed_otherwise_the_first_is_told(server: Scripted) -> 
     assert said.error == "2 series failed; a: 400 Bad Request: parse error"
 
 
-async def test_a_partial_answer_is_used_only_where_that_is_accepted_and_told_even_then(server: Scripted) -> None:
+async def test_a_partial_answer_is_used_only_where_accepted_and_reported(server: Scripted) -> None:
     server.on(QUERY, vector((WEB, 1), warnings=["store a is down"]))
     said = await read(server, {"name": "a", "query": "a+b", "accept_warnings": True})
     assert values(said.workloads["a"]) == {"shop/Deployment/web": [1.0]}
@@ -281,7 +279,7 @@ async def test_what_a_server_only_notes_is_logged_once(server: Scripted, caplog:
     assert caplog.messages == ["series requests: the server notes: metric might not be a counter"]
 
 
-async def test_of_two_samples_for_one_subject_neither_is_taken_nor_their_sum(server: Scripted) -> None:
+async def test_two_samples_for_one_subject_are_dropped_not_summed(server: Scripted) -> None:
     server.on(QUERY, vector(({**WEB, "method": "GET"}, 1), (CART, 2), ({**WEB, "method": "PUT"}, 3)))
     said = await read(server)
     assert values(said.workloads["requests"]) == {"shop/Deployment/cart": [2.0]}
@@ -293,7 +291,7 @@ async def test_of_two_samples_for_one_subject_neither_is_taken_nor_their_sum(ser
     [{}, {"namespace": "shop"}, {**WEB, "deployment": ""}, {**WEB, "namespace": "a/b"}, {**WEB, "deployment": "../x"}],
     ids=["none", "one", "empty", "slash", "path"],
 )
-async def test_a_sample_that_is_about_nothing_is_counted_and_not_guessed_at(
+async def test_samples_without_the_required_labels_are_counted_and_dropped(
     server: Scripted, labels: dict[str, str]
 ) -> None:
     server.on(QUERY, vector((labels, 1), (CART, 2)))
@@ -307,7 +305,7 @@ async def test_a_sample_that_is_about_nothing_is_counted_and_not_guessed_at(
     [("+Inf", math.inf), ("-Inf", -math.inf), ("NaN", math.nan), ("-1", -1.0), ("1e308", 1e308), ("1e999", math.inf),
      ("many", math.nan), ("", math.nan), ("0x10", math.nan)],
 )  # fmt: skip
-async def test_a_number_stays_what_it_is_and_garbage_is_never_zero(server: Scripted, text: str, value: float) -> None:
+async def test_a_number_is_parsed_exactly_and_garbage_is_never_zero(server: Scripted, text: str, value: float) -> None:
     server.on(QUERY, vector((WEB, text)))
     said = await read(server)
     assert values(said.workloads["requests"]) == {"shop/Deployment/web": [pytest.approx(value, nan_ok=True)]}
@@ -362,7 +360,7 @@ async def test_more_bytes_than_are_wanted_are_refused(server: Scripted) -> None:
     assert said.error == "answered with more than 4096 bytes"
 
 
-async def test_a_reader_that_is_ended_in_mid_read_leaves_nothing_behind(server: Scripted) -> None:
+async def test_a_cancelled_read_leaves_nothing_behind(server: Scripted) -> None:
     asked = asyncio.Event()
 
     async def slow(request: web.Request) -> web.StreamResponse:

@@ -47,7 +47,7 @@ def source(server: Scripted, *rules: dict[str, Any], **more: Any) -> Prometheus:
     return msgspec.convert(table, Prometheus)
 
 
-async def test_a_rule_finds_series_and_asks_for_each_with_one_query(server: Scripted) -> None:
+async def test_a_rule_finds_series_and_queries_each_once(server: Scripted) -> None:
     server.on(NAMES, names("container_cpu_seconds_total", "container_memory_bytes"))
     async with source(server).open(site(clock=VirtualClock(NOW))) as reader:
         said = await reader.read(NOW)
@@ -78,7 +78,7 @@ async def test_series_are_looked_for_only_now_and_then(server: Scripted) -> None
     assert len(server.forms(NAMES)) == 2
 
 
-async def test_what_was_found_stays_while_the_search_fails_and_the_search_is_repeated_sooner(server: Scripted) -> None:
+async def test_found_series_stay_during_a_failed_search_that_repeats_sooner(server: Scripted) -> None:
     server.on(NAMES, names("container_cpu_seconds_total"), Say(503, {"error": "busy"}), names())
     async with source(server, find_every=600).open(site(clock=VirtualClock(NOW))) as reader:
         await reader.read(NOW)
@@ -103,7 +103,7 @@ async def test_a_source_that_never_found_anything_is_in_trouble(server: Scripted
     assert said.error.startswith("the search for its series: ")
 
 
-async def test_a_name_that_is_no_plain_name_is_not_put_into_a_query(server: Scripted) -> None:
+async def test_an_invalid_metric_name_is_never_put_into_a_query(server: Scripted) -> None:
     evil = 'container_x_seconds_total{} or vector(9e9) or {__name__="container_y_seconds_total'
     server.on(NAMES, names(evil, "container_cpu_seconds_total"))
     async with source(server, {"name": {}}).open(site()) as reader:
@@ -111,7 +111,7 @@ async def test_a_name_that_is_no_plain_name_is_not_put_into_a_query(server: Scri
     assert [form["query"] for form in server.forms(QUERY)] == [ASKED]
 
 
-async def test_a_name_that_is_taken_is_not_read_twice_and_that_is_told(server: Scripted) -> None:
+async def test_a_duplicate_series_name_is_reported_and_not_read(server: Scripted) -> None:
     server.on(NAMES, names("container_cpu_seconds_total"))
     given = {"name": "cpu", "query": "given", "subject": "pod", "labels": {"pod": "pod_name"}, "measured": "m"}
     async with source(server, {}, {}, series=[given]).open(site()) as reader:

@@ -43,7 +43,7 @@ def test_rate_is_known_or_not(looks: list[tuple[float, float]], expected: list[f
     assert rated(*looks) == expected
 
 
-def test_rate_is_of_the_time_of_the_later_look_and_says_over_how_long() -> None:
+def test_a_rate_has_the_later_timestamp_and_its_window() -> None:
     rates = CounterRates()
     rates.rate("c", look(0, 100))
     assert rates.rate("c", look(50, 110)) == Sample(5.0, 110, 110.25, 10.0)

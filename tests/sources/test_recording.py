@@ -47,7 +47,7 @@ async def queue(reader: Reader, now: float) -> tuple[float, float] | None:
     return None if found is None else (found[0].measured, found[0].value)
 
 
-async def test_it_says_what_was_newest_by_then_at_its_own_times(tmp_path: Path) -> None:
+async def test_a_recording_returns_the_newest_sample_with_its_own_time(tmp_path: Path) -> None:
     async with recording(tmp_path, start="recorded").open(site(clock=VirtualClock(500))) as reader:
         said = await reader.read(1059.9)
     assert (said.source, said.received, said.error) == ("recording", 1059.9, "")
@@ -63,7 +63,7 @@ async def test_it_says_what_was_newest_by_then_at_its_own_times(tmp_path: Path) 
         assert (await reader.read(1e9)).nodes["rx"]["worker-1"] == (Sample(-5, 1060, 1e9),)
 
 
-async def test_before_its_first_row_there_is_nothing_and_after_its_last_it_grows_old(tmp_path: Path) -> None:
+async def test_a_recording_is_empty_before_its_start_and_ages_afterwards(tmp_path: Path) -> None:
     async with recording(tmp_path, start="recorded").open(site()) as reader:
         assert [await queue(reader, now) for now in (0, 1009.9, 1010, 1e9)] == [None, None, (1010, 7), (1060, 9)]
 
@@ -91,7 +91,7 @@ async def test_a_window_is_as_much_shorter_as_time_is_faster(tmp_path: Path) -> 
         assert (await reader.read(3)).pods["cpu"]["shop/web-1"][0].window == 3
 
 
-async def test_recorded_times_are_not_rounded_and_of_another_round_not_by_much() -> None:
+async def test_recorded_times_stay_exact_and_looped_times_nearly_so() -> None:
     tape = Tape(1700000000.123, 1700000000.123)
     times = [1700000000.123, 1700000033.457, 1700086400.789]
     assert [(tape.at(time), tape.when(time, 0)) for time in times] == [((time, 0), time) for time in times]
@@ -118,7 +118,7 @@ async def test_a_repetition_that_is_shorter_than_the_recording_is_refused(tmp_pa
     assert str(problem.value) == f"{source.file}: {told}"
 
 
-async def test_what_is_wrong_with_the_file_is_told_when_it_is_opened(tmp_path: Path) -> None:
+async def test_a_faulty_recording_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"day\.csv: line 2: subject: must be one of pod, workload, node"):
         async with recording(tmp_path, "5,cpu,cluster,a,1,,\n").open(site()):
             pass

@@ -25,7 +25,7 @@ async def test_it_reads_the_usage_of_the_cluster() -> None:
     assert [sample.value for sample in readings.pods["cpu"]["default/web-000001"]] == [1.5]
 
 
-async def test_nodes_are_read_when_they_are_wanted_and_under_its_own_name() -> None:
+async def test_node_usage_is_read_on_request_under_the_sources_name() -> None:
     cluster = msgspec.convert(TABLE, Simulated).build(VirtualClock())
     async with ResourceMetrics(name="usage", nodes=True).open(site(cluster)) as reader:
         readings = await reader.read(30.0)

@@ -75,7 +75,7 @@ async def test_late_answer_serves_the_next_round(crowd: Crowd) -> None:
         assert "slow" in (await asked.round(["a", "slow"], 0.0))[0]
 
 
-async def test_who_is_slow_is_waited_for_once_and_again_when_it_was_quick(crowd: Crowd) -> None:
+async def test_a_slow_target_is_awaited_once_until_quick_again(crowd: Crowd) -> None:
     async def seconds(asked: Rounds[int]) -> float:
         begun = asyncio.get_running_loop().time()
         await asked.round(["a", "slow"], 0.0)
@@ -131,7 +131,7 @@ async def test_dead_ones_however_many_do_not_keep_the_living_waiting(crowd: Crow
         assert crowd.under_way == 2
 
 
-async def test_who_is_wanted_no_more_is_forgotten_and_not_waited_for(crowd: Crowd) -> None:
+async def test_a_target_no_longer_wanted_is_forgotten_and_not_awaited(crowd: Crowd) -> None:
     crowd.held["a"] = asyncio.Event()
     async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
         await asked.round(["a", "b"], 0.0)
@@ -141,7 +141,7 @@ async def test_who_is_wanted_no_more_is_forgotten_and_not_waited_for(crowd: Crow
         assert list((await asked.round(["a"], 0.0))[0]) == ["a"]
 
 
-async def test_who_waited_for_a_place_and_was_dropped_can_be_asked_again(crowd: Crowd) -> None:
+async def test_a_target_dropped_while_queued_can_be_asked_again(crowd: Crowd) -> None:
     crowd.held["a"] = asyncio.Event()
     async with aclosing(Rounds(crowd, VirtualClock(), Limits(1, 0.02, 5.0))) as asked:
         await asked.round(["a", "b"], 0.0)

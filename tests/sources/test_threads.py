@@ -96,7 +96,7 @@ async def read(reader: Reader) -> str:
     return said.error or said.faults["found"]
 
 
-async def test_one_that_is_stuck_is_named_asked_nothing_more_and_what_it_brings_in_the_end_is_taken() -> None:
+async def test_a_stuck_source_is_named_and_its_answer_taken_later() -> None:
     async with opened(blocks) as reader:
         for _ in range(3):
             assert (await read(reader)).startswith("stuck in test_threads.py:")
@@ -142,7 +142,7 @@ async def test_the_loop_goes_on_while_a_source_blocks() -> None:
         assert await reading == "back"
 
 
-async def test_one_that_is_stuck_is_opened_anew_as_often_as_threads_may_be_left_behind(
+async def test_a_stuck_source_is_reopened_a_bounded_number_of_times(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with opened(blocks) as reader:
@@ -163,7 +163,7 @@ async def test_one_that_is_stuck_is_opened_anew_as_often_as_threads_may_be_left_
         assert await read(reader) == "back"
 
 
-async def test_one_that_is_never_open_is_told_as_that_and_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_source_that_never_opens_is_reported_and_reopened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elasticd.sources.threads.PATIENCE", 0.1)
     times: list[str] = []
 
@@ -181,7 +181,7 @@ async def test_one_that_is_never_open_is_told_as_that_and_opened_anew(monkeypatc
         assert await reading == "None", "who waited for it reads the new one"
 
 
-async def test_one_that_cannot_be_opened_is_tried_again_by_the_read_after_the_one_that_told_of_it() -> None:
+async def test_a_source_that_cannot_open_is_retried_at_later_reads() -> None:
     times: list[str] = []
 
     async def opens() -> None:
@@ -194,7 +194,7 @@ async def test_one_that_cannot_be_opened_is_tried_again_by_the_read_after_the_on
     assert found == ["cannot be opened: SystemExit: 2", "None", "None", "None"]
 
 
-async def test_what_only_a_person_can_mend_keeps_the_daemon_from_starting() -> None:
+async def test_a_config_error_in_open_prevents_the_daemon_from_starting() -> None:
     async def opens() -> None:
         raise ConfigError("", "file", "must be there, is not")
 
@@ -264,7 +264,7 @@ class Asked:
             self.by.append(threading.current_thread())
 
 
-async def test_what_it_asks_the_cluster_is_asked_by_the_daemon_and_nothing_it_has_can_act() -> None:
+async def test_a_source_cannot_act_and_queries_only_through_the_daemon() -> None:
     cluster = Asked()
 
     async def asks(there: Site) -> list[object]:
@@ -307,7 +307,7 @@ async def _entered(context: Any) -> None:
         pass
 
 
-async def test_what_it_knows_of_the_cluster_is_looked_up_by_the_daemon() -> None:
+async def test_a_sources_snapshot_lookups_are_made_by_the_daemon() -> None:
     clock = WallClock()
     web = {"namespace": "shop", "name": "web", "replicas": 2, "cpu": "1"}
     table = {"type": "simulated", "nodes": [{"name": "n", "cpu": 1, "memory": 1}], "workloads": [web]}
@@ -329,7 +329,7 @@ async def test_what_it_knows_of_the_cluster_is_looked_up_by_the_daemon() -> None
     assert seen == [([WEB], snapshot.version, tuple, snapshot.workload(WEB), False)]
 
 
-async def test_it_wakes_the_daemon_in_the_daemons_own_thread_and_once_for_all_of_a_flood() -> None:
+async def test_a_flood_of_wakes_is_merged_in_the_daemons_thread() -> None:
     woken: list[tuple[str, str]] = []
     by: set[threading.Thread] = set()
 
@@ -370,7 +370,7 @@ def test_those_that_run_a_strangers_code_have_a_thread(source: Source, strange: 
     assert is_strange(source, beside) is strange
 
 
-async def test_in_virtual_time_all_share_one_thread_and_are_checked_all_the_same() -> None:
+async def test_sources_in_virtual_time_share_a_thread_and_stay_checked() -> None:
     async def says(_: Site) -> Readings:
         return Readings("thirds", 5.0, error=threading.current_thread().name)
 

@@ -90,7 +90,7 @@ def test_of_memory_only_the_peak_of_each_window_counts() -> None:
     ("used", "expected"),
     [pytest.param(None, 1.2e9, id="by its request"), pytest.param(2e9, 2.4e9, id="by what it used, which was more")],
 )
-def test_a_kill_for_want_of_memory_counts_once_as_more_than_there_was(used: float | None, expected: float) -> None:
+def test_an_oom_kill_counts_once_above_its_request_and_use(used: float | None, expected: float) -> None:
     ledger, killed = UsageLedger(OPTIONS), pod(killed={"main": NOW - 5})
     use = said(sample(used, 10), series="memory") if used else {}
     ledger.fold(WEB, [killed], use, NOW)
@@ -265,7 +265,7 @@ def _workload() -> Any:
     return replace(observation([1.0]).workload, ref=REF)
 
 
-async def test_it_reads_at_its_own_pace_and_says_what_it_has_learnt() -> None:
+async def test_the_source_reads_at_its_interval_and_describes_its_histograms() -> None:
     clock, says = VirtualClock(NOW), dict[str, Any]()
     async with opened(clock, says, each=60.0) as reader:
         assert (await reader.read(NOW)).workloads["cpu_max"][WEB][0].value == pytest.approx(1.0, rel=0.06)
@@ -277,7 +277,7 @@ async def test_it_reads_at_its_own_pace_and_says_what_it_has_learnt() -> None:
 
 
 @pytest.mark.parametrize("trouble", [{"error": "it is down"}, {"raises": "oh"}], ids=["tells", "raises"])
-async def test_a_source_that_fails_is_told_with_what_was_learnt_before(trouble: dict[str, Any]) -> None:
+async def test_a_failing_meter_is_reported_beside_values_learnt_before(trouble: dict[str, Any]) -> None:
     says = dict[str, Any]()
     async with opened(VirtualClock(NOW), says) as reader:
         await reader.read(NOW)
@@ -297,7 +297,7 @@ async def test_it_goes_on_where_it_was_after_a_restart(tmp_path: Path) -> None:
     assert [one.name for one in (tmp_path / "deep").iterdir()] == ["learnt.json"]
 
 
-async def test_a_damaged_file_is_told_set_aside_and_learning_begins_anew(
+async def test_a_damaged_checkpoint_is_set_aside_and_learning_starts_afresh(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "learnt.json"
@@ -312,7 +312,7 @@ async def test_a_damaged_file_is_told_set_aside_and_learning_begins_anew(
 
 
 @pytest.mark.parametrize("what", ["folder", "parent"])
-async def test_a_file_that_cannot_be_had_is_told_and_keeps_nobody(
+async def test_an_unwritable_checkpoint_is_logged_and_stops_nothing(
     what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "learnt.json"
@@ -326,7 +326,7 @@ async def test_a_file_that_cannot_be_had_is_told_and_keeps_nobody(
     assert "must be writable, is not" in caplog.text
 
 
-async def test_it_learns_by_itself_while_nobody_asks_and_writes_it_down(tmp_path: Path) -> None:
+async def test_learning_and_saving_go_on_without_any_readers(tmp_path: Path) -> None:
     file, says = tmp_path / "learnt.json", dict[str, Any]()
     async with opened(WallClock(), says, file=str(file), save=1.0) as reader:
         assert (await reader.read(0.0)).workloads.get("cpu_max", {}) == {}
@@ -341,7 +341,7 @@ async def test_a_site_without_the_source_is_refused() -> None:
             pass
 
 
-async def test_on_a_simulated_cluster_requests_come_to_fit_use_pod_by_pod() -> None:
+async def test_requests_on_a_simulated_cluster_converge_to_usage_by_pod() -> None:
     """A service that asks for 2 cores and uses half a one in each of three pods."""
     table = {
         "name": "web", "namespace": "shop", "replicas": 3, "cpu": "2", "memory": "4Gi", "memory_per_pod": "1Gi",

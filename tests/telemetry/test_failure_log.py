@@ -22,7 +22,7 @@ def failing(*messages: str) -> Decision:
     return replace(WELL, failures=tuple(Failure("hpa", "limit", message) for message in messages))
 
 
-def test_a_plugin_that_fails_is_told_once_and_once_more_when_it_fails_otherwise_or_works_again(
+def test_a_plugins_failure_is_logged_once_until_it_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -60,7 +60,7 @@ SIZED = replace(UNKNOWN, sizing=Sizing((Resources("web", {"cpu": 1.0}),)))
         pytest.param("", [HELD, UNKNOWN], SIZED, id="one that blocked, about requests alone"),
     ],
 )
-def test_plugins_work_again_when_what_failed_was_asked_again_and_not_before(
+def test_recovery_is_logged_only_after_the_failed_hook_is_called(
     hook: str, between: list[Decision], well: Decision, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -72,7 +72,7 @@ def test_plugins_work_again_when_what_failed_was_asked_again_and_not_before(
     assert caplog.messages[1:] == ["policy p: shop/Deployment/web: its plugins work again"]
 
 
-def test_a_hold_for_another_reason_shows_nothing_to_have_been_asked() -> None:
+def test_a_hold_for_another_reason_counts_as_no_plugin_call() -> None:
     assert asked(HELD) == frozenset()
 
 

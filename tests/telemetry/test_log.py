@@ -98,7 +98,7 @@ def test_the_journal_is_known_by_its_stream_and_no_other(tmp_path: Path) -> None
         assert not is_journal(stream, {"JOURNAL_STREAM": "nonsense"})
 
 
-def test_a_mistake_is_told_in_the_form_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_config_error_is_logged_in_the_requested_format(tmp_path: Path) -> None:
     settings = write(tmp_path, web=policy(0))
     done = run("run", "--config", settings, "--log-format", "json")
     (line,) = done.stderr.splitlines()

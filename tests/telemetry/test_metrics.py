@@ -130,7 +130,7 @@ def test_it_counts(name: str, labels: dict[str, str], expected: float) -> None:
     assert value(busy(), name, **labels) == expected
 
 
-def test_actions_are_counted_by_the_reason_why_they_were_not_done() -> None:
+def test_failed_actions_are_counted_by_reason() -> None:
     metrics = busy()
     for reason in ("Conflict", "TooManyRequests", "Conflict"):
         metrics.on(replace(outcome(61.0), result="failed", reason=reason, code=0))
@@ -186,7 +186,7 @@ def test_hostile_labels_are_escaped(name: str) -> None:
     assert [(one.labels["policy"], one.labels["reason"], one.value) for one in found] == [(name, f'"}} 1\n{name}', 1)]
 
 
-def test_a_plugin_that_never_gives_one_reason_twice_costs_no_more_than_so_many_series() -> None:
+def test_ever_new_reasons_create_a_bounded_number_of_series() -> None:
     metrics = DaemonMetrics()
     for number in range(500):
         limits = (Limit(f"Reason{number}", name=f"limit{number}", bound=True),)
@@ -199,7 +199,7 @@ def test_a_plugin_that_never_gives_one_reason_twice_costs_no_more_than_so_many_s
     assert "Reason" not in text(metrics)
 
 
-def test_a_refused_reload_leaves_the_number_of_policies_as_it_was() -> None:
+def test_a_refused_reload_keeps_the_number_of_policies() -> None:
     metrics = busy()
     metrics.reloaded(0, ok=False)
     assert (value(metrics, "policies"), value(metrics, "config_reloads_total", result="refused")) == (2, 1)
@@ -212,7 +212,7 @@ def test_lost_lines_of_the_journal_are_counted_once() -> None:
     assert [line.split()[-1] for line in lines if line[0] != "#"] == ["0.0", "3.0", "3.0", "5.0"]
 
 
-def test_a_sample_of_the_near_future_has_no_age_below_0() -> None:
+def test_a_sample_from_the_near_future_has_age_zero() -> None:
     metrics = DaemonMetrics()
     series = decision(60.0).series[0]
     metrics.on(decision(1.0, series=(series.__class__("cpu", "meter", series.quality, series.samples, "", 30.0),)))
@@ -241,7 +241,7 @@ def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(DaemonMetrics(), leading=False, journal_failures=Journal().failures)
 
 
-def test_requests_are_shown_as_they_are_and_should_be_by_container() -> None:
+def test_actual_and_recommended_requests_are_exported_by_container() -> None:
     metrics = DaemonMetrics()
     asked = Resources("main", {"cpu": 0.5, "memory": 5e8}, {"cpu": 1.0})
     metrics.on(decision(60.0, sizing=Sizing((asked, Resources("mesh")))))

@@ -111,7 +111,7 @@ async def test_a_broker_that_is_away_keeps_nobody_waiting() -> None:
         assert not teller.describe().connected
 
 
-async def test_a_file_that_a_person_must_mend_is_named_at_once(tmp_path: Path) -> None:
+async def test_a_missing_password_file_is_a_config_error_naming_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=str(tmp_path)):
         async with PublisherSettings(username="u", password_file=str(tmp_path / "missing")).open():
             pass

@@ -40,7 +40,7 @@ def test_the_series_of_a_policy_go_with_it() -> None:
     assert 'policy="pool"' not in text(metrics)
 
 
-def test_moves_are_counted_by_what_was_decided_and_those_in_flight_by_how() -> None:
+def test_moves_are_counted_by_decision_and_in_flight_by_kind() -> None:
     metrics = told()
     move = MoveDecision("id", 1.0, "pool", POD, "act", "move", "drain", "Cordoned")
     metrics.on(move)

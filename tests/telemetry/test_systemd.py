@@ -72,7 +72,7 @@ def test_unit_fits_the_daemon() -> None:
     assert unit["Type"] == ["notify", "notify-reload"]
 
 
-def test_every_path_that_the_install_commands_copy_from_is_in_the_repository() -> None:
+def test_every_path_in_the_install_commands_exists() -> None:
     text = (UNIT.parent / "README.md").read_text()
     named = set(re.findall(r"(?<!/)\b((?:config|systemd)/[\w./-]+|requirements\.lock)", text))
     assert named >= {"systemd/elasticd.service", "config/elasticd.toml", "requirements.lock"}
@@ -149,7 +149,7 @@ def started(folder: Path, watchdog: float = 0.3) -> Iterator[ServiceManager]:
                 process.kill()
 
 
-def test_daemon_says_when_it_is_ready_that_it_lives_and_that_it_stops(folder: Path) -> None:
+def test_the_daemon_notifies_systemd_when_ready_alive_and_stopping(folder: Path) -> None:
     with started(folder) as systemd:
         assert "1 polic" in systemd.hears("READY=1")["STATUS"]
         for _ in range(5):
@@ -183,7 +183,7 @@ def test_reload_that_fails_is_told_and_the_old_policies_stay(folder: Path) -> No
         assert systemd.stops() == 0
 
 
-def test_mistake_in_a_file_ends_it_with_the_code_after_which_it_is_not_restarted(folder: Path) -> None:
+def test_a_config_error_exits_with_the_code_preventing_a_restart(folder: Path) -> None:
     (folder / "policies" / "web.toml").write_text(POLICY.replace("max = 5", "max = 0"))
     with started(folder) as systemd:
         assert systemd.process.wait(20) == EXIT_CONFIG

@@ -90,7 +90,7 @@ async def test_what_is_wrong_is_said_with_503(client: Client, path: str, what: s
     assert (await client(path))[0] == 200
 
 
-async def test_the_types_of_the_pages_are_those_their_readers_ask_for(client: Client) -> None:
+async def test_each_page_has_the_content_type_its_readers_expect(client: Client) -> None:
     async with client.session.get(client.address + "/metrics") as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     async with client.session.get(client.address + "/status") as answer:
@@ -124,7 +124,7 @@ async def test_a_port_in_use_is_told_in_one_line() -> None:
     assert told.value.exit_code == 69
 
 
-async def test_a_host_that_is_not_ours_is_told_in_one_line() -> None:
+async def test_a_foreign_host_to_listen_on_is_one_error_line() -> None:
     with pytest.raises(UnavailableError, match=r"^http: 192\.0\.2\.1:0 must be free to listen on"):
         async with serve(Told().pages(), "192.0.2.1", 0):
             pass

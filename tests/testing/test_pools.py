@@ -37,7 +37,7 @@ def test_a_pod_waits_or_runs_on_a_node() -> None:
     assert (running.phase, running.node, running.labels, running.ready) == ("Running", "a", {"app": "r"}, True)
 
 
-def test_a_table_has_its_nodes_by_name_with_their_pods_and_use() -> None:
+def test_a_node_table_has_sorted_nodes_with_pods_and_usage() -> None:
     table = node_table([node("b"), node("a")], [pod("w", cpu=1, on="b")], use={"cpu": {"b": 0.5}})
     assert table.names == ("a", "b")
     assert table.requested("cpu").tolist() == [0, 1000]
@@ -59,7 +59,7 @@ def test_a_filter_is_judged_by_where_pods_go() -> None:
     assert second.verdict == "wait"
 
 
-def test_a_strategy_that_moves_pods_is_judged_by_who_goes_where() -> None:
+def test_judge_moves_says_which_pod_goes_where() -> None:
     nodes = node_table(
         [node("hot"), node("cold")], [pod("r", on="hot", owner=("ReplicaSet", "web", "u"))], {"cpu": {"hot": 3.9}}
     )

@@ -39,7 +39,7 @@ def explained(outcome: Outcome | None = None, **changes: Any) -> list[str]:
     return [" ".join(line) for line in lines(show.explain(decision(60.0, **changes), outcome, 72.0))]
 
 
-def test_everything_a_decision_was_made_of_is_said_in_the_order_it_was_made() -> None:
+def test_explain_shows_all_parts_of_a_decision_in_order() -> None:
     assert explained(outcome(61.0)) == [
         "shop/Deployment/web policy shop (act), 12 s ago",
         "2 -> 3 replicas: Wanted, more",
@@ -73,7 +73,7 @@ def test_everything_a_decision_was_made_of_is_said_in_the_order_it_was_made() ->
     ],
     ids=["binds", "no least", "no most"],
 )
-def test_a_limit_is_an_interval_a_reason_and_whether_it_binds(limit: Limit, row: str) -> None:
+def test_a_limit_shows_its_interval_reason_and_effect(limit: Limit, row: str) -> None:
     assert row in explained(limits=(limit,))
 
 
@@ -150,7 +150,7 @@ def test_what_limits_made_of_the_wish_stands_above_them(
         pytest.param(Series("cpu", "", Quality.EMPTY, message="no sample"), "cpu: no sample", id="what is missing"),
     ],
 )
-def test_what_there_is_to_say_of_a_series_has_a_line_of_its_own(series: Series, line: str) -> None:
+def test_each_remark_about_a_series_has_its_own_line(series: Series, line: str) -> None:
     assert line in explained(series=(series,))
 
 
@@ -181,7 +181,7 @@ def test_what_there_is_none_of_is_said(changes: dict[str, Any], line: str) -> No
 @pytest.mark.parametrize(
     "hostile", ["[red]x[/red]", "[/nonsense]", ":smile:", "a[cpu]b", "\x1b[31mred\x1b[0m", "a\r\nb\x07"]
 )
-def test_what_strangers_write_is_shown_as_it_is_and_never_obeyed(hostile: str) -> None:
+def test_hostile_text_is_shown_without_controlling_the_terminal(hostile: str) -> None:
     seen = text(show.explain(decision(60.0, reason=hostile, message=hostile, failures=()), None, 60.0))
     seen += text(status(60.0, decision(60.0, reason=hostile)))
     assert "\x1b" not in seen
@@ -211,9 +211,7 @@ REFUSED = Condition("AbleToScale", False, "FailedUpdateScale", "the lease is los
     ],
     ids=["done", "moved", "not asked", "only observed"],
 )
-def test_what_came_of_an_action_is_said_with_its_reason_and_the_hpa_s_words(
-    changes: dict[str, Any], said: list[str]
-) -> None:
+def test_an_outcome_shows_its_reason_and_the_hpa_condition(changes: dict[str, Any], said: list[str]) -> None:
     first, *more = explained(replace(outcome(61.0), **changes))[-len(said) - 1 : -1]
     assert [first.removeprefix("Action scale 2 -> 3: "), *more] == said
 
@@ -310,7 +308,7 @@ def test_requests_are_shown_as_they_are_and_should_be() -> None:
     ]
 
 
-def test_pods_that_have_not_been_given_what_they_request_are_told() -> None:
+def test_pods_being_resized_are_listed_with_the_reason() -> None:
     resizing = [Resizing("web-0", "Deferred", "no room: cpu"), Resizing("web-1", "Infeasible")]
     resizing += [Resizing(f"web-{number}", "InProgress") for number in range(2, 12)]
     said = explained(**QUIET, sizing=Sizing(resizing=tuple(resizing)))
@@ -405,7 +403,7 @@ def test_a_forecast_is_shown_in_a_few_lines(forecast: Forecast, expected: list[s
         pytest.param(LeftOut("pending", 5), "without 5 pods: pending", id="none by name"),
     ],
 )
-def test_pods_that_a_metric_leaves_out_have_a_line_for_each_reason(left_out: LeftOut, line: str) -> None:
+def test_pods_left_out_by_a_metric_are_listed_by_reason(left_out: LeftOut, line: str) -> None:
     measure = Measure("cpu", "70%", "50%", 3, left_out=(left_out,))
     said = Recommendation(3, "Wanted", "", (measure,), "hpa")
     told = explained(recommendations=(said,))

@@ -37,7 +37,7 @@ def test_the_list_says_what_kind_each_is(name: str, kinds: list[str], does: str)
         assert len(row) <= 80
 
 
-def test_every_plugin_is_of_a_kind_does_something_and_comes_from_a_file() -> None:
+def test_every_plugin_is_described_with_kind_effect_and_file() -> None:
     for one in everything(REGISTRY):
         said = described(one, REGISTRY)
         assert said["kind"] == "source" or said["does"]

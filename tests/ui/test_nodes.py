@@ -97,7 +97,7 @@ MOVES = Moving(
 )
 
 
-def test_what_moves_next_has_a_row_each_and_each_reason_once() -> None:
+def test_next_moves_have_a_row_each_and_reasons_appear_once() -> None:
     text = printed(PoolReport("pool", "act", (A,), MOVES))
     assert text.partition("\n\n")[2] == (
         "Next  looked 12 s ago, looks again in 18 s\n"
@@ -111,13 +111,13 @@ def test_what_moves_next_has_a_row_each_and_each_reason_once() -> None:
     )
 
 
-def test_of_a_pod_that_is_released_it_is_shown_that_it_waits() -> None:
+def test_a_released_pod_is_shown_as_waiting() -> None:
     released = replace(MOVES, moves=(NextMove(decided("q", how="release", target="")),))
     text = printed(PoolReport("pool", "act", (A,), released))
     assert "\nshop/q  a     (waits)  Overloaded (says)\n" in text
 
 
-def test_of_many_moves_the_first_are_shown_and_the_others_counted() -> None:
+def test_many_moves_are_cut_and_the_rest_counted() -> None:
     many = tuple(NextMove(decided(f"p{index}", "Budget" if index > 25 else "")) for index in range(40))
     lines = printed(PoolReport("pool", "act", (A,), replace(MOVES, moves=many))).splitlines()
     assert sum(line.startswith("shop/") for line in lines) == show_nodes.MOST == 20
@@ -132,7 +132,7 @@ def test_of_many_moves_the_first_are_shown_and_the_others_counted() -> None:
         pytest.param(Moving(NOW, NOW, "late"), "Next  looked 12 s ago, looks again in 0.0 s", id="late"),
     ],
 )
-def test_when_it_was_looked_is_said_as_far_as_it_was(found: Moving, line: str) -> None:
+def test_a_report_shows_when_the_pool_was_examined(found: Moving, line: str) -> None:
     assert line in printed(PoolReport("pool", "act", (A,), found)).splitlines()
 
 
@@ -194,7 +194,7 @@ def test_a_node_is_its_load_its_heaps_and_its_moves() -> None:
     )
 
 
-def test_a_node_of_a_pool_where_nobody_moves_pods_has_no_moves() -> None:
+def test_a_node_without_moving_strategies_shows_no_next_moves() -> None:
     text = printed(NodeView("act", replace(A, level=None)))
     assert "Next" not in text
     assert text.count(", nobody") == 3
@@ -209,9 +209,7 @@ def test_a_node_of_a_pool_where_nobody_moves_pods_has_no_moves() -> None:
         pytest.param({"yields": False, "moving": None}, ["used", "used"], ["300Mi", "unknown"], id="neither"),
     ],
 )
-def test_of_rules_that_do_not_hold_in_a_pool_nothing_is_said(
-    more: dict[str, Any], columns: list[str], cells: list[str]
-) -> None:
+def test_rules_not_in_force_in_a_pool_are_not_shown(more: dict[str, Any], columns: list[str], cells: list[str]) -> None:
     text = printed(replace(VIEW, **more))
     (head, first, second) = [row for row in rows(text) if row[:1] in (["pod"], ["shop/big"], ["shop/held"])][:3]
     assert (head[-2:], [first[-1], second[-1]]) == (columns, cells)
@@ -219,7 +217,7 @@ def test_of_rules_that_do_not_hold_in_a_pool_nothing_is_said(
     assert ("Nobody gives way in this pool" in text) != more.get("yields", True)
 
 
-def test_who_may_give_way_and_is_not_named_is_not_known() -> None:
+def test_a_pod_is_shown_as_unknown_when_explain_victims_fails() -> None:
     text = printed(
         replace(VIEW, never=(replace(HEAP[0], turn=0),), failures=(Failure("says", "explain_victims", "no"),))
     )
@@ -252,7 +250,7 @@ def test_who_may_give_way_and_is_not_named_is_not_known() -> None:
         ),
     ],
 )
-def test_how_far_those_are_that_are_on_the_way_is_told(move: NextMove, row: str) -> None:
+def test_the_progress_of_moves_under_way_is_shown(move: NextMove, row: str) -> None:
     lines = printed(PoolReport("pool", "act", (A,), replace(MOVES, moves=(move,)))).splitlines()
     assert row in lines
     assert ("Overloaded (says): because of load" in lines) == (move.decision.verdict == "move")

@@ -66,7 +66,7 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda option: option.name)
-def test_an_option_is_told_with_its_kind_bounds_default_and_unit(expected: Option) -> None:
+def test_an_option_shows_its_kind_bounds_default_and_unit(expected: Option) -> None:
     assert expected in options(Everything)
 
 
@@ -95,7 +95,7 @@ class Waters(Struct, frozen=True):
     one: Clear | Muddy | None = None
 
 
-def test_the_options_of_tables_of_several_types_are_told_by_type() -> None:
+def test_options_of_union_tables_are_listed_by_type() -> None:
     assert [option.name for option in options(Waters)] == [
         "many",
         "many[clear].depth",
@@ -110,7 +110,7 @@ def test_the_options_of_tables_of_several_types_are_told_by_type() -> None:
     ]
 
 
-def test_a_table_that_nobody_describes_is_told_by_the_first_sentence_of_its_type() -> None:
+def test_an_undescribed_table_uses_its_types_first_sentence() -> None:
     assert summary(Waters) == "A first sentence that goes on."
     assert {option.name: option.description for option in options(Waters)}["many[muddy].nothing"] == "A nested table"
     assert summary(Inner) == "A nested table."

@@ -252,9 +252,7 @@ def by_option() -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("numbers", [pytest.param(numbers, id=option) for option, numbers in by_option().items()])
-def test_nonsense_is_refused_in_one_line_that_says_where_what_must_hold_and_what_is(
-    numbers: list[int], told: dict[int, list[str]]
-) -> None:
+def test_a_wrong_option_is_refused_with_place_rule_and_value(numbers: list[int], told: dict[int, list[str]]) -> None:
     for case, lines in ((CASES[number], told[number]) for number in numbers):
         (line,) = lines
         assert line.startswith(f"{case.key}: {case.problem}"), line

@@ -51,7 +51,7 @@ def explained(decision: PodDecision, *outcomes: PodOutcome, seen: PodStatus | No
     return printed(show_pods.explain("shop/web", PodReport(decision, outcomes, seen=seen), NOW + 10))
 
 
-def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -> None:
+def test_a_waiting_pod_shows_each_refusal_and_its_remedy() -> None:
     text = explained(WAITS)
     assert "Nodes: 5 in the pool, 0 not refused" in text
     assert "2        Insufficient cpu" in text
@@ -60,11 +60,11 @@ def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -
     assert text.index("were unschedulable", text.index("refused")) < text.index("2        Insufficient")
 
 
-def test_what_would_have_to_change_is_not_told_of_what_is_past() -> None:
+def test_remedies_are_not_shown_for_past_decisions() -> None:
     assert "would have to" not in explained(WAITS, seen=PodStatus(NOW, NOW, leading=True))
 
 
-def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
+def test_a_placed_pod_shows_its_scores_and_the_outcome() -> None:
     text = explained(BINDS, DONE)
     assert [line.split() for line in text.splitlines() if line.startswith(("a ", "b "))] == [
         ["a", "12.500", "5.000", "7.500"],
@@ -85,7 +85,7 @@ def test_a_note_that_is_taken_away_is_told_as_that() -> None:
     ]
 
 
-def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
+def test_moves_in_flight_show_their_step_and_any_fault() -> None:
     made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
     surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
     slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b", why="Drained")

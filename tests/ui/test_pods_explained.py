@@ -182,7 +182,7 @@ def told(story: PodReport, seen: PodStatus | str = ON_A) -> list[str]:
         ),
     ],
 )
-def test_the_first_lines_are_the_newest_and_where_it_is_now(
+def test_the_first_lines_show_the_newest_event_and_node(
     story: PodReport, seen: PodStatus | str, first: list[str]
 ) -> None:
     assert told(story, seen)[: len(first)] == first
@@ -253,9 +253,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
         ),
     ],
 )
-def test_what_was_decided_of_a_pod_that_its_policy_is_about_no_longer_is_told_as_past(
-    story: PodReport, seen: PodStatus, first: list[str]
-) -> None:
+def test_a_former_policys_decision_is_shown_as_past(story: PodReport, seen: PodStatus, first: list[str]) -> None:
     lines = told(story, seen)
     assert lines[: len(first)] == first
     assert ("What would have to change" in lines) is False
@@ -296,7 +294,7 @@ DRY = "dry run: not sent"
         ),
     ],
 )
-def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: PodReport, seen: PodStatus, lines: list[str]) -> None:
+def test_a_dry_run_shows_where_the_pod_really_is(story: PodReport, seen: PodStatus, lines: list[str]) -> None:
     head, *found = told(story, seen)
     assert found[:2] == lines
     assert ("looked at" in head) == (story.moving is not None)
@@ -346,7 +344,7 @@ def test_what_would_have_to_change_is_told_while_it_would(story: PodReport, seen
         pytest.param({"verdict": "bind", "node": "a"}, "0/1 nodes are available", id="nor another end"),
     ],
 )
-def test_why_a_pod_waits_is_told_as_the_daemon_last_found_it(latest: dict[str, Any], message: str) -> None:
+def test_a_waiting_pod_shows_the_daemons_latest_reason(latest: dict[str, Any], message: str) -> None:
     last = replace(WAITING, at=NOW + 148, message="0/2 nodes are available", mend="b shrinks", **latest)
     seen = replace(WAITS, found=replace(HERE, node="", latest=last))
     lines = told(PodReport(WAITING), seen)
@@ -355,7 +353,7 @@ def test_why_a_pod_waits_is_told_as_the_daemon_last_found_it(latest: dict[str, A
     assert ("  b shrinks" in lines) is (message == last.message)
 
 
-def test_one_that_was_held_back_at_first_left_when_it_did_and_the_attempts_before_are_told() -> None:
+def test_a_delayed_move_shows_its_departure_and_earlier_attempts() -> None:
     later = move(120, target="c")
     lines = told(PodReport(moving=later, moved=(DISTURBED, came(121, later)), since=NOW + 60), GONE)
     assert lines[:2] == ["shop/web  policy pool (act), 30 s ago", "left a for c: Drain"]

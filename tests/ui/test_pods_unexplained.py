@@ -103,7 +103,7 @@ def test_it_is_told_where_a_pod_is_now(what: PodStatus, told: str) -> None:
         pytest.param("", "b", "in the dry run it was bound to b; in the cluster it still waits for a node", id="bound"),
     ],
 )
-def test_of_a_dry_run_it_is_told_what_it_did_and_what_is_really_so(really: str, on: str, told: str) -> None:
+def test_a_dry_run_shows_its_action_and_the_real_state(really: str, on: str, told: str) -> None:
     policy = PoolPolicy(name="batch", pool=PoolSelect(), strategies=())
     pod_ = found_pod(pod("web", on=on or really), [policy], None, Stray(pod("web"), really, on))
     assert place(seen(found=pod_), "uid-web") == told
@@ -125,5 +125,5 @@ def test_of_a_dry_run_it_is_told_what_it_did_and_what_is_really_so(really: str, 
         pytest.param(seen(found=PodFound("u", "elasticd"), confirmed=NOW - 91), "", id="it is not known"),
     ],
 )
-def test_of_a_pod_that_is_there_it_is_said_why_no_policy_is_about_it(what: PodStatus, told: str) -> None:
+def test_unclaimed_says_why_no_policy_applies_to_a_pod(what: PodStatus, told: str) -> None:
     assert unclaimed("sopp/web", what) == told

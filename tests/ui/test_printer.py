@@ -165,11 +165,11 @@ def test_where_a_pod_goes_is_printed_with_how_it_ended(records: list[Record], pr
         pytest.param([OVER], ["no longer to leave a: NotWanted, it need not go any more"], id="wanted no longer"),
     ],
 )
-def test_moves_are_printed_when_what_is_said_of_a_pod_changes(records: list[Record], printed: list[str]) -> None:
+def test_a_move_is_printed_when_its_report_changes(records: list[Record], printed: list[str]) -> None:
     assert lines(records) == [f"shop/Pod/web {line}" for line in printed]
 
 
-def test_a_strategy_that_cannot_say_whom_it_wants_moved_is_printed_with_its_policy() -> None:
+def test_a_failing_rebind_pods_is_printed_with_its_policy() -> None:
     assert lines([FAILED]) == ["pool nobody is moved: PluginFailed, drain: rebind_pods raised"]
 
 
@@ -264,7 +264,7 @@ def test_a_resize_that_is_only_observed_is_printed_once() -> None:
     assert len([line for line in told if "web-0" in line]) == 1
 
 
-def test_when_nobody_reads_any_more_it_says_so_once_and_prints_no_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_pipe_is_logged_once_and_ends_printing(caplog: pytest.LogCaptureFixture) -> None:
     class Closed(StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -285,7 +285,7 @@ def test_names_cannot_write_to_the_terminal() -> None:
     assert line.startswith("shop/Pod/hi\\x1b[31m wait: ")
 
 
-def test_those_of_which_no_answer_comes_are_printed_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unanswered_decisions_are_printed_before_they_exceed_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elasticd.ui.printer.MOST", 1)
     other = replace(BINDS, id="pool:other@2", pod=LOW)
     assert lines([BINDS, other]) == ["shop/Pod/web bind to a: Placed; no answer is recorded"]

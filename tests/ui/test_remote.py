@@ -80,7 +80,7 @@ UNWRITTEN = "the journal has not been written since 2026-11-22 02:41:07 UTC: No 
         pytest.param(["explain", "pod", "shop/new"], 69, "the journal has no decision about pod", id="a pod"),
     ],
 )
-def test_what_the_journal_lacks_is_told_by_all_that_read_it(
+def test_every_command_reports_an_unwritten_journal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], code: int, told: str
 ) -> None:
     rule = Policy(name="web", replicas=Bounds(3), strategies=(), workload=Target("shop", "web"))

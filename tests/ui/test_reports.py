@@ -150,9 +150,7 @@ def test_a_machine_is_told_all(capsys: pytest.CaptureFixture[str], running: Daem
     assert said["seen"]["leading"]
 
 
-def test_of_a_pod_that_nothing_was_decided_about_a_running_daemon_says_why(
-    capsys: pytest.CaptureFixture[str], running: Daemon
-) -> None:
+def test_a_running_daemon_says_why_a_pod_has_no_decision(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
     folder = journal(running.folder, PLACED)
     running.seen = replace(SEEN, found=PodFound("u", "elastcd"))
     code, out, err = called(capsys, "explain", "pod", "shop/other", "--config", running.config)
@@ -160,7 +158,7 @@ def test_of_a_pod_that_nothing_was_decided_about_a_running_daemon_says_why(
     assert (code, out, err) == (69, "", f"{folder}: the journal has no decision about pod shop/other: {why}\n")
 
 
-def test_where_no_daemon_runs_it_is_said_that_the_journal_alone_tells(
+def test_reports_without_a_daemon_say_they_use_only_the_journal(
     capsys: pytest.CaptureFixture[str], stopped: Daemon
 ) -> None:
     folder = journal(stopped.folder, PLACED)
@@ -237,9 +235,7 @@ def test_what_does_not_hold_here_is_not_listed(
     assert called(capsys, "moves", "--config", running.config) == (0, "no move is in flight\n", note)
 
 
-def test_that_the_journal_lacks_something_is_told_beside_what_it_has(
-    capsys: pytest.CaptureFixture[str], running: Daemon
-) -> None:
+def test_moves_and_explain_warn_of_an_unwritten_journal(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
     journal(running.folder, stays(0))
     running.unfit = "the journal has not been written since 2026-11-22 02:41:07 UTC: No space left on device"
     for command in (["moves"], ["explain", "pod", "shop/web"]):

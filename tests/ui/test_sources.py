@@ -43,7 +43,7 @@ def test_a_source_is_a_row_and_a_line() -> None:
     ]
 
 
-def test_no_row_is_wider_than_a_terminal_and_none_is_broken() -> None:
+def test_no_row_exceeds_80_columns_and_none_is_broken() -> None:
     many = tuple(f"series_{number}" for number in range(30))
     lines = said(report(name="a", type="prometheus", series=many, health=REFUSED, age=None, resolution=None))
     assert max(map(len, lines)) <= 80
@@ -52,7 +52,7 @@ def test_no_row_is_wider_than_a_terminal_and_none_is_broken() -> None:
     assert REFUSED in " ".join(" ".join(lines).split())
 
 
-def test_what_a_source_says_of_itself_is_words_and_no_table_of_python() -> None:
+def test_a_sources_details_are_words_without_python_syntax() -> None:
     lines = said(report(name="sensors", type="mqtt", details=BROKER), width=200)
     assert lines[-2:] == [
         "sensors, a source of type mqtt: cpu, memory",

@@ -47,7 +47,7 @@ async def bound(binder: PodWriter, api: FakeApi, *answers: Reply, now: Reply | N
     return answer, len(api.asked("POST", BINDING)), len(api.asked("GET", POD))
 
 
-async def test_a_binding_names_the_node_and_the_uid_of_the_pod(api: FakeApi, binder: PodWriter) -> None:
+async def test_a_binding_names_the_node_and_the_pod_uid(api: FakeApi, binder: PodWriter) -> None:
     assert await bound(binder, api, DONE) == (Answer("done", 201), 1, 0)
     (seen,) = api.asked("POST", BINDING)
     assert seen.body == {
@@ -86,38 +86,36 @@ async def test_what_the_server_refuses_is_told_at_once(
         pytest.param(status(404, "NotFound"), "conflict", "NotFound", id="gone"),
     ],
 )
-async def test_a_lost_reply_is_read_back_and_nothing_is_written_twice(
+async def test_lost_reply_is_read_back_and_nothing_is_written_twice(
     api: FakeApi, binder: PodWriter, lost: Reply, now: Reply, result: str, reason: str
 ) -> None:
     answer, writes, reads = await bound(binder, api, lost, now=now)
     assert (answer.result, answer.reason, writes, reads) == (result, reason, 1, 1)
 
 
-async def test_of_a_binding_that_was_not_carried_out_another_is_sent(api: FakeApi, binder: PodWriter) -> None:
+async def test_binding_that_was_not_carried_out_is_sent_again(api: FakeApi, binder: PodWriter) -> None:
     assert await bound(binder, api, LOST, DONE, now=found()) == (Answer("done", 201), 2, 1)
 
 
-async def test_a_binding_that_was_carried_out_late_stands_in_the_way_of_the_second_and_is_done(
-    api: FakeApi, binder: PodWriter
-) -> None:
+async def test_the_first_binding_carried_out_late_counts_as_done(api: FakeApi, binder: PodWriter) -> None:
     api.on("POST", BINDING, LOST, ASSIGNED)
     api.on("GET", POD, found(), found("n1"))
     assert (await binder.bind(ACTION, granted)).result == "done"
     assert len(api.asked("POST", BINDING)) == 2
 
 
-async def test_a_binding_that_cannot_be_read_back_is_not_tried_again(api: FakeApi, binder: PodWriter) -> None:
+async def test_binding_that_cannot_be_read_back_is_not_retried(api: FakeApi, binder: PodWriter) -> None:
     answer, writes, reads = await bound(binder, api, LOST, now=status(503, "Down", "down"))
     assert (answer.result, writes, reads) == ("failed", 1, 3)
     assert "whether it was carried out cannot be read back" in answer.message
 
 
-async def test_a_server_that_asks_for_quiet_is_given_it_and_asked_again(api: FakeApi, binder: PodWriter) -> None:
+async def test_a_binding_is_retried_after_the_retry_after_pause(api: FakeApi, binder: PodWriter) -> None:
     busy = status(429, "TooManyRequests", "busy", retryAfterSeconds=2)
     assert await bound(binder, api, busy, DONE) == (Answer("done", 201), 2, 0)
 
 
-async def test_a_server_that_is_always_lost_is_not_asked_for_ever(api: FakeApi, binder: PodWriter) -> None:
+async def test_a_binding_gives_up_after_four_lost_replies(api: FakeApi, binder: PodWriter) -> None:
     answer, writes, reads = await bound(binder, api, LOST, now=found())
     assert (answer.result, answer.reason, writes, reads) == ("failed", "ServerError", 4, 4)
 

@@ -22,7 +22,7 @@ def test_level_grows_with_time_up_to_the_burst() -> None:
     assert [bucket.level(at) for at in (0, 0.1, 0.25, 1, 1000)] == pytest.approx([0, 1, 2.5, 4, 4])
 
 
-def test_what_can_be_left_out_never_takes_the_second_half_of_the_burst() -> None:
+def test_optional_writes_never_take_the_second_half_of_the_burst() -> None:
     bucket = Bucket(rate=1, burst=10, now=0)
     assert [bucket.spare(0) for _ in range(7)] == [True] * 5 + [False] * 2
     assert [bucket.reserve(0) for _ in range(5)] == [0] * 5
@@ -76,7 +76,7 @@ async def test_write_waits_for_its_turn_by_the_clock() -> None:
     assert taken == [0, 0, 0.5, 1.0]
 
 
-async def test_write_that_would_wait_too_long_is_refused_at_once_and_takes_no_turn() -> None:
+async def test_write_facing_too_long_a_wait_is_refused_at_once() -> None:
     clock = VirtualClock(0)
     budget = Budget(clock, rate=1, burst=2)
     assert await budget.take(0)
@@ -87,7 +87,7 @@ async def test_write_that_would_wait_too_long_is_refused_at_once_and_takes_no_tu
     assert clock.now() == 1
 
 
-async def test_server_that_asks_for_quiet_while_a_write_waits_is_heard() -> None:
+async def test_waiting_write_heeds_a_pause_the_server_asks_for_meanwhile() -> None:
     clock = VirtualClock(0)
     budget = Budget(clock, rate=1, burst=2)
     budget.pause(2)

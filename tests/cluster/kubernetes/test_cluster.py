@@ -135,9 +135,7 @@ async def test_unknown_kind_is_a_problem_and_the_others_stay_confirmed(open_clus
 
 
 @pytest.mark.usefixtures("feeds")
-async def test_trouble_with_nodes_or_another_kind_confirms_the_others_all_the_same(
-    api: FakeApi, open_cluster: Open
-) -> None:
+async def test_trouble_with_one_kind_leaves_the_other_kinds_confirmed(api: FakeApi, open_cluster: Open) -> None:
     down = status(503, "Down", "down")
     for path in ("/api/v1/nodes", "/apis/apps/v1/statefulsets", "/apis/example.com/v1"):
         api.on("GET", path, down)
@@ -342,7 +340,7 @@ async def test_unreachable_server_is_one_line_at_the_start(tmp_path: Path) -> No
         pytest.param(b"<html>", UnavailableError, "is no Kubernetes API server", id="another server"),
     ],
 )
-async def test_server_that_cannot_be_used_is_one_line_at_the_start(
+async def test_unusable_server_is_reported_in_one_line_at_start(
     api: FakeApi, open_cluster: Open, answer: Any, error: type[Exception], line: str
 ) -> None:
     api.on("GET", "/version", answer)
@@ -352,7 +350,7 @@ async def test_server_that_cannot_be_used_is_one_line_at_the_start(
 
 
 @pytest.mark.usefixtures("feeds")
-async def test_server_that_keeps_its_version_to_itself_is_used_all_the_same(api: FakeApi, open_cluster: Open) -> None:
+async def test_server_that_refuses_to_tell_its_version_is_used(api: FakeApi, open_cluster: Open) -> None:
     api.on("GET", "/version", status(403))
     async with open_cluster() as cluster:
         assert cluster.describe().version == "unknown"
@@ -404,7 +402,7 @@ def hpa(version: int = 1, target: str = "web") -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("feeds")
-async def test_snapshot_names_the_hpa_of_a_workload_from_the_first_look_on(api: FakeApi, open_cluster: Open) -> None:
+async def test_snapshot_names_the_hpa_of_a_workload_from_the_start(api: FakeApi, open_cluster: Open) -> None:
     feed = serve_autoscaling(api)
     async with open_cluster() as cluster:
         snapshot = await cluster.observe(0.0, KINDS)
@@ -419,9 +417,7 @@ async def test_snapshot_names_the_hpa_of_a_workload_from_the_first_look_on(api: 
 
 
 @pytest.mark.usefixtures("feeds")
-async def test_a_server_without_autoscaling_is_no_problem_and_one_that_forbids_it_says_so(
-    api: FakeApi, open_cluster: Open
-) -> None:
+async def test_missing_autoscaling_api_is_no_problem_but_a_403_is(api: FakeApi, open_cluster: Open) -> None:
     async with open_cluster() as cluster:
         assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == ""
         assert cluster.problems() == {}
@@ -462,7 +458,7 @@ BINDING = "/api/v1/namespaces/shop/pods/w/binding"
 READY = {"metadata": {"name": "n1", "uid": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 
 
-async def test_pods_that_wait_are_seen_bound_and_known_to_be_on_their_node_whatever_older_events_say(
+async def test_pod_just_bound_is_on_its_node_despite_older_events(
     api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
 ) -> None:
     api.on("GET", "/api/v1/nodes", page(READY))
@@ -523,7 +519,7 @@ async def test_disruption_budgets_are_followed_from_the_first_question_on(api: F
 
 @pytest.mark.usefixtures("feeds")
 @pytest.mark.parametrize("refused", [True, False], ids=["may not be read", "are not served"])
-async def test_disruption_budgets_that_cannot_be_read_are_not_known_and_that_is_told(
+async def test_unreadable_disruption_budgets_are_unknown_and_reported_as_a_problem(
     api: FakeApi, open_cluster: Open, refused: bool
 ) -> None:
     if refused:
@@ -542,9 +538,7 @@ RECORDS = "/api/v1/namespaces/home/configmaps"
 
 
 @pytest.mark.usefixtures("feeds")
-async def test_what_was_left_to_be_made_anew_is_looked_for_by_who_places_pods_and_by_nobody_else(
-    api: FakeApi, open_cluster: Open
-) -> None:
+async def test_restore_records_are_looked_for_only_when_pods_are_placed(api: FakeApi, open_cluster: Open) -> None:
     api.on("GET", RECORDS, status(403, "Forbidden", "not for you"))
     async with open_cluster(lease=LeaseSettings(enabled=False, namespace="home")) as cluster:
         snapshot = await cluster.observe(0.0, frozenset())

@@ -145,7 +145,7 @@ def test_readiness_has_three_values(conditions: list[dict[str, str]] | None, rea
     assert pod_of(status={"phase": "Pending", "conditions": conditions}).ready is ready
 
 
-def test_times_of_a_pod_are_moved_to_the_daemon_s_clock_but_none_that_is_missing() -> None:
+def test_pod_times_are_moved_to_the_daemon_clock_unless_missing() -> None:
     full = to_pod(wire_pod(), 3600.0)
     assert (full.started, full.ready_changed, full.created) == (3700.0, 3720.0, 3601.0)
     bare = to_pod(wire_pod(status={}, metadata={"name": "bare"}), 3600.0)
@@ -206,7 +206,7 @@ def other(part: str, value: Any, *others: Any) -> Any:
         other("ownerReferences", [], "empty"),
     ],
 )
-def test_labels_and_owner_of_a_pod_are_its_own_whoever_was_read_before(meta: dict[str, Any]) -> None:
+def test_labels_and_owner_come_from_the_pod_itself(meta: dict[str, Any]) -> None:
     owned = {**FULL["metadata"], "ownerReferences": [CONTROLLER]}
     before, found = pod_of(metadata=owned), pod_of(metadata={**owned, **meta})
     assert (before.labels, before.owner) == ({"app": "web"}, ("ReplicaSet", "web-1", "r"))
@@ -232,7 +232,7 @@ def test_owner_of_a_pod_is_its_controller(owners: Any, owner: tuple[str, str, st
     assert pod_of(metadata={**FULL["metadata"], "ownerReferences": owners}).owner == owner
 
 
-def test_pod_of_a_file_on_its_node_is_marked_and_so_is_the_node_that_is_made_free_for_one() -> None:
+def test_mirror_pod_is_static_and_its_nominated_node_is_read() -> None:
     meta = {**FULL["metadata"], "annotations": {"kubernetes.io/config.mirror": "hash", "elasticd.io/a": "b"}}
     pod = pod_of(metadata=meta, status={"phase": "Pending", "nominatedNodeName": "n7"})
     assert (pod.static, pod.nominated, pod.annotations) == (True, "n7", {"elasticd.io/a": "b"})
@@ -318,7 +318,7 @@ def test_replicas_of_apps_have_their_default(spec: dict[str, Any], replicas: int
     assert to_workload("apps/v1", "Deployment", wire).replicas == replicas
 
 
-def test_scale_without_replicas_is_zero_since_the_api_leaves_a_zero_out() -> None:
+def test_a_scale_without_replicas_is_read_as_zero() -> None:
     scale = msgspec.convert({"metadata": {"resourceVersion": "8"}, "spec": {}, "status": {}}, WireScale)
     meta = Metadata(name="g", namespace="shop", uid="u", resource_version="7", labels={"a": "b"})
     assert scaled_workload("example.com/v1", "Gadget", meta, scale) == Workload(
@@ -326,7 +326,7 @@ def test_scale_without_replicas_is_zero_since_the_api_leaves_a_zero_out() -> Non
     )
 
 
-def test_page_with_an_unreadable_object_gives_the_others_and_names_it() -> None:
+def test_page_gives_readable_objects_and_names_the_unreadable_one() -> None:
     bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"containers": 3}}
     body = msgspec.json.encode({"metadata": {"resourceVersion": "4", "continue": "c"}, "items": [FULL, bad, 17]})
     metadata, pods, faults = Codec(WirePod, to_pod).page(body)
@@ -352,7 +352,7 @@ def test_part_that_cannot_be_read_costs_its_pod_alone(part: dict[str, Any]) -> N
     assert ([pod.name for pod in pods], len(faults)) == (["web-1", "web-1"], 1)
 
 
-def test_times_of_a_page_are_moved_by_what_is_so_when_it_is_read() -> None:
+def test_times_of_a_page_use_the_offset_at_its_reading() -> None:
     offsets = iter([10.0, 20.0, 30.0])
     codec = Codec(WirePod, to_pod, lambda: next(offsets))
     body = msgspec.json.encode({"items": [FULL, FULL]})
@@ -454,9 +454,7 @@ def test_a_rollout_shows_in_the_workload() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "recreate"), [({"type": "Recreate"}, True), ({"type": "RollingUpdate"}, False)])
-def test_a_deployment_that_ends_its_pods_before_it_makes_others_is_known(
-    strategy: dict[str, str], recreate: bool
-) -> None:
+def test_a_deployment_with_recreate_strategy_is_recognized(strategy: dict[str, str], recreate: bool) -> None:
     wire = {"metadata": {"name": "web"}, "spec": {"strategy": strategy}}
     found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
     assert to_workload("apps/v1", "Deployment", found).recreate == recreate

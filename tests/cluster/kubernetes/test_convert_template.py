@@ -207,15 +207,13 @@ def test_requests_are_counted_as_a_scheduler_does(spec: dict[str, Any], requests
         pytest.param({"resources": {"requests": {"cpu": "3"}}}, {"cpu": 3.0}, id="it wins over the containers"),
     ],
 )  # fmt: skip
-def test_what_a_pod_with_pod_level_requests_asks_for_is_told_as_a_whole(
-    spec: dict[str, Any], overall: dict[str, float]
-) -> None:
+def test_pod_level_requests_are_reported_as_a_whole(spec: dict[str, Any], overall: dict[str, float]) -> None:
     pod = pod_of(containers=[container(cpu="1")], **spec)
     assert pod.overall == overall
 
 
 @pytest.mark.parametrize(("spec", "status", "cpu"), RESIZED)
-def test_a_pod_that_is_resized_counts_as_kube_scheduler_counts_it(
+def test_a_resized_pod_counts_as_kube_scheduler_counts_it(
     spec: dict[str, Any], status: dict[str, Any], cpu: float
 ) -> None:
     wire = {"metadata": {"name": "p", "namespace": "shop", "uid": "u"}, "status": status}
@@ -225,7 +223,7 @@ def test_a_pod_that_is_resized_counts_as_kube_scheduler_counts_it(
     assert room(Node("n", "u", ready=True, allocatable={"cpu": 10.0}), [pod]).free == pytest.approx({"cpu": 10 - cpu})
 
 
-def test_pods_whose_kubelets_tell_that_they_have_what_they_ask_for_share_one_record() -> None:
+def test_pods_whose_kubelets_report_the_requested_resources_share_one_record() -> None:
     def told(name: str) -> Pod:
         status = {"containerStatuses": [held()], "podIP": name}
         wire = {"metadata": {"name": name, "uid": name}, "spec": {"containers": [container(cpu="1")]}, "status": status}
@@ -234,7 +232,7 @@ def test_pods_whose_kubelets_tell_that_they_have_what_they_ask_for_share_one_rec
     assert told("a").needs is told("b").needs
 
 
-def test_ports_of_the_node_are_those_of_containers_and_sidecars_with_address_and_protocol() -> None:
+def test_host_ports_are_read_from_containers_and_sidecars() -> None:
     def with_ports(name: str, *ports: dict[str, Any], **more: Any) -> dict[str, Any]:
         return {"name": name, "ports": list(ports), **more}
 
@@ -276,7 +274,7 @@ def test_pods_that_a_pod_keeps_away_are_known(term: dict[str, Any], repel: Repel
 DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}
 
 
-def test_pods_of_a_daemon_set_on_their_nodes_share_one_record_though_each_names_its_node() -> None:
+def test_daemon_set_pods_on_their_nodes_share_one_record() -> None:
     def own(node: str, **more: Any) -> Pod:
         return pod_of(DAEMON, **nodes({"matchFields": [{**NAME, "values": [node]}]}), **more)
 
@@ -286,7 +284,7 @@ def test_pods_of_a_daemon_set_on_their_nodes_share_one_record_though_each_names_
     assert pending == (Term(fields=(Expression("metadata.name", "In", ("n1",)),)),)
 
 
-def test_token_volume_of_a_name_by_chance_makes_no_other_record() -> None:
+def test_random_name_of_a_token_volume_makes_no_new_record() -> None:
     def with_token(suffix: str) -> Needs:
         return pod_of(volumes=[{"name": f"kube-api-access-{suffix}", "projected": {"sources": []}}]).needs
 
@@ -330,7 +328,7 @@ OTHERS: list[dict[str, Any]] = [
 ]
 
 
-def test_pods_share_a_record_where_all_that_counts_is_equal_and_nowhere_else() -> None:
+def test_pods_share_a_record_only_where_all_needs_are_equal() -> None:
     specs = [PLAIN, *[{**PLAIN, **one} for one in OTHERS]]
     found = [pod_of(**spec) for spec in specs]
     again = [pod_of(**spec, nodeName="n1", hostname=f"h{index}") for index, spec in enumerate(specs)]

@@ -61,7 +61,7 @@ async def read(metrics: AggregatedMetrics, *queries: MetricQuery) -> Readings:
     return found
 
 
-async def test_each_pod_is_a_sample_with_the_time_of_its_own_measurement(api: FakeApi, session: Session) -> None:
+async def test_each_pod_has_a_sample_with_its_own_measurement_time(api: FakeApi, session: Session) -> None:
     serve(api, RATE, value("web-1", "1500m", windowSeconds=60), value("web-2", "2k"), value("", "9"))
     found = await read(AggregatedMetrics(Discovery(session), ServerTime(Anchored()), 2.0), BY_POD)
     assert {key: [one.value for one in samples] for key, samples in found.pods["rps"].items()} == {
@@ -257,7 +257,7 @@ async def test_answer_that_never_ends_is_cut(
     assert "larger than 1000 bytes" in (await metrics.read([BY_POD], 500.0)).error
 
 
-async def test_api_that_is_not_served_is_an_error_until_it_is(api: FakeApi, metrics: AggregatedMetrics) -> None:
+async def test_missing_api_is_an_error_until_it_is_served(api: FakeApi, metrics: AggregatedMetrics) -> None:
     api.on("GET", GROUP, status(404, "NotFound", "no"))
     assert "does not serve custom.metrics.k8s.io" in (await metrics.read([BY_POD], 500.0)).error
     api.on("GET", GROUP, {"preferredVersion": {"groupVersion": "custom.metrics.k8s.io/v9"}})
@@ -265,7 +265,9 @@ async def test_api_that_is_not_served_is_an_error_until_it_is(api: FakeApi, metr
     assert list((await read(metrics, BY_POD)).pods["rps"]) == ["shop/web-1"]
 
 
-async def test_version_is_looked_up_once_and_again_when_it_is_gone(api: FakeApi, metrics: AggregatedMetrics) -> None:
+async def test_version_is_looked_up_once_and_again_after_it_disappears(
+    api: FakeApi, metrics: AggregatedMetrics
+) -> None:
     serve(api, RATE, value("web-1"))
     for _ in range(3):
         await read(metrics, BY_POD)

@@ -70,7 +70,7 @@ def test_which_pods_a_budget_is_about(found: WireBudget, empty: Empty, names: st
     ],
 )
 @pytest.mark.parametrize("generation", [1, 2], ids=["counted", "not counted yet"])
-def test_pods_that_are_not_ready_are_kept_as_the_eviction_api_keeps_them(
+def test_budget_protects_unready_pods_as_the_eviction_api_does(
     policy: str, current: int, desired: int, kept: str, generation: int
 ) -> None:
     known = PodStore()
@@ -87,7 +87,7 @@ def test_pods_that_are_not_ready_are_kept_as_the_eviction_api_keeps_them(
     assert ("uid-ready" in store.all()[0].pods) == ("sick" in kept)
 
 
-def test_a_budget_follows_its_pods_and_is_the_same_record_while_they_stay() -> None:
+def test_budget_follows_its_pods_and_its_record_is_reused_meanwhile() -> None:
     known = pods()
     store = BudgetStore(known)
     for name in ("z", "a"):

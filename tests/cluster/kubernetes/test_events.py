@@ -101,7 +101,7 @@ async def test_event_that_is_refused_is_told_and_not_counted_on(bench: Bench) ->
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_event_after_which_the_server_asks_for_quiet_pauses_all_writes(bench: Bench, code: int) -> None:
+async def test_an_event_answered_with_retry_after_pauses_all_writes(bench: Bench, code: int) -> None:
     bench.api.on("POST", PATH, Say(code, {"message": "slow down"}, {"Retry-After": "20"}))
     assert (await bench.events.announce(HELLO)).code == code
     began = bench.clock.now()

@@ -50,7 +50,7 @@ def granted() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-async def test_an_eviction_is_written_in_the_served_version_with_the_uid_as_precondition(
+async def test_eviction_uses_the_served_version_and_the_uid_as_precondition(
     api: FakeApi, evictor: PodWriter, version: str
 ) -> None:
     api.on("GET", "/api/v1", served(version))
@@ -106,7 +106,7 @@ SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction su
         ),
     ],
 )
-async def test_what_the_server_says_is_told_and_nothing_is_deleted_instead(
+async def test_server_answer_is_reported_and_no_pod_is_deleted_instead(
     api: FakeApi, evictor: PodWriter, budget: Budget, reply: Reply, answer: Answer
 ) -> None:
     api.on("POST", EVICTION, reply)
@@ -132,7 +132,7 @@ async def test_a_lost_reply_is_read_back(api: FakeApi, evictor: PodWriter, lost:
     assert len(api.asked("POST", EVICTION)) == 1
 
 
-async def test_of_two_that_were_sent_the_first_may_have_been_carried_out_late(api: FakeApi, evictor: PodWriter) -> None:
+async def test_second_eviction_finding_no_pod_means_the_first_succeeded(api: FakeApi, evictor: PodWriter) -> None:
     """And have ended the pod before the second came."""
     api.on("POST", EVICTION, LOST, status(404, "NotFound", "none"))
     api.on("GET", POD, found(), found(), status(404, "NotFound"))
@@ -143,7 +143,7 @@ async def test_of_two_that_were_sent_the_first_may_have_been_carried_out_late(ap
 CHANGED = status(409, "Conflict", "the ResourceVersion in the precondition (7) does not match that in the record (8)")
 
 
-async def test_a_pod_that_changed_in_the_last_moment_is_looked_at_again(api: FakeApi, evictor: PodWriter) -> None:
+async def test_pod_that_changed_at_the_last_moment_is_read_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED, DONE)
     api.on("GET", POD, found(), found(resourceVersion="8"))
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)
@@ -151,7 +151,7 @@ async def test_a_pod_that_changed_in_the_last_moment_is_looked_at_again(api: Fak
     assert said == ["7", "8"]
 
 
-async def test_a_pod_that_another_has_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
+async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED)
     api.on("GET", POD, found(), found(deletionTimestamp="2026-01-01T00:00:00Z"))
     assert (await evictor.evict(ACTION, granted)) == TERMINATING
@@ -187,14 +187,14 @@ async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, 
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)
 
 
-async def test_an_eviction_that_cannot_be_read_back_is_not_sent_again(api: FakeApi, evictor: PodWriter) -> None:
+async def test_eviction_that_cannot_be_read_back_is_not_repeated(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, LOST)
     api.on("GET", POD, found(), status(403, "Forbidden", "may not"))
     answer = await evictor.evict(ACTION, granted)
     assert (answer.result, len(api.asked("POST", EVICTION))) == ("failed", 1)
 
 
-async def test_a_second_that_conflicts_and_cannot_be_read_back_may_have_been_done_by_the_first(
+async def test_a_conflicting_second_eviction_without_read_back_stays_uncertain(
     api: FakeApi, evictor: PodWriter
 ) -> None:
     api.on("POST", EVICTION, LOST, CHANGED)

@@ -134,7 +134,7 @@ async def test_scale_is_read_again_only_when_the_object_changed(api: FakeApi, ma
     await until(lambda: bench.workload() is None)
 
 
-async def test_scale_that_is_older_than_the_last_change_is_read_again(api: FakeApi, make: Make) -> None:
+async def test_scale_older_than_the_last_change_is_read_again(api: FakeApi, make: Make) -> None:
     feed = Feed()
 
     async def slow(_: web.Request) -> web.StreamResponse:
@@ -151,7 +151,7 @@ async def test_scale_that_is_older_than_the_last_change_is_read_again(api: FakeA
     assert bench.workload().replicas == 5  # type: ignore[union-attr]
 
 
-async def test_labels_of_an_event_whose_scale_was_already_read_are_taken(api: FakeApi, make: Make) -> None:
+async def test_labels_of_an_event_are_taken_without_reading_scale_again(api: FakeApi, make: Make) -> None:
     feed = serve(api, scale(3, version="9"))
     bench = make()
     await bench.settled(bench.follow())
@@ -160,9 +160,7 @@ async def test_labels_of_an_event_whose_scale_was_already_read_are_taken(api: Fa
     assert len(api.asked("GET", SCALE)) == 1
 
 
-async def test_view_is_as_old_as_the_oldest_change_whose_scale_is_unread(
-    api: FakeApi, make: Make, clock: HurriedClock
-) -> None:
+async def test_view_is_as_old_as_the_oldest_change_without_scale(api: FakeApi, make: Make, clock: HurriedClock) -> None:
     feed = serve(api, scale(3, version="4"), drop)
     bench = make()
     follower = bench.follow()
@@ -181,9 +179,7 @@ async def test_view_is_as_old_as_the_oldest_change_whose_scale_is_unread(
     assert bench.replicas() == 5
 
 
-async def test_object_found_changed_by_a_new_list_is_unconfirmed_since_the_proof_before_it(
-    api: FakeApi, make: Make
-) -> None:
+async def test_relisted_object_that_changed_keeps_its_earlier_confirmation_time(api: FakeApi, make: Make) -> None:
     feed = serve(api, scale(3, version="4"), drop)
     bench = make()
     follower = bench.follow()
@@ -206,9 +202,7 @@ async def test_object_found_changed_by_a_new_list_is_unconfirmed_since_the_proof
         pytest.param({"metadata": 7}, id="garbage"),
     ],
 )
-async def test_object_whose_scale_is_refused_is_absent_with_a_reason_until_it_is_shown(
-    api: FakeApi, make: Make, refusal: Any
-) -> None:
+async def test_object_with_refused_scale_is_absent_with_a_reason(api: FakeApi, make: Make, refusal: Any) -> None:
     serve(api, refusal)
     bench = make()
     follower = bench.follow()
@@ -223,9 +217,7 @@ async def test_object_whose_scale_is_refused_is_absent_with_a_reason_until_it_is
 
 
 @pytest.mark.parametrize("code", [403, 404, 500, 503])
-async def test_object_whose_scale_is_refused_later_stays_but_is_no_longer_confirmed(
-    api: FakeApi, make: Make, code: int
-) -> None:
+async def test_object_whose_scale_is_refused_later_stays_but_unconfirmed(api: FakeApi, make: Make, code: int) -> None:
     feed = serve(api, scale(3, version="4"), status(code, "No", "no"))
     bench = make()
     follower = bench.follow()
@@ -242,7 +234,7 @@ async def test_object_whose_scale_is_refused_later_stays_but_is_no_longer_confir
     assert (bench.replicas(), follower.problem) == (5, "")
 
 
-async def test_refused_object_that_is_deleted_is_gone_and_so_is_the_problem(api: FakeApi, make: Make) -> None:
+async def test_deleting_a_refused_object_also_removes_the_problem(api: FakeApi, make: Make) -> None:
     feed = serve(api, scale(3, version="4"), status(403, "Forbidden", "no"))
     bench = make()
     follower = bench.follow()
@@ -287,7 +279,7 @@ async def test_relist_forgets_objects_that_vanished(api: FakeApi, make: Make) ->
         ),
     ],
 )
-async def test_kind_that_is_not_there_is_a_problem_and_holds_up_nobody(make: Make, kind: Kind, problem: str) -> None:
+async def test_missing_kind_is_a_problem_and_holds_up_nothing(make: Make, kind: Kind, problem: str) -> None:
     bench = make()
     follower = bench.follow(kind)
     await bench.settled(follower)
@@ -304,9 +296,7 @@ async def test_kind_that_comes_later_is_found(api: FakeApi, make: Make) -> None:
     assert (follower.problem, bool(follower.confirmed())) == ("", True)
 
 
-async def test_kind_that_is_taken_away_stays_as_it_was_seen_until_a_list_says_otherwise(
-    api: FakeApi, make: Make
-) -> None:
+async def test_kind_no_longer_served_keeps_its_objects_until_a_list(api: FakeApi, make: Make) -> None:
     feed = serve(api, scale(3, version="4"))
     bench = make()
     follower = bench.follow()

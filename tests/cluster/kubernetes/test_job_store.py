@@ -28,7 +28,7 @@ def condition(kind: str, status: str = "True") -> dict[str, Any]:
     return {"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:01:00Z"}
 
 
-def test_a_job_is_read_with_its_set_template_number_and_times() -> None:
+def test_job_is_read_with_its_set_template_number_and_times() -> None:
     assert read() == PlacedJob(TRANSCODE, Job(NAME, "u1", HASH, 1, CREATED + 10))
 
 
@@ -84,7 +84,7 @@ def test_replicas_are_the_jobs_in_flight() -> None:
     assert kept.get(TRANSCODE) is kept.get(TRANSCODE)
 
 
-def test_an_event_from_before_its_end_is_not_believed_and_a_list_is() -> None:
+def test_stale_event_revives_no_ended_job_but_a_list_does() -> None:
     kept = store(ended(1))
     kept.put(PlacedJob(TRANSCODE, job(1)), listed=False)
     assert kept.get(TRANSCODE).replicas == 0
@@ -109,7 +109,7 @@ def gone(kept: JobStore) -> list[tuple[int, float]]:
     return [(one.number, one.ended) for one in kept.get(TRANSCODE).gone]
 
 
-def test_what_is_gone_is_known_for_a_while_with_the_time_at_which_it_ended_or_was_found_gone() -> None:
+def test_gone_jobs_are_remembered_for_a_while_with_their_end() -> None:
     clock = [NOW]
     kept = JobStore(lambda: clock[0])
     for one in (job(1), ended(2, NOW - 60), ended(3, NOW - REMEMBERED - 1), job(4), job(5)):
@@ -125,7 +125,7 @@ def test_what_is_gone_is_known_for_a_while_with_the_time_at_which_it_ended_or_wa
     assert gone(kept) == [(5, NOW + REMEMBERED + 1)]
 
 
-def test_what_is_there_after_all_is_not_gone_and_what_went_to_another_set_never_was() -> None:
+def test_job_that_reappears_or_changes_its_set_is_not_gone() -> None:
     kept = store(job(1), job(2))
     kept.remove(PlacedJob(TRANSCODE, job(1)))
     kept.put(PlacedJob(TRANSCODE, job(1)), listed=True)
@@ -164,7 +164,7 @@ async def test_a_job_set_is_seen_once_its_jobs_were_read(api: FakeApi, tmp_path:
         assert (snapshot.workload(TRANSCODE), left.jobs, left.gone) == (None, (), ())
 
 
-async def test_jobs_that_may_not_be_read_are_a_problem_in_one_line(api: FakeApi, tmp_path: Path) -> None:
+async def test_forbidden_jobs_are_a_problem_in_one_line(api: FakeApi, tmp_path: Path) -> None:
     api.on("GET", PODS, page())
     api.on("GET", "/api/v1/nodes", page())
     api.on("GET", LISTED, status(403, "Forbidden", 'User "x" cannot list resource "jobs" in API group "batch"'))
@@ -184,7 +184,7 @@ def test_a_job_whose_label_changes_moves_to_the_other_set() -> None:
     assert (kept.get(TRANSCODE).replicas, kept.get(other).replicas) == (0, 1)
 
 
-def test_pods_are_those_of_the_jobs_in_flight_and_the_same_while_nothing_changed() -> None:
+def test_pods_in_flight_are_cached_while_no_job_changes() -> None:
     kept = store(job(1), ended(2))
     pods = (pod_of(job(1)), pod_of(ended(2), "Succeeded"))
     found = kept.pods_in_flight(kept.get(TRANSCODE), pods)

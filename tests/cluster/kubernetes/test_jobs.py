@@ -107,7 +107,7 @@ def bench(api: FakeApi, session: Session, clock: HurriedClock) -> Bench:
     return Bench(api, session, clock)
 
 
-async def test_jobs_are_created_with_the_labels_by_which_they_are_found_again(api: FakeApi, bench: Bench) -> None:
+async def test_jobs_are_created_with_the_labels_that_identify_them(api: FakeApi, bench: Bench) -> None:
     assert await bench.create(replace(ACTION, before=4, after=6, first=3)) == Answer("done", 201)
     bodies = [seen.body for seen in api.asked("POST", JOBS)]
     assert [body["metadata"]["name"] for body in bodies] == [f"transcode-{HASH}-3", f"transcode-{HASH}-4"]
@@ -133,7 +133,7 @@ LOST = [
 
 
 @pytest.mark.parametrize("reply", LOST)
-async def test_lost_reply_of_a_job_that_was_created_is_found_again_by_its_name(bench: Bench, reply: Reply) -> None:
+async def test_created_job_whose_reply_was_lost_is_found_by_name(bench: Bench, reply: Reply) -> None:
     bench.server.lose(reply, after=True)
     assert await bench.create() == Answer("done", 200, "1 had been created before")
     assert bench.server.posted == [NAME]
@@ -141,9 +141,7 @@ async def test_lost_reply_of_a_job_that_was_created_is_found_again_by_its_name(b
 
 
 @pytest.mark.parametrize("reply", LOST)
-async def test_lost_reply_of_a_job_that_was_not_created_is_read_before_it_is_created_again(
-    api: FakeApi, bench: Bench, reply: Reply
-) -> None:
+async def test_job_is_looked_for_before_it_is_created_again(api: FakeApi, bench: Bench, reply: Reply) -> None:
     bench.server.lose(reply, after=False)
     assert await bench.create() == Answer("done", 201)
     asked = [(seen.method, seen.path.rpartition("/")[2]) for seen in api.seen if "jobs" in seen.path]
@@ -151,7 +149,7 @@ async def test_lost_reply_of_a_job_that_was_not_created_is_read_before_it_is_cre
     assert list(bench.server.jobs) == [NAME]
 
 
-async def test_write_that_arrives_only_after_it_was_read_for_creates_nothing_twice(api: FakeApi, bench: Bench) -> None:
+async def test_create_request_that_arrives_late_creates_no_second_job(api: FakeApi, bench: Bench) -> None:
     """The request was under way while the name was looked for: the second is refused, and the Job is ours."""
     bench.server.lose(drop, after=False)
 
@@ -173,9 +171,7 @@ async def test_whoever_decides_the_same_again_creates_only_what_is_missing(bench
     assert len(bench.known()) == 5
 
 
-async def test_server_that_stays_away_is_a_failure_and_the_next_try_names_the_same_job(
-    api: FakeApi, bench: Bench
-) -> None:
+async def test_retry_after_a_server_failure_uses_the_same_job_name(api: FakeApi, bench: Bench) -> None:
     bench.server.lose(drop, after=True)
     api.on("GET", f"{JOBS}/{NAME}", drop)
     answer = await bench.create()
@@ -202,7 +198,7 @@ async def test_name_that_is_taken_by_another_is_a_conflict(bench: Bench, there: 
     assert message in answer.message
 
 
-async def test_job_that_is_being_deleted_is_known_so_that_the_next_number_is_free(bench: Bench) -> None:
+async def test_job_being_deleted_is_known_and_reserves_its_number(bench: Bench) -> None:
     bench.server.keep(NAME, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     await bench.create()
     assert bench.known() == [NAME]
@@ -300,7 +296,7 @@ async def test_who_no_longer_leads_deletes_no_more(api: FakeApi, bench: Bench) -
     assert not api.asked("DELETE", f"{JOBS}/b")
 
 
-async def test_history_waits_while_writes_are_short_and_old_templates_do_not(
+async def test_history_deletion_awaits_write_budget_but_template_deletion_does_not(
     api: FakeApi, session: Session, clock: HurriedClock
 ) -> None:
     writer = Jobs(session, Budget(clock, 0.01, 2), clock, ServerTime(clock), JobStore(clock.now))

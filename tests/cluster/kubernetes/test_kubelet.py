@@ -105,9 +105,7 @@ async def test_only_what_is_wanted_is_asked_for_and_read(api: FakeApi, kubelets:
         pytest.param({"name": "new"}, id="no figures at all"),
     ],
 )
-async def test_pod_of_which_a_container_has_no_figure_has_no_sample(
-    api: FakeApi, kubelets: Kubelets, broken: Any
-) -> None:
+async def test_pod_with_a_container_without_figure_has_no_sample(api: FakeApi, kubelets: Kubelets, broken: Any) -> None:
     api.on("GET", PATH, summary(pod("web-1", container(), broken), pod("web-2", container()), pod("web-3")))
     found = await ask(kubelets)
     assert list(found.pods["cpu"]) == ["shop/web-2"]

@@ -125,7 +125,7 @@ async def test_leader_that_cannot_renew_stops_before_others_may_start(api: FakeA
     assert pair.one.fault == "500 InternalError: etcd is down"
 
 
-async def test_other_takes_over_when_the_lease_stood_still_for_its_duration(pair: Pair) -> None:
+async def test_candidate_takes_over_a_lease_unrenewed_for_its_duration(pair: Pair) -> None:
     await pair.wait(14.9)
     await pair.two.step()
     assert pair.leading == (False, False)
@@ -137,7 +137,7 @@ async def test_other_takes_over_when_the_lease_stood_still_for_its_duration(pair
     assert pair.leading == (False, True)
 
 
-async def test_other_waits_anew_after_each_renewal_whatever_time_the_leader_writes(pair: Pair) -> None:
+async def test_candidate_waits_anew_after_each_renewal_of_the_leader(pair: Pair) -> None:
     for _ in range(10):
         await pair.wait(8)
         await pair.one.step()
@@ -145,7 +145,7 @@ async def test_other_waits_anew_after_each_renewal_whatever_time_the_leader_writ
         assert pair.leading == (True, False)
 
 
-async def test_newcomer_waits_a_whole_duration_even_if_the_lease_looks_old(session: Session, pair: Pair) -> None:
+async def test_newcomer_waits_a_whole_duration_even_for_an_old_lease(session: Session, pair: Pair) -> None:
     await pair.wait(100)
     clock = VirtualClock(5e9)
     newcomer = Elector(session, clock, SETTINGS, "c")
@@ -166,7 +166,7 @@ async def test_stolen_lease_ends_leading_at_the_next_renewal(pair: Pair) -> None
     assert pair.one.leader == "stranger"
 
 
-async def test_deleted_lease_ends_leading_and_is_made_anew_by_who_comes_first(pair: Pair) -> None:
+async def test_deleted_lease_goes_to_the_first_candidate_to_recreate_it(pair: Pair) -> None:
     pair.server.lease = None
     await pair.two.step()
     assert pair.two.leading
@@ -174,7 +174,7 @@ async def test_deleted_lease_ends_leading_and_is_made_anew_by_who_comes_first(pa
     assert pair.leading == (False, True)
 
 
-async def test_deleted_lease_that_nobody_took_is_made_anew_by_its_leader(pair: Pair) -> None:
+async def test_deleted_lease_that_nobody_took_is_recreated_by_its_leader(pair: Pair) -> None:
     pair.server.lease = None
     await pair.one.step()
     assert pair.leading == (True, False)
@@ -223,7 +223,7 @@ async def test_renewal_whose_reply_was_lost_is_found_by_reading(api: FakeApi, pa
     assert pair.one.leading
 
 
-async def test_two_candidates_that_take_it_at_once_do_not_both_lead(pair: Pair) -> None:
+async def test_only_one_of_two_simultaneous_candidates_leads(pair: Pair) -> None:
     await pair.wait(20)
     await asyncio.gather(pair.one.step(), pair.two.step())
     assert sorted(pair.leading) == [False, True]
@@ -240,7 +240,7 @@ async def test_released_lease_is_taken_over_at_once(pair: Pair) -> None:
     assert pair.server.spec["leaseTransitions"] == 1
 
 
-async def test_renewal_that_was_cut_off_does_not_keep_the_lease_from_being_released(pair: Pair) -> None:
+async def test_a_lease_is_released_even_after_an_interrupted_renewal(pair: Pair) -> None:
     assert pair.server.lease is not None
     pair.server.write(pair.server.lease)
     await pair.one.release()
@@ -276,9 +276,7 @@ async def test_what_others_wrote_into_the_lease_is_kept(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"garbage", {"spec": 7}, {"metadata": {}, "spec": {"holderIdentity": 3}}])
-async def test_lease_that_cannot_be_read_is_a_fault_and_nobody_leads(
-    api: FakeApi, session: Session, answer: Any
-) -> None:
+async def test_an_unreadable_lease_is_a_fault_and_nobody_leads(api: FakeApi, session: Session, answer: Any) -> None:
     api.on("GET", LEASE, answer)
     elector = Elector(session, VirtualClock(0), SETTINGS, "a")
     await elector.step()
@@ -293,7 +291,7 @@ async def test_forbidden_lease_is_a_fault_and_nobody_leads(api: FakeApi, session
     assert (elector.leading, elector.fault) == (False, "403 Forbidden: leases is forbidden")
 
 
-async def test_a_missing_namespace_is_told_once_with_what_to_do_and_waited_for(
+async def test_a_missing_namespace_is_logged_once_with_a_remedy(
     api: FakeApi, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

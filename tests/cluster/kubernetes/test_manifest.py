@@ -93,7 +93,7 @@ def written(*labels: str) -> dict[str, Any]:
         pytest.param(None, ["app", ZONE, REGION], id="it is not written down who set what"),
     ],
 )  # fmt: skip
-def test_zone_and_region_of_the_old_node_are_left_out_unless_somebody_set_them(
+def test_zone_and_region_labels_are_dropped_unless_somebody_set_them(
     managed: list[dict[str, Any]] | None, kept: list[str]
 ) -> None:
     found = pod(PROJECTED)
@@ -117,14 +117,14 @@ def test_what_the_pod_itself_asks_for_is_kept(volume: dict[str, Any]) -> None:
     ]
 
 
-def test_a_pod_that_was_made_anew_once_is_made_anew_again() -> None:
+def test_a_recreated_pod_can_be_recreated_again() -> None:
     first = recreation(pod(SECRET), 1.0)
     second = {**first, "metadata": {**first["metadata"], "uid": "v"}}
     noted = recreation(second, 2.0)["metadata"]["annotations"]
     assert noted == {"note": "x", "elasticd.io/restored-from": "v", "elasticd.io/resumed": "2.000"}
 
 
-def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
+def test_dry_run_manifest_differs_only_in_a_generated_name() -> None:
     manifest = recreation(pod(SECRET), 1.0)
     trial = trial_of(manifest)
     assert trial["metadata"].pop("generateName") == "batch-"
@@ -141,7 +141,7 @@ def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
         pytest.param({"metadata": {"labels": {"app": "batch", ZONE: "b", REGION: "r"}}}, True, id="the node's zone"),
     ],
 )
-def test_a_pod_is_alike_that_runs_the_same_under_the_same_labels(change: dict[str, Any], same: bool) -> None:
+def test_pod_with_the_same_spec_and_labels_is_equivalent(change: dict[str, Any], same: bool) -> None:
     meta = {"name": "batch", "labels": {"app": "batch"}}
     manifest = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "i:1"}]}}
     assert is_equivalent(manifest, {**manifest, **change}) == same

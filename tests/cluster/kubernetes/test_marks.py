@@ -41,7 +41,7 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     assert seen.headers["Content-Type"] == "application/merge-patch+json"
 
 
-async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Patcher) -> None:
+async def test_mark_of_one_version_has_that_version_as_a_precondition(api: FakeApi, marker: Patcher) -> None:
     api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
     answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)
     (seen,) = api.asked("PATCH", DEPLOYMENT)
@@ -77,9 +77,7 @@ async def test_what_cannot_be_marked_is_told(
                      id="before"),
     ],
 )  # fmt: skip
-async def test_one_of_a_version_whose_object_was_replaced_is_told_as_gone(
-    api: FakeApi, marker: Patcher, reply: Reply
-) -> None:
+async def test_mark_on_a_replaced_object_is_reported_as_gone(api: FakeApi, marker: Patcher, reply: Reply) -> None:
     api.on("PATCH", DEPLOYMENT, reply)
     answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: None)
     assert (answer.result, answer.code, answer.reason) == ("conflict", 404, "NotFound")

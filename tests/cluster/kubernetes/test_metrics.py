@@ -69,9 +69,7 @@ async def test_each_container_is_a_sample_in_base_units(api: FakeApi, session: S
     assert all((one.received, one.window) == (500.0, 30.0) for one in cpu)
 
 
-async def test_pod_with_a_container_that_lacks_a_resource_has_no_sample_of_it(
-    api: FakeApi, metrics: MetricsClient
-) -> None:
+async def test_pod_with_a_container_lacking_a_resource_has_no_sample(api: FakeApi, metrics: MetricsClient) -> None:
     served(api, usage("web-1", ("main", {"cpu": "1", "memory": "1"}), ("mesh", {"cpu": "1"})))
     found = await read(metrics)
     assert len(found.pods["cpu"]["shop/web-1"]) == 2
@@ -167,13 +165,13 @@ async def test_trouble_is_an_error_in_the_readings(
     assert (found.pods, found.workloads) == ({}, {})
 
 
-async def test_api_that_is_not_served_is_an_error_until_it_is(api: FakeApi, metrics: MetricsClient) -> None:
+async def test_missing_api_is_an_error_until_it_is_served(api: FakeApi, metrics: MetricsClient) -> None:
     assert "does not serve metrics.k8s.io" in (await metrics.usage(500.0)).error
     served(api, usage("web-1", ("main", {"cpu": "1"})))
     assert list((await read(metrics)).pods["cpu"]) == ["shop/web-1"]
 
 
-async def test_version_is_the_one_the_server_prefers_and_looked_up_once(api: FakeApi, metrics: MetricsClient) -> None:
+async def test_version_preferred_by_the_server_is_looked_up_once(api: FakeApi, metrics: MetricsClient) -> None:
     api.on("GET", GROUP, {"preferredVersion": {"groupVersion": "metrics.k8s.io/v1"}})
     api.on("GET", f"{GROUP}/v1/pods", {"items": [usage("web-1", ("main", {"cpu": "1"}))]})
     for _ in range(3):
@@ -181,9 +179,7 @@ async def test_version_is_the_one_the_server_prefers_and_looked_up_once(api: Fak
     assert len(api.asked("GET", GROUP)) == 1
 
 
-async def test_confined_to_namespaces_each_is_asked_and_one_that_fails_has_no_samples(
-    api: FakeApi, session: Session
-) -> None:
+async def test_each_namespace_is_asked_and_a_failing_one_lacks_samples(api: FakeApi, session: Session) -> None:
     served(api)
     metrics = MetricsClient(Discovery(session), ServerTime(HurriedClock()), ("one", "two"))
     one, two = (f"{GROUP}/v1beta1/namespaces/{name}/pods" for name in ("one", "two"))

@@ -36,7 +36,7 @@ def test_where_a_pod_is_told(one: Pod, pending: list[str], on: dict[str, list[st
     assert {node: [found.name for found in pods] for node, pods in places.on_nodes().items()} == on
 
 
-def test_the_same_sequences_are_given_while_nothing_changed_on_a_node() -> None:
+def test_pod_sequences_are_the_same_objects_while_nothing_changes() -> None:
     store = PodStore()
     for one in (pod("b"), pod("a"), pod("x", on="n"), pod("y", on="m")):
         store.put(one, listed=True)
@@ -50,7 +50,7 @@ def test_the_same_sequences_are_given_while_nothing_changed_on_a_node() -> None:
     assert [one.name for one in places.on_nodes()["n"]] == ["x", "z"]
 
 
-def test_a_pod_of_the_same_name_made_anew_takes_the_place_of_the_old_one() -> None:
+def test_recreated_pod_replaces_the_old_one_of_its_name() -> None:
     store = PodStore()
     places = store.places()
     store.put(RUNS, listed=False)
@@ -118,7 +118,7 @@ def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod
     assert told == ["stirred"] * stirred
 
 
-def test_who_asked_is_told_of_nodes_that_come_change_and_go() -> None:
+def test_callbacks_hear_of_nodes_that_appear_change_and_disappear() -> None:
     store, told = NodeStore(), list[int]()
     store.placement_changed.callbacks.append(lambda: told.append(len(told)))
     one = Node("n", "u", ready=True)
@@ -130,7 +130,7 @@ def test_who_asked_is_told_of_nodes_that_come_change_and_go() -> None:
     assert (len(told), store.get("n")) == (3, None)
 
 
-def test_what_was_done_is_known_at_once_and_no_older_event_takes_it_back() -> None:
+def test_an_assumed_state_holds_at_once_despite_older_events() -> None:
     store = PodStore()
     store.put(WAITS, listed=True)
     store.assume(WAITS.ref, WAITS.uid, node="n", waits=None)
@@ -145,7 +145,7 @@ def test_what_was_done_is_known_at_once_and_no_older_event_takes_it_back() -> No
 
 
 @pytest.mark.parametrize(("name", "uid"), [("p", "another"), ("q", "uid-q")], ids=["another pod", "an unknown pod"])
-def test_nothing_is_assumed_of_a_pod_that_is_not_the_one(name: str, uid: str) -> None:
+def test_nothing_is_assumed_of_a_different_pod(name: str, uid: str) -> None:
     store = PodStore()
     store.put(WAITS, listed=True)
     store.assume(replace(WAITS, name=name).ref, uid, node="n")

@@ -57,7 +57,7 @@ class Scene:
         return None if self.leads else NOT_LEADING
 
 
-async def test_a_pod_that_was_bound_is_known_to_be_there_at_once() -> None:
+async def test_bound_pod_is_known_on_its_node_at_once() -> None:
     scene = Scene(replace(POD, waits=1.0))
     assert await scene.actions.act(BIND) == DONE
     assert scene.pods.get("shop", "p") == replace(POD, node="n")
@@ -106,7 +106,7 @@ TOLERATES = pod("p", tolerations=(Toleration(operator="Exists"),))
         pytest.param(replace(POD, node="n"), (node("n"),), "", id="the watch was quicker than the answer"),
     ],
 )
-async def test_a_node_or_pod_that_changed_since_the_plan_is_a_conflict_and_costs_no_request(
+async def test_outdated_plan_is_a_conflict_and_costs_no_request(
     known: Pod, nodes: tuple[Node, ...], message: str
 ) -> None:
     scene = Scene(known, nodes=nodes)
@@ -115,11 +115,11 @@ async def test_a_node_or_pod_that_changed_since_the_plan_is_a_conflict_and_costs
     assert len(scene.writer.asked) == (not message)
 
 
-def test_a_toleration_of_nodes_that_failed_is_one_of_their_taint() -> None:
+def test_toleration_of_failed_nodes_tolerates_the_not_ready_taint() -> None:
     assert Toleration("node.kubernetes.io/not-ready", "Exists").tolerates(NOT_READY)
 
 
-async def test_who_gave_way_is_known_to_leave_and_told_so_and_is_not_evicted_again() -> None:
+async def test_preempted_pod_is_announced_once_and_not_evicted_again() -> None:
     scene = Scene()
     assert await scene.actions.act(EVICT) == DONE
     assert scene.pods.get("shop", "r") == replace(RUNS, deleted=True)
@@ -128,7 +128,7 @@ async def test_who_gave_way_is_known_to_leave_and_told_so_and_is_not_evicted_aga
     assert scene.writer.asked == [EVICT]
 
 
-async def test_who_is_moved_is_told_otherwise_and_who_was_gone_already_is_not_told() -> None:
+async def test_moved_pod_is_announced_as_evicted_unless_already_gone() -> None:
     scene = Scene()
     await scene.actions.act(replace(EVICT, reason="LowLoad"))
     assert [one.reason for one in scene.told] == ["Evicted"]
@@ -137,7 +137,7 @@ async def test_who_is_moved_is_told_otherwise_and_who_was_gone_already_is_not_to
     assert (scene.told, scene.pods.get("shop", "r")) == ([], RUNS)
 
 
-async def test_a_pod_that_shall_come_back_is_evicted_by_who_makes_it_anew() -> None:
+async def test_pod_to_be_restored_is_evicted_by_the_restorer() -> None:
     scene, action = Scene(), replace(EVICT, restore=True)
     assert await scene.actions.act(action) == DONE
     assert (scene.restorer.asked, scene.writer.asked) == ([action], [])

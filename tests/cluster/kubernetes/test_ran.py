@@ -48,9 +48,7 @@ def failed(*containers: Any, **more: Any) -> dict[str, Any]:
         pytest.param(failed(ENDED, conditions=[{**TARGET[0], "status": "False"}]), True, id="it was not ended"),
     ],
 )  # fmt: skip
-def test_a_pod_has_run_when_all_its_containers_have_started_or_it_failed_by_itself(
-    status: dict[str, Any], ran: bool
-) -> None:
+def test_pod_has_run_if_its_containers_started_or_it_failed(status: dict[str, Any], ran: bool) -> None:
     assert life_of(msgspec.json.encode({"metadata": {"name": "batch"}, "status": status})).ran == ran
 
 

@@ -57,7 +57,7 @@ async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resi
     }
 
 
-async def test_a_server_without_the_subresource_is_told_nothing_and_asked_again(api: FakeApi, resizer: Patcher) -> None:
+async def test_server_without_resize_subresource_is_asked_again_and_not_patched(api: FakeApi, resizer: Patcher) -> None:
     api.on("GET", "/api/v1", {"resources": [PODS]}, {"resources": [PODS, RESIZE]})
     assert await resizer.resize(CHANGE, lambda: None) == RECOMMENDED_ONLY
     assert (RECOMMENDED_ONLY.result, RECOMMENDED_ONLY.reason) == ("refused", "NoInPlaceResize")
@@ -78,7 +78,7 @@ async def test_a_server_without_the_subresource_is_told_nothing_and_asked_again(
         pytest.param(status(404, "NotFound", "no such pod"), "NotFound", "it is gone or has changed", id="gone"),
     ],
 )  # fmt: skip
-async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
+async def test_pod_that_differs_from_the_judged_one_is_not_resized(
     api: FakeApi, resizer: Patcher, found: Reply, reason: str, told: str
 ) -> None:
     api.on("GET", POD, found)

@@ -222,7 +222,7 @@ def granted() -> None:
     """It may be written."""
 
 
-async def test_a_pod_is_tried_written_down_evicted_waited_for_and_created(
+async def test_restore_runs_trial_record_eviction_and_creation_in_order(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
@@ -247,7 +247,7 @@ STEPS = 21
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", range(STEPS))
-async def test_a_daemon_killed_at_any_step_leaves_to_the_next_exactly_one_pod(
+async def test_daemon_killed_at_any_step_leaves_exactly_one_pod(
     server: Server, session: Session, clock: HurriedClock, step: int, moment: str
 ) -> None:
     server.fault = lambda number, _: f"killed {moment}" if number == step else ""
@@ -263,7 +263,7 @@ async def test_a_daemon_killed_at_any_step_leaves_to_the_next_exactly_one_pod(
 
 @pytest.mark.parametrize("fault", ["lost", "undone"])
 @pytest.mark.parametrize("step", range(STEPS))
-async def test_a_lost_reply_at_any_step_ends_with_exactly_one_pod(
+async def test_lost_reply_at_any_step_ends_with_exactly_one_pod(
     server: Server, session: Session, clock: HurriedClock, step: int, fault: str
 ) -> None:
     server.fault = lambda number, _: fault if number == step else ""
@@ -308,7 +308,7 @@ async def test_who_finds_it_made_anew_already_leaves_no_record_behind(
     assert (server.steps.count("POST configmaps"), server.records, server.created) == (1, {}, [])
 
 
-async def test_a_record_that_was_removed_before_the_eviction_came_is_written_again(
+async def test_record_removed_before_a_late_eviction_is_written_again(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     """Another daemon took over, waited, and saw a pod that nobody evicted: then the eviction came all the same."""
@@ -340,7 +340,7 @@ async def test_a_record_that_was_removed_before_the_eviction_came_is_written_aga
         pytest.param({**running(), "status": {"phase": "Failed"}}, "Conflict", id="it has failed"),
     ],
 )
-async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
+async def test_pod_that_differs_from_the_judged_one_is_left_alone(
     server: Server, session: Session, clock: HurriedClock, pod: dict[str, Any] | None, reason: str
 ) -> None:
     server.pod = pod
@@ -380,7 +380,7 @@ async def test_an_eviction_that_a_budget_refuses_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("later", ["a budget", "the lease"])
-async def test_an_eviction_that_was_sent_and_never_answered_is_not_given_up_when_the_next_is_refused(
+async def test_unanswered_eviction_keeps_its_record_when_the_next_is_refused(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock, later: str
 ) -> None:
     """The budget may be spent by the first one, which has yet to delete the pod."""
@@ -399,7 +399,7 @@ async def test_an_eviction_that_was_sent_and_never_answered_is_not_given_up_when
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_ends_while_its_record_is_written_is_not_run_a_second_time(
+async def test_pod_that_ends_during_recording_is_not_run_again(
     server: Server, session: Session, clock: HurriedClock, phase: str
 ) -> None:
     def ends(step: int, what: str) -> str:
@@ -427,7 +427,7 @@ async def test_the_same_pod_is_not_evicted_twice_at_once(server: Server, session
         await until(server.made_anew)
 
 
-async def test_a_pod_that_cannot_be_created_is_tried_until_it_can_and_told_meanwhile(
+async def test_refused_creation_is_retried_and_reported_until_it_succeeds(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
@@ -443,7 +443,7 @@ async def test_a_pod_that_cannot_be_created_is_tried_until_it_can_and_told_meanw
         await until(lambda: not one.fault)
 
 
-async def test_while_another_pod_has_its_name_it_waits_and_that_is_told(
+async def test_restore_waits_and_reports_while_another_pod_has_the_name(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
@@ -462,7 +462,7 @@ async def test_while_another_pod_has_its_name_it_waits_and_that_is_told(
         await until(lambda: not one.underway)
 
 
-async def test_why_it_was_evicted_is_told_by_whoever_makes_it_anew(
+async def test_eviction_reason_is_passed_to_the_daemon_that_takes_over(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
@@ -474,9 +474,7 @@ async def test_why_it_was_evicted_is_told_by_whoever_makes_it_anew(
         await until(server.made_anew)
 
 
-async def test_a_record_of_a_daemon_that_wrote_no_reason_is_taken_up(
-    server: Server, session: Session, clock: HurriedClock
-) -> None:
+async def test_a_record_without_a_reason_is_taken_up(server: Server, session: Session, clock: HurriedClock) -> None:
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
     del server.records["elasticd-restore-u"]["data"]["why"]
@@ -486,7 +484,7 @@ async def test_a_record_of_a_daemon_that_wrote_no_reason_is_taken_up(
         await until(server.made_anew)
 
 
-async def test_a_pod_that_somebody_else_has_made_anew_is_left_to_him(
+async def test_a_pod_recreated_by_somebody_else_is_left_alone(
     server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
@@ -551,7 +549,7 @@ CREATED, AGAIN = 11, 26
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", range(CREATED, AGAIN))
-async def test_killed_at_any_step_a_daemon_leaves_to_the_next_a_copy_that_goes_before_it_ran(
+async def test_copy_that_never_ran_is_remade_by_the_next_daemon(
     server: Server, session: Session, clock: HurriedClock, step: int, moment: str
 ) -> None:
     server._waits = 1000
@@ -581,7 +579,7 @@ def seen(times: int) -> Callable[[Server], bool]:
     ],
 )
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted yet"])
-async def test_a_copy_that_went_while_no_daemon_was_there_is_made_again_if_it_is_not_known_to_have_run(
+async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
     server: Server,
     session: Session,
     clock: HurriedClock,
@@ -616,7 +614,7 @@ async def test_a_copy_that_went_while_no_daemon_was_there_is_made_again_if_it_is
         )
 
 
-async def test_copies_that_always_go_before_they_run_are_made_ever_more_seldom_and_that_is_told(
+async def test_copies_that_never_run_are_made_less_often_and_reported(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     made = list[float]()
@@ -651,7 +649,7 @@ async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session
         assert len(server.created) == 1
 
 
-async def test_a_copy_that_stands_in_the_way_and_cannot_be_evicted_is_told(
+async def test_a_failed_copy_that_cannot_be_evicted_is_reported(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:
     server._waits, server.fate = 1000, once(lambda copy: bound(copy, phase="Failed", reason="Evicted"))
@@ -664,7 +662,7 @@ async def test_a_copy_that_stands_in_the_way_and_cannot_be_evicted_is_told(
         await until(lambda: server.made(2))
 
 
-async def test_what_became_of_a_copy_is_asked_again_when_the_server_does_not_say(
+async def test_fate_of_a_copy_is_asked_again_after_server_errors(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:
     server._waits = 1000
@@ -678,7 +676,7 @@ async def test_what_became_of_a_copy_is_asked_again_when_the_server_does_not_say
     assert len(api.asked("WATCH", PODS)) == 3
 
 
-async def test_a_copy_that_is_moved_on_before_it_ran_is_left_to_its_own_record(
+async def test_copy_moved_before_running_is_left_to_its_own_record(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     server._waits = 1000
@@ -692,7 +690,7 @@ async def test_a_copy_that_is_moved_on_before_it_ran_is_left_to_its_own_record(
     assert (server.records, len(server.created)) == ({}, 1)
 
 
-async def test_a_pod_that_waits_long_to_run_again_keeps_its_record_and_is_told(
+async def test_pod_that_waits_long_to_run_keeps_its_record(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
@@ -704,7 +702,7 @@ async def test_a_pod_that_waits_long_to_run_again_keeps_its_record_and_is_told(
         await until(server.made_anew)
 
 
-async def test_of_two_daemons_only_the_one_whose_record_it_is_evicts(
+async def test_only_the_daemon_that_owns_the_record_evicts(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one, daemon(session, clock, identity="two") as other:
@@ -714,7 +712,7 @@ async def test_of_two_daemons_only_the_one_whose_record_it_is_evicts(
     assert server.evictions == 1
 
 
-async def test_who_does_not_lead_any_more_writes_nothing_but_the_record(
+async def test_daemon_that_lost_the_lead_writes_nothing_but_the_record(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     leads = True
@@ -746,7 +744,7 @@ async def test_a_record_that_another_daemon_has_written_since_stays(
     assert list(server.records) == ["elasticd-restore-u"]
 
 
-async def test_records_that_cannot_be_looked_for_are_told_and_odd_ones_left_alone(
+async def test_unreadable_records_are_reported_and_malformed_ones_left_alone(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:
     odd = {"metadata": {"name": "elasticd-restore-x"}, "data": {"uid": "x", "pod": "{"}}

@@ -110,9 +110,7 @@ def lost(api: FakeApi, *, applied: bool, code: int | None) -> Any:
 
 
 @pytest.mark.parametrize("code", [None, 500, 502, 504])
-async def test_lost_reply_of_a_write_that_was_carried_out_is_read_back(
-    api: FakeApi, bench: Bench, code: int | None
-) -> None:
+async def test_lost_reply_of_a_completed_write_is_read_back(api: FakeApi, bench: Bench, code: int | None) -> None:
     api.on("PATCH", PATH, lost(api, applied=True, code=code))
     answer = await bench.scale()
     assert (answer.result, answer.code) == ("done", code or 0)
@@ -122,9 +120,7 @@ async def test_lost_reply_of_a_write_that_was_carried_out_is_read_back(
 
 
 @pytest.mark.parametrize("code", [None, 500, 502, 504])
-async def test_lost_reply_of_a_write_that_was_not_carried_out_has_failed_and_is_not_repeated(
-    api: FakeApi, bench: Bench, code: int | None
-) -> None:
+async def test_lost_reply_of_an_uncompleted_write_is_a_failure(api: FakeApi, bench: Bench, code: int | None) -> None:
     api.on("PATCH", PATH, lost(api, applied=False, code=code))
     answer = await bench.scale()
     assert (answer.result, answer.code) == ("failed", code or 0)
@@ -168,9 +164,7 @@ async def test_server_that_cannot_be_reached_has_not_been_written_to(
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_server_that_asks_for_quiet_is_left_alone_and_asked_once_more(
-    api: FakeApi, bench: Bench, code: int
-) -> None:
+async def test_write_is_repeated_once_after_the_retry_after_pause(api: FakeApi, bench: Bench, code: int) -> None:
     api.on("PATCH", PATH, Say(code, {"reason": "Busy"}, {"Retry-After": "7"}), scale(6))
     began = bench.clock.now()
     assert await bench.scale() == Answer("done", 200)
@@ -178,9 +172,7 @@ async def test_server_that_asks_for_quiet_is_left_alone_and_asked_once_more(
     assert api.asked("GET", PATH) == []
 
 
-async def test_write_that_was_carried_out_although_the_server_asked_for_quiet_is_done(
-    api: FakeApi, bench: Bench
-) -> None:
+async def test_a_write_carried_out_despite_a_503_is_done(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, Say(503, {"message": "busy"}, {"Retry-After": "1"}), CONFLICT)
     api.on("GET", PATH, scale(6, version="9"))
     answer = await bench.scale()
@@ -188,9 +180,7 @@ async def test_write_that_was_carried_out_although_the_server_asked_for_quiet_is
     assert bench.written == [6]
 
 
-async def test_count_that_somebody_set_while_the_server_asked_for_quiet_is_a_conflict(
-    api: FakeApi, bench: Bench
-) -> None:
+async def test_count_set_by_somebody_during_the_pause_is_a_conflict(api: FakeApi, bench: Bench) -> None:
     quiet = Say(429, {"message": "busy"}, {"Retry-After": "1"})
     for refusal, count in ((quiet, 6), (Say(503, quiet.body, quiet.headers), 9)):
         api.on("PATCH", PATH, refusal, CONFLICT)
@@ -199,7 +189,7 @@ async def test_count_that_somebody_set_while_the_server_asked_for_quiet_is_a_con
         assert (answer.result, answer.message) == ("conflict", f"it has {count} replicas, not 3")
 
 
-async def test_long_quiet_after_a_503_is_kept_and_the_write_is_read_back(api: FakeApi, bench: Bench) -> None:
+async def test_long_pause_is_kept_and_the_write_read_back(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, Say(503, {"message": "down"}, {"Retry-After": "3600"}))
     api.on("GET", PATH, scale(3))
     answer = await bench.scale()
@@ -214,7 +204,7 @@ async def test_second_refusal_for_quiet_is_the_answer(api: FakeApi, bench: Bench
     assert len(api.asked("PATCH", PATH)) == 2
 
 
-async def test_quiet_longer_than_a_write_may_wait_is_the_answer_at_once(api: FakeApi, bench: Bench) -> None:
+async def test_pause_longer_than_a_write_may_wait_fails_at_once(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, Say(429, {"message": "slow down"}, {"Retry-After": "3600"}))
     assert await bench.scale() == Answer("failed", 429, "slow down", "TooManyRequests")
     assert (await bench.scale()).result == "refused"  # the quiet that was asked for is kept
@@ -238,7 +228,7 @@ async def test_refusal_is_told_in_the_servers_words(
     assert len(api.asked("PATCH", PATH)) == 1
 
 
-async def test_leadership_lost_while_a_write_waits_for_its_turn_stops_it(api: FakeApi, bench: Bench) -> None:
+async def test_leadership_lost_while_a_write_waits_stops_the_write(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, scale(6))
     assert await bench.scale(allowed=lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("PATCH", PATH) == []
@@ -266,9 +256,7 @@ async def test_kind_that_cannot_be_scaled_has_failed_with_the_reason(bench: Benc
     )
 
 
-async def test_action_without_a_version_reads_it_first_so_that_there_is_a_precondition(
-    api: FakeApi, bench: Bench
-) -> None:
+async def test_action_without_a_version_reads_one_as_its_precondition(api: FakeApi, bench: Bench) -> None:
     api.on("GET", PATH, scale(3, version="8"))
     api.on("PATCH", PATH, scale(6))
     action = Scale(ACTION.workload, "u", "", 3, 6, "")
@@ -293,7 +281,7 @@ class Busy:
         return web.json_response(scale(6))
 
 
-async def test_of_many_that_step_at_once_a_few_are_written_at_a_time(api: FakeApi, tmp_path: Path) -> None:
+async def test_simultaneous_writes_are_limited_to_a_few_at_a_time(api: FakeApi, tmp_path: Path) -> None:
     busy = Busy()
     api.on("PATCH", PATH, busy)
     clock = HurriedClock()

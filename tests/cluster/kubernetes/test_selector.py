@@ -87,13 +87,13 @@ def test_selector_object_becomes_text(selector: dict[str, Any] | None, text: str
     assert to_text(msgspec.convert(selector, LabelSelector | None)) == text
 
 
-def test_unknown_operator_of_a_selector_object_is_a_fault_and_not_left_out() -> None:
+def test_an_unknown_operator_of_a_selector_is_an_error() -> None:
     selector = {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "a", "operator": "Near"}]}
     with pytest.raises(SelectorError, match="a Near"):
         parse_selector(to_text(msgspec.convert(selector, LabelSelector)))
 
 
-def test_only_pairs_that_every_match_carries_are_given_to_the_index() -> None:
+def test_the_index_gets_only_pairs_that_every_match_carries() -> None:
     parsed = parse_selector("a=1,b in (2),c in (3,4),d!=5,e,!f")
     assert parsed.pairs == (("a", "1"), ("b", "2"))
 

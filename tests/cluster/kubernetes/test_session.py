@@ -173,7 +173,7 @@ async def test_unreadable_kubeconfig_is_one_line(tmp_path: Path, text: str) -> N
     assert "\n" not in line
 
 
-async def test_token_in_the_wrong_place_of_a_kubeconfig_is_not_told(tmp_path: Path) -> None:
+async def test_a_misplaced_token_of_a_kubeconfig_is_not_revealed(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, "http://127.0.0.1:1", token="canary")
     move_token(Path(path))
     assert "canary" not in await load(path)
@@ -214,9 +214,7 @@ def write_plugin(folder: Path, kubeconfig: str) -> Path:
     return asked
 
 
-async def test_exec_plugin_is_asked_for_a_token_and_asked_again_when_it_is_refused(
-    api: FakeApi, tmp_path: Path
-) -> None:
+async def test_exec_plugin_is_asked_again_when_its_token_is_refused(api: FakeApi, tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, api.url)
     asked = write_plugin(tmp_path, path)
 

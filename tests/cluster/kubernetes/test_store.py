@@ -28,7 +28,7 @@ def names(pods: tuple[Pod, ...]) -> list[str]:
     return [one.name for one in pods]
 
 
-def test_pods_are_found_by_labels_in_their_namespace_and_ordered_by_name() -> None:
+def test_pods_are_selected_by_labels_and_ordered_by_name() -> None:
     store = filled(pod("b", app="web"), pod("a", app="web"), pod("c", app="api"), pod("d", "other", app="web"))
     assert names(store.select("shop", "app=web")) == ["a", "b"]
     assert names(store.select("shop", "app in (api,web)")) == ["a", "b", "c"]
@@ -72,7 +72,7 @@ def test_selection_that_was_empty_sees_the_first_pod() -> None:
     assert names(store.select("shop", "app=web")) == ["a"]
 
 
-def test_retain_forgets_what_is_not_named_and_only_in_its_namespace() -> None:
+def test_retain_forgets_unnamed_objects_only_in_its_namespace() -> None:
     store = filled(pod("a", app="web"), pod("b", app="web"), pod("c", "other", app="web"))
     store.retain("shop", {("shop", "b")})
     assert len(store) == 2
@@ -82,7 +82,7 @@ def test_retain_forgets_what_is_not_named_and_only_in_its_namespace() -> None:
 
 
 @pytest.mark.parametrize("selector", ["", "app in ("])
-def test_selector_at_fault_raises_and_has_a_line_that_says_why(selector: str) -> None:
+def test_bad_selector_raises_and_has_a_line_of_explanation(selector: str) -> None:
     with pytest.raises(SelectorError):
         filled(pod("a")).select("shop", selector)
     assert "must" in selector_fault(selector)
@@ -110,7 +110,7 @@ def test_index_always_agrees_with_a_scan(steps: list[tuple[str, dict[str, str] |
             assert list(store.select("shop", selector)) == expected
 
 
-def test_nodes_are_ordered_by_name_and_the_same_tuple_while_nothing_changed() -> None:
+def test_nodes_are_sorted_and_the_same_tuple_while_unchanged() -> None:
     store = NodeStore()
     for name in ("n2", "n1"):
         store.put(Node(name, "u", ready=True), listed=True)
@@ -125,7 +125,7 @@ def test_nodes_are_ordered_by_name_and_the_same_tuple_while_nothing_changed() ->
 WEB = Workload(Ref("shop", "Deployment", "web"), "u", "10", 3, labels={"a": "b"})
 
 
-def test_version_grows_with_appearance_labels_and_end_but_not_with_replicas() -> None:
+def test_version_grows_with_appearance_labels_and_removal_but_not_replicas() -> None:
     store = WorkloadStore()
     store.put(WEB, listed=True)
     appeared = store.version

@@ -67,7 +67,7 @@ def confirming(mirrored: Mirrored) -> Iterator[float]:
     yield mirrored.reflector.confirmed
 
 
-async def test_list_is_read_page_by_page_and_then_watched_from_its_end(api: FakeApi, start: Start) -> None:
+async def test_list_is_read_by_pages_and_watched_from_its_end(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), pod("b"), version=3, more="token"), page(pod("c"), version=4))
     feed = api.feed(PODS)
     mirrored = start()
@@ -91,7 +91,7 @@ async def test_events_change_the_copy(api: FakeApi, start: Start) -> None:
     await until(lambda: mirrored.names() == [])
 
 
-async def test_watch_that_ends_goes_on_from_the_last_event_without_a_list(api: FakeApi, start: Start) -> None:
+async def test_ended_watch_resumes_from_the_last_event_without_a_list(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(version=3))
     feed = api.feed(PODS)
     start()
@@ -102,7 +102,7 @@ async def test_watch_that_ends_goes_on_from_the_last_event_without_a_list(api: F
     assert len(api.asked("GET", PODS)) == 1
 
 
-async def test_list_is_read_anew_from_time_to_time_in_case_an_event_was_never_sent(api: FakeApi, start: Start) -> None:
+async def test_list_is_reread_periodically_in_case_an_event_was_lost(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), pod("b"), version=3), page(pod("b"), version=9))
     feed = api.feed(PODS)
     mirrored = start(relist=0.0)
@@ -112,7 +112,7 @@ async def test_list_is_read_anew_from_time_to_time_in_case_an_event_was_never_se
     assert mirrored.names() == ["b"]
 
 
-async def test_watch_that_always_fails_at_once_is_not_listed_in_a_hot_loop(api: FakeApi, start: Start) -> None:
+async def test_failing_watch_is_not_relisted_in_a_hot_loop(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(version=3))
     api.on("WATCH", PODS, b'{"type":"ERROR","object":{"code":500}}\n')
     mirrored = start()
@@ -121,7 +121,7 @@ async def test_watch_that_always_fails_at_once_is_not_listed_in_a_hot_loop(api: 
     assert mirrored.clock.now() - mirrored.began >= 1.75
 
 
-async def test_watch_after_trouble_is_short_so_that_its_end_soon_proves_the_copy(api: FakeApi, start: Start) -> None:
+async def test_watch_after_trouble_is_short_to_prove_the_copy_soon(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), version=3))
     proving, normal = Feed(), Feed()
     api.on("WATCH", PODS, status(500, "InternalError"), proving, normal)
@@ -174,9 +174,7 @@ async def test_expired_watch_lists_anew_and_what_vanished_meanwhile_is_gone(
     assert [seen.query["resourceVersion"] for seen in api.asked("WATCH", PODS)] == ["3", "20"]
 
 
-async def test_list_that_expires_while_it_is_read_is_begun_again_and_at_last_read_in_one_piece(
-    api: FakeApi, start: Start
-) -> None:
+async def test_list_that_keeps_expiring_is_finally_read_without_pages(api: FakeApi, start: Start) -> None:
     expired = status(410, "Expired", "the provided continue parameter is too old")
     first = page(pod("a"), version=3, more="token")
     api.on("GET", PODS, first, expired, first, expired, page(pod("b"), version=9))
@@ -234,7 +232,7 @@ async def test_event_may_be_larger_than_any_buffer(api: FakeApi, start: Start) -
         pytest.param(b'\xff\xfe{"type"\n', id="no UTF-8"),
     ],
 )
-async def test_object_that_cannot_be_read_is_counted_and_costs_only_itself(
+async def test_unreadable_object_is_counted_and_only_that_object_is_lost(
     api: FakeApi, start: Start, garbage: bytes
 ) -> None:
     api.on("GET", PODS, page(version=3))
@@ -247,7 +245,7 @@ async def test_object_that_cannot_be_read_is_counted_and_costs_only_itself(
     assert feed.opened == 1
 
 
-async def test_object_that_can_no_longer_be_read_keeps_its_last_form(api: FakeApi, start: Start) -> None:
+async def test_an_object_that_becomes_unreadable_keeps_its_last_form(api: FakeApi, start: Start) -> None:
     bad = {"metadata": {"name": "a", "namespace": "shop"}, "spec": 7}
     api.on("GET", PODS, page(pod("a"), version=3), page(bad, pod("b"), version=9))
     feed = Feed()
@@ -277,7 +275,7 @@ async def test_lost_connection_goes_on_from_where_it_was(api: FakeApi, start: St
     assert mirrored.reflector.fault == ""
 
 
-async def test_server_that_fails_keeps_the_copy_but_no_longer_confirms_it(api: FakeApi, start: Start) -> None:
+async def test_failing_server_leaves_the_copy_kept_but_no_longer_confirmed(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), version=3), status(500, "InternalError", "boom"))
     api.on("WATCH", PODS, status(500, "InternalError", "boom"))
     mirrored = start()
@@ -302,9 +300,7 @@ async def test_retry_after_of_a_list_is_honoured(api: FakeApi, start: Start, clo
     assert clock.now() - began >= 10
 
 
-async def test_refused_list_keeps_the_copy_and_confirms_it_no_longer_until_it_is_allowed(
-    api: FakeApi, start: Start
-) -> None:
+async def test_a_refused_list_leaves_the_copy_kept_but_unconfirmed(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), version=3), status(403, "Forbidden", "pods is forbidden"))
     api.on("WATCH", PODS, status(403, "Forbidden", "pods is forbidden"))
     mirrored = start()
@@ -345,7 +341,7 @@ async def test_watch_that_opens_again_proves_nothing_until_something_comes(api: 
 @pytest.mark.parametrize(
     ("lasts", "proves"), [pytest.param(2.0, True, id="long"), pytest.param(0.0, False, id="empty")]
 )
-async def test_watch_that_ends_in_order_proves_what_it_sent_unless_it_never_lasted(
+async def test_watch_that_ends_normally_confirms_the_copy_if_it_lasted(
     api: FakeApi, start: Start, lasts: float, proves: bool
 ) -> None:
     api.on("GET", PODS, page(version=3))
@@ -364,9 +360,7 @@ async def test_watch_that_ends_in_order_proves_what_it_sent_unless_it_never_last
         assert (mirrored.reflector.confirmed > before) is proves
 
 
-async def test_watch_that_breaks_long_after_the_last_proof_is_not_resumed_but_listed(
-    api: FakeApi, start: Start
-) -> None:
+async def test_watch_broken_long_after_the_last_proof_is_relisted(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), version=3))
     api.on("WATCH", PODS, _cut_after(0.1))
     mirrored = start(silence=0.5)  # of the server; 0.1 s are 2 s of the hurried clock
@@ -400,7 +394,7 @@ async def test_resource_that_is_not_served_ends_the_reflector(session: Session, 
     assert mirrored.reflector.fault
 
 
-async def test_list_is_as_old_as_the_moment_it_was_asked_for(api: FakeApi, start: Start, clock: HurriedClock) -> None:
+async def test_a_list_is_as_old_as_its_request(api: FakeApi, start: Start, clock: HurriedClock) -> None:
     api.on("GET", PODS, page(version=3))
     api.on("WATCH", PODS, status(500))
     began = clock.now()

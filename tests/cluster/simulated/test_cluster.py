@@ -11,7 +11,7 @@ from elasticd.ports.cluster import Cluster
 from tests.cluster.simulated.test_kit import KINDS, START, WEB, Play, scale_to, web
 
 
-async def test_a_snapshot_shows_the_workloads_of_the_kinds_that_were_asked_for() -> None:
+async def test_a_snapshot_shows_the_workloads_of_the_requested_kinds() -> None:
     play = Play(web(), {"name": "db", "kind": "StatefulSet"})
     cluster: Cluster = play.cluster
     snapshot = await cluster.observe(START, frozenset({("apps/v1", "Deployment")}))
@@ -39,7 +39,7 @@ async def test_an_older_snapshot_stays_as_it_was() -> None:
     assert (old.workload(WEB), old.pods(before), old.confirmed) == (before, pods, START)
 
 
-async def test_what_did_not_change_is_the_same_object_in_the_next_snapshot() -> None:
+async def test_unchanged_objects_are_identical_in_the_next_snapshot() -> None:
     play = Play(web(replicas=2), {"name": "other", "replicas": 2})
     old, _ = await play.look(10), await play.scale(11, 3)
     new = await play.look(30)
@@ -98,7 +98,7 @@ async def test_a_scale_that_does_not_fit_changes_nothing(
     assert await play.workload(10) == workload
 
 
-async def test_the_second_of_two_actions_judged_on_the_same_view_conflicts() -> None:
+async def test_second_of_two_actions_on_the_same_view_conflicts() -> None:
     play = Play(web(replicas=2))
     action = scale_to(await play.workload(10), 3)
     assert [(await play.cluster.act(action)).result for _ in range(2)] == ["done", "conflict"]
@@ -129,7 +129,7 @@ async def test_time_does_not_go_back_for_a_late_question() -> None:
     assert [pod.ready for workload in late.workloads() for pod in late.pods(workload)] == [True]
 
 
-async def test_rooms_are_what_the_pods_leave_of_the_nodes_and_the_same_until_one_moves() -> None:
+async def test_rooms_are_the_free_capacity_and_cached_while_unchanged() -> None:
     play = Play(web(replicas=2))
     first = await play.look(10)
     (node,), (room,) = first.nodes(), first.rooms()
@@ -143,7 +143,7 @@ async def test_rooms_are_what_the_pods_leave_of_the_nodes_and_the_same_until_one
     assert first.autoscaler(WEB) == ""
 
 
-async def test_a_mark_is_seen_on_the_pod_and_the_pod_that_costs_least_goes_first() -> None:
+async def test_mark_is_seen_and_the_cheapest_pod_goes_first() -> None:
     play = Play(web(replicas=3))
     first, *_ = (await play.pods(30)).values()
     marked = Mark(WEB, first.uid, {COST: "-1", "elasticd.io/victim-of": "p"}, first.name)
@@ -153,7 +153,7 @@ async def test_a_mark_is_seen_on_the_pod_and_the_pod_that_costs_least_goes_first
     assert first.name not in [name for name, pod in (await play.pods(40)).items() if not pod.deleted]
 
 
-async def test_a_mark_is_taken_away_and_leaves_what_was_seen_before_as_it_was() -> None:
+async def test_removing_a_mark_leaves_older_snapshots_unchanged() -> None:
     play = Play(web(replicas=1))
     (pod,) = (await play.pods(30)).values()
     await play.cluster.act(Mark(WEB, pod.uid, {"a": "1", "b": "2"}, pod.name))

@@ -96,13 +96,13 @@ def test_a_wrong_demand_is_refused_naming_the_key(table: dict[str, Any], problem
 @pytest.mark.parametrize(
     "formula", ["1 / (t - 77)", "'a' if t == 77 else 1", "x if t == 77 else 1", "(0 - (t == 77)) ** 0.5 + 1"]
 )
-def test_a_formula_without_a_value_at_some_time_is_unknown_there_and_not_zero(formula: str) -> None:
+def test_formula_without_a_value_is_nan_and_not_zero(formula: str) -> None:
     curve = demand(formula=formula).curve()
     assert math.isnan(curve(77))
     assert curve(78) == 1.0
 
 
-def test_a_curve_is_computed_once_for_equal_times_in_a_row() -> None:
+def test_a_curve_is_computed_once_for_equal_consecutive_times() -> None:
     asked: list[float] = []
 
     def ask(t: float) -> float:

@@ -34,7 +34,7 @@ async def test_a_node_shows_what_its_table_says() -> None:
     }  # fmt: skip
 
 
-async def test_labels_taints_and_marks_of_a_node_change_at_their_times() -> None:
+async def test_labels_and_taints_of_a_node_change_at_their_times() -> None:
     nodes = changing(
         {"at": 60, "labels": {"tier": "backend", "zone": "a"}},
         {"at": 70, "unlabel": ["zone"], "taints": [{"key": "a", "effect": "NoExecute"}]},
@@ -89,7 +89,7 @@ async def test_labels_taints_and_marks_of_a_node_change_at_their_times() -> None
         ),
     ],
 )
-async def test_the_simulation_s_own_scheduler_looks_at_what_keeps_pods_off_a_node(
+async def test_simulated_scheduler_heeds_whatever_keeps_pods_off_a_node(
     node: dict[str, Any], pod: dict[str, Any], placed: bool
 ) -> None:
     play = Placed(web(**pod), nodes=[{**NODE, **node}])
@@ -97,7 +97,7 @@ async def test_the_simulation_s_own_scheduler_looks_at_what_keeps_pods_off_a_nod
     assert (found.node, found.waits) == (("n", None) if placed else ("", START))
 
 
-async def test_its_own_scheduler_gives_a_port_and_a_disk_of_a_node_once() -> None:
+async def test_simulated_scheduler_gives_a_port_or_disk_only_once() -> None:
     disk = {"kind": "gce", "name": "d"}
     for asks in ({"ports": [{"number": 80}]}, {"disks": [disk]}, {"resources": {"example.com/gpu": 2}}):
         play = Placed(web(replicas=2, **asks), nodes=[{**NODE, "resources": {"example.com/gpu": 3}}])
@@ -108,12 +108,12 @@ async def test_its_own_scheduler_gives_a_port_and_a_disk_of_a_node_once() -> Non
         assert sorted(pods.values()) == ["", "n"], "what went has given it back, and what runs has it"
 
 
-async def test_a_pod_that_waited_goes_to_a_node_that_becomes_fit() -> None:
+async def test_waiting_pod_goes_to_a_node_that_becomes_suitable() -> None:
     play = Placed(web(node_selector={"pool": "x"}), nodes=changing({"at": 30, "labels": {"pool": "x"}}))
     assert [(await play.pods(t))["web-000001"].node for t in (29, 30)] == ["", "n"]
 
 
-async def test_pods_of_a_silent_node_are_not_ready_until_it_answers_and_then_as_they_were() -> None:
+async def test_pods_of_a_silent_node_are_unready_until_it_answers() -> None:
     play = Placed(web(demand={"formula": "1"}), nodes=changing({"at": 20, "ready": False}, {"at": 60, "ready": True}))
     states = [(pod.ready, pod.ready_changed - START) for t in (19, 20, 60) for pod in (await play.pods(t)).values()]
     assert states == [(True, 5.0), (False, 20.0), (True, 60.0)]
@@ -127,7 +127,7 @@ async def test_nobody_says_what_a_silent_node_uses() -> None:
     assert (await play.cluster.node_usage(START + 20)).nodes["cpu"].keys() == set()
 
 
-async def test_on_a_silent_node_nothing_starts_and_nothing_is_gone_before_it_answers() -> None:
+async def test_nothing_starts_or_disappears_on_a_node_while_silent() -> None:
     changes = ({"at": 3, "ready": False}, {"at": 60, "ready": True})
     play = Placed(ours(replicas=3, start_seconds=5, stop_seconds=2), nodes=changing(*changes))
     await play.bind(0, "web-000001", "n")
@@ -143,7 +143,7 @@ async def test_on_a_silent_node_nothing_starts_and_nothing_is_gone_before_it_ans
     assert (await play.pods(65))["web-000002"].ready is True
 
 
-async def test_a_node_that_is_gone_takes_its_pods_along_and_their_controllers_make_others() -> None:
+async def test_lost_node_takes_its_pods_and_their_controllers_replace_them() -> None:
     play = Placed(
         ours(), {**ours("p"), "bare": True}, nodes=changing({"at": 20, "gone": True}, {"at": 90, "gone": False})
     )
@@ -164,14 +164,14 @@ async def test_a_node_that_comes_back_soon_has_its_pods_still() -> None:
     assert [(await play.pods(t))["web-000001"].ready for t in (20, 50, 99)] == [False, True, True]
 
 
-async def test_a_restored_pod_is_not_lost_when_its_node_goes_before_it_has_stopped() -> None:
+async def test_restored_pod_survives_the_loss_of_its_node_while_stopping() -> None:
     play = Placed({**ours("p", stop_seconds=500), "bare": True}, nodes=changing({"at": 20, "gone": True}))
     await play.bind(0, "p", "n")
     await play.evict(10, "p", restore=True)
     assert [await play.waiting(t) for t in (59, 60)] == [[], ["p"]]
 
 
-async def test_what_a_node_uses_is_what_its_pods_and_what_else_runs_there_use() -> None:
+async def test_usage_of_a_node_sums_its_pods_and_other_processes() -> None:
     nodes = [
         {**NODE, "cpu_used": "500m", "memory_used": "1Gi"},
         {**NODE, "name": "m", "cpu_used": {"formula": "t/10"}},
@@ -184,7 +184,7 @@ async def test_what_a_node_uses_is_what_its_pods_and_what_else_runs_there_use() 
     assert {one[0].measured for one in said.nodes["cpu"].values()} == {START + 20}
 
 
-async def test_nodes_have_further_series_and_what_cannot_be_told_has_no_sample() -> None:
+async def test_undefined_values_of_further_node_series_have_no_sample() -> None:
     table = {
         **NODE,
         "count": 2,

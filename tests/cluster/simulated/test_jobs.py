@@ -92,7 +92,7 @@ async def test_job_without_a_message_ends_at_once() -> None:
     assert (await play.look(2)).replicas == 0
 
 
-async def test_how_long_a_job_runs_is_drawn_and_the_same_in_every_run() -> None:
+async def test_the_duration_of_a_job_is_random_but_reproducible() -> None:
     async def ends(seed: int) -> list[float]:
         play = Play(spread=0.5, seed=seed, **SEVEN)
         await play.create(0, 7)
@@ -118,7 +118,7 @@ async def test_the_same_action_again_creates_nothing_twice() -> None:
     assert (await play.look(1)).replicas == 3
 
 
-async def test_jobs_are_deleted_by_uid_whether_they_have_ended_or_not() -> None:
+async def test_jobs_are_deleted_by_uid_whether_ended_or_not() -> None:
     play = Play(**SEVEN)
     await play.create(0, 1)
     await play.look(12)
@@ -198,7 +198,7 @@ def created(told: Told) -> int:
     history=st.sampled_from([0, 2, 100]),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_each_message_finds_one_job_and_no_more_than_max_are_in_flight(
+def test_each_message_gets_one_job_and_max_in_flight_holds(
     strategy: str, leave: str, messages: list[int], run: int, most: int, start: int, resolution: int, history: int
 ) -> None:
     """Bursts of messages every ten seconds, Jobs that begin within 0 to 20 s and run from 1 to 30 s, and a look every
@@ -231,7 +231,7 @@ def test_numbers_that_begin_again_do_no_harm() -> None:
     assert {one.result for one in told.outcomes} == {"done"}
 
 
-async def test_a_dry_run_creates_nothing_and_counts_what_it_would_have() -> None:
+async def test_a_dry_run_creates_no_jobs_but_counts_them() -> None:
     play = Play(**SEVEN)
     cluster = DryRun(play.cluster)
     found = (await cluster.observe(START, KINDS)).workload(TRANSCODE)

@@ -29,14 +29,12 @@ def _node(name: str, cpu: float, memory: float, pods: int = 110) -> Node:
         pytest.param([_node("a", 9, 9, 1)], [(0, 0)] * 2, ["a", ""], id="a pod without requests takes a place"),
     ],
 )
-def test_a_pod_goes_to_the_least_requested_node_where_it_fits(
-    nodes: list[Node], needs: list[Need], taken: list[str]
-) -> None:
+def test_pod_goes_to_the_least_requested_node_that_fits(nodes: list[Node], needs: list[Need], taken: list[str]) -> None:
     room = NodePool(nodes)
     assert [room.take(need) for need in needs] == taken
 
 
-def test_a_node_is_judged_by_what_it_holds_now_and_not_before() -> None:
+def test_node_is_judged_only_by_what_it_holds_now() -> None:
     room = NodePool([_node("a", 4, 8), _node("b", 4, 8)])
     taken = [room.take((1000, 2 * GI)), room.take((1000, 2 * GI))]
     room.give("a", (1000, 2 * GI))

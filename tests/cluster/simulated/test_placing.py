@@ -62,7 +62,7 @@ def everyone(snapshot: Snapshot) -> list[Pod]:
     return [*snapshot.pending(), *(pod for pods in snapshot.on_nodes().values() for pod in pods), *rejected]
 
 
-async def test_pods_of_another_scheduler_are_left_pending_until_somebody_binds_them() -> None:
+async def test_pods_of_another_scheduler_stay_pending_until_somebody_binds_them() -> None:
     play = Placed(ours(replicas=2), {"name": "own", "cpu": "100m"})
     assert await play.waiting(600) == ["web-000001", "web-000002"]
     assert await play.on(600) == {"n-1": ["own-000001"]}
@@ -74,7 +74,7 @@ async def test_pods_of_another_scheduler_are_left_pending_until_somebody_binds_t
     assert await play.waiting(602) == ["web-000001"]
 
 
-async def test_a_pod_shows_what_it_asks_for_who_made_it_and_when() -> None:
+async def test_a_pod_shows_its_needs_owner_and_creation_time() -> None:
     options = {
         "restart_policy": "OnFailure",
         "priority": 7,
@@ -183,7 +183,7 @@ async def test_a_pod_that_is_being_deleted_is_not_bound() -> None:
         pytest.param({"unschedulable": True}, {}, "", id="cordoned, which is for schedulers"),
     ],
 )  # fmt: skip
-async def test_the_kubelet_and_not_the_api_says_whether_a_pod_fits(
+async def test_kubelet_and_not_the_api_decides_if_a_pod_fits(
     node: dict[str, Any], pod: dict[str, Any], why: str
 ) -> None:
     play = Placed(bare("p", **pod), nodes=[{"name": "n", "cpu": 4, "memory": "8Gi", **node}])
@@ -200,7 +200,7 @@ async def test_the_kubelet_and_not_the_api_says_whether_a_pod_fits(
     assert free["pods"] == (110.0 if why else 109.0), "one that was rejected takes no room"
 
 
-async def test_a_port_of_a_node_is_given_once_and_free_when_its_pod_is_gone() -> None:
+async def test_port_of_a_node_is_exclusive_until_its_pod_leaves() -> None:
     play = Placed(bare("p", replicas=3, ports=[{"number": 80}]))
     for name in ("p-1", "p-2"):
         await play.bind(0, name, "n-1")
@@ -223,7 +223,7 @@ async def test_a_deployment_makes_another_pod_for_one_that_was_rejected() -> Non
     assert await play.on(1) == {"n-1": ["web-000001"]}
 
 
-async def test_a_stateful_set_makes_one_that_was_rejected_anew_under_its_name() -> None:
+async def test_stateful_set_recreates_a_rejected_pod_under_its_name() -> None:
     play = Placed(ours(kind="StatefulSet", cpu="600m", replicas=2))
     before = await play.pod(0, "web-1")
     await play.bind(0, "web-0", "n-1")
@@ -232,7 +232,7 @@ async def test_a_stateful_set_makes_one_that_was_rejected_anew_under_its_name() 
     assert (after.node, after.phase, after.uid == before.uid) == ("", "Pending", False)
 
 
-async def test_a_bare_pod_that_was_rejected_stays_as_it_is_and_can_be_evicted() -> None:
+async def test_rejected_bare_pod_stays_failed_and_can_be_evicted() -> None:
     play = Placed(bare("p", cpu="2"))
     await play.bind(0, "p", "n-1")
     pod = play.cluster._world.pod("default", "p")
@@ -243,14 +243,14 @@ async def test_a_bare_pod_that_was_rejected_stays_as_it_is_and_can_be_evicted() 
     assert await play.waiting(99) == ["p"]
 
 
-async def test_a_pod_bound_to_a_node_that_is_not_there_is_removed_by_the_garbage_collector() -> None:
+async def test_pod_bound_to_a_missing_node_is_garbage_collected() -> None:
     play = Placed(ours())
     assert (await play.bind(10, "web-000001", "nowhere")).result == "done"
     assert (await play.pod(49.9, "web-000001")).node == "nowhere"
     assert await play.waiting(50) == ["web-000002"]
 
 
-async def test_evicting_a_controller_s_pod_is_graceful_and_another_comes_at_once() -> None:
+async def test_eviction_is_graceful_and_the_controller_replaces_the_pod_immediately() -> None:
     play = Placed(ours(stop_seconds=5))
     await play.bind(0, "web-000001", "n-1")
     answer = await play.evict(10, "web-000001")
@@ -276,7 +276,7 @@ async def test_a_bare_pod_is_gone_when_it_was_evicted() -> None:
     assert everyone(await play.look(11)) == []
 
 
-async def test_a_bare_pod_that_is_restored_waits_under_its_own_name_with_a_note_of_when_it_was_evicted() -> None:
+async def test_restored_bare_pod_waits_again_and_notes_its_eviction_time() -> None:
     play = Placed(bare("p", stop_seconds=3, annotations={"a": "1"}, restart_policy="OnFailure"))
     before = await play.pod(0, "p")
     await play.bind(0, "p", "n-1")
@@ -289,7 +289,7 @@ async def test_a_bare_pod_that_is_restored_waits_under_its_own_name_with_a_note_
     assert after.needs == before.needs
 
 
-async def test_a_job_s_pod_that_was_evicted_comes_again_and_its_messages_are_not_lost() -> None:
+async def test_evicted_pod_of_a_job_returns_without_losing_messages() -> None:
     jobs = {"name": "j", "arrivals": {"formula": "4"}, "per_job": 4, "run_seconds": 50, **OURS}
     play = Placed(jobs=[jobs])
     set_ = next(iter(play.cluster._world.workloads.values()))
@@ -324,7 +324,7 @@ async def test_a_budget_refuses_an_eviction_that_would_overdraw_it(least: int, r
     assert (await play.pod(5, "web-000001")).deleted == (result == "done")
 
 
-async def test_a_pod_that_is_still_stopping_is_not_ready_for_a_budget() -> None:
+async def test_a_stopping_pod_is_not_ready_for_a_budget() -> None:
     budget = {"name": "web", "selector": {"app": "web"}, "min_available": 1}
     play = Placed(ours(replicas=2, stop_seconds=30), budgets=[budget])
     for name in ("web-000001", "web-000002"):
@@ -342,7 +342,7 @@ async def test_a_pod_that_is_still_stopping_is_not_ready_for_a_budget() -> None:
         pytest.param("AlwaysAllow", 0, 201, id="always"),
     ],
 )
-async def test_a_pod_that_is_not_ready_goes_as_its_budgets_policy_says(policy: str, ready: int, code: int) -> None:
+async def test_unready_pod_is_evicted_according_to_its_budget_policy(policy: str, ready: int, code: int) -> None:
     budget = {"name": "all", "min_available": 1, "unhealthy_pod_eviction_policy": policy}
     play = Placed(ours("sick", ready_seconds=1000), bare("well", replicas=1), budgets=[budget])
     await play.bind(0, "sick-000001", "n-1")
@@ -353,7 +353,7 @@ async def test_a_pod_that_is_not_ready_goes_as_its_budgets_policy_says(policy: s
     assert (await play.evict(5, "sick-000001")).code == code
 
 
-async def test_a_pod_with_two_budgets_cannot_be_evicted_and_one_that_is_on_no_node_always_can() -> None:
+async def test_pod_with_two_budgets_cannot_be_evicted_unless_unbound() -> None:
     budgets = [{"name": name, "min_available": 0} for name in ("a", "b")]
     play = Placed(bare("p", replicas=2), budgets=budgets)
     await play.bind(0, "p-1", "n-1")
@@ -376,7 +376,7 @@ async def test_budgets_count_the_ready_pods_of_their_namespace_and_labels() -> N
     assert all(isinstance(one, DisruptionBudget) for one in (await play.look(5)).budgets())
 
 
-async def test_a_nomination_is_noted_on_the_pod_until_it_is_taken_away_or_the_pod_is_bound() -> None:
+async def test_nomination_stays_on_the_pod_until_removed_or_bound() -> None:
     play = Placed(ours())
     pod = await play.pod(0, "web-000001")
     for node in ("n-1", "", "n-2"):
@@ -386,7 +386,7 @@ async def test_a_nomination_is_noted_on_the_pod_until_it_is_taken_away_or_the_po
     assert (await play.pod(1, "web-000001")).nominated == ""
 
 
-async def test_bare_pods_come_at_their_times_run_and_are_gone_and_no_policy_is_about_them() -> None:
+async def test_bare_pods_come_and_go_and_belong_to_no_workload() -> None:
     play = Placed(bare("p", replicas=3, at=10, every=20, run_seconds=5, restart_policy="Never"))
     assert [await play.waiting(t) for t in (9.9, 10, 30)] == [[], ["p-1"], ["p-1", "p-2"]]
     assert (await play.pod(30, "p-2")).created == START + 30
@@ -410,7 +410,7 @@ async def test_what_bare_pods_use_is_measured_alone_or_together() -> None:
     assert {node: samples[0].value for node, samples in nodes.items()} == {"n-1": 1.0, "n-2": 1.0}
 
 
-async def test_what_is_on_a_node_is_the_same_sequence_until_it_changes_there() -> None:
+async def test_pods_on_a_node_are_one_sequence_until_they_change() -> None:
     play = Placed(ours(replicas=3))
     await play.bind(0, "web-000002", "n-1")
     await play.bind(0, "web-000001", "n-2")
@@ -423,7 +423,7 @@ async def test_what_is_on_a_node_is_the_same_sequence_until_it_changes_there() -
     assert [pod.name for pod in first["n-2"]] == ["web-000001"], "an older snapshot stays as it was"
 
 
-async def test_pending_pods_are_in_order_of_namespace_and_name_and_without_those_that_go() -> None:
+async def test_pending_pods_are_sorted_and_exclude_those_being_deleted() -> None:
     play = Placed(ours("z"), ours("a", namespace="zoo"), ours("b"), bare("c", stop_seconds=9))
     await play.bind(0, "c", "n-1")
     assert await play.waiting(0) == ["b-000001", "z-000001", "a-000001"]
@@ -431,7 +431,7 @@ async def test_pending_pods_are_in_order_of_namespace_and_name_and_without_those
     assert (await play.look(4)).pending() is first
 
 
-async def test_who_heeds_the_cluster_hears_of_what_may_matter_to_a_pending_pod() -> None:
+async def test_change_callback_hears_what_may_matter_to_pending_pods() -> None:
     play = Placed(ours(stop_seconds=3), bare("p", at=20), nodes=[{**SMALL, "changes": [{"at": 30}]}])
     cluster: Cluster = play.cluster
     heard: list[float] = []
@@ -457,7 +457,7 @@ async def test_scaling_a_workload_of_another_scheduler_is_heard_too() -> None:
     assert heard == [1]
 
 
-async def test_the_simulation_s_own_scheduler_gives_room_to_the_more_important_pod_first() -> None:
+async def test_the_simulated_scheduler_places_the_more_important_pod_first() -> None:
     node = {"name": "n", "cpu": "1", "memory": "8Gi"}
     play = Play(web(cpu="1", replicas=2), {"name": "high", "cpu": "1", "priority": 9}, nodes=[node])
     (first,) = (await play.look(0)).on_nodes()["n"]

@@ -88,7 +88,7 @@ async def shown(play: Play, t: float) -> Any:
 
 
 @given(TABLES, CHANGES, STEPS)
-def test_no_node_holds_more_than_it_can_and_each_pod_is_in_one_place(tables: Any, changes: Any, script: Any) -> None:
+def test_no_node_is_overfull_and_no_pod_is_duplicated(tables: Any, changes: Any, script: Any) -> None:
     for pending, on, nodes, free, _ in asyncio.run(steps(cluster(tables, changes), script)):
         everywhere: list[Pod] = [*pending, *(pod for pods in on.values() for pod in pods)]
         assert max(Counter(pod.uid for pod in everywhere).values(), default=0) <= 1
@@ -106,7 +106,7 @@ def test_no_node_holds_more_than_it_can_and_each_pod_is_in_one_place(tables: Any
 
 
 @given(TABLES, CHANGES, STEPS)
-def test_what_is_true_at_a_time_does_not_depend_on_who_looked_before(tables: Any, changes: Any, script: Any) -> None:
+def test_state_at_a_time_does_not_depend_on_earlier_looks(tables: Any, changes: Any, script: Any) -> None:
     once = asyncio.run(steps(cluster(tables, changes), script))
     assert once == asyncio.run(steps(cluster(tables, changes), script, looks=3))
 
@@ -129,7 +129,7 @@ def test_a_controller_has_as_many_pods_as_are_asked_for(tables: Any, changes: An
 
 
 @given(TABLES, STEPS, st.integers(0, 3))
-def test_evictions_leave_as_many_pods_ready_as_a_budget_asks_for(tables: Any, script: Any, least: int) -> None:
+def test_evictions_leave_the_ready_pods_that_a_budget_requires(tables: Any, script: Any, least: int) -> None:
     """Where nothing but evictions and binds happens."""
     tables = (*tables[:2], {**tables[2], "replicas": 4, "scheduler": "default-scheduler"}, tables[3])
 

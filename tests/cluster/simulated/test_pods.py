@@ -32,7 +32,7 @@ async def test_a_pod_starts_runs_and_becomes_ready_after_its_delays(t: float, st
     assert (pod.node, pod.started, pod.deleted) == ("big", START, False)
 
 
-async def test_a_pod_that_fits_nowhere_stays_pending_without_node_start_or_condition() -> None:
+async def test_pod_that_fits_nowhere_stays_pending_without_node_or_start() -> None:
     pods = await Play(web(cpu="9"), nodes=[{"name": "a", "cpu": "4", "memory": "1Gi"}]).pods(999)
     (pod,) = pods.values()
     assert (pod.phase, pod.node, pod.started, pod.ready) == ("Pending", "", None, None)
@@ -48,7 +48,7 @@ async def test_a_pending_pod_starts_when_room_is_given_back() -> None:
     assert [pod.ready_changed for pod in (await play.pods(30, "late")).values()] == [START + 22]
 
 
-async def test_scaling_in_marks_pods_deleted_and_removes_them_after_they_stopped() -> None:
+async def test_scaling_in_marks_pods_deleted_and_removes_them_once_stopped() -> None:
     play = Play(web(replicas=3, **SLOW))
     await play.scale(20, 1)
     pods = await play.pods(20)
@@ -112,7 +112,7 @@ async def test_a_stateful_set_removes_its_highest_ordinals() -> None:
     assert list(await play.pods(10)) == ["web-0", "web-1"]
 
 
-async def test_an_ordinal_comes_back_under_a_new_uid_once_its_predecessor_is_gone() -> None:
+async def test_ordinal_returns_with_a_new_uid_after_its_predecessor_left() -> None:
     play = Play(web(kind="StatefulSet", replicas=2, **SLOW))
     old = (await play.pods(10))["web-1"]
     await play.scale(10, 1)
@@ -136,7 +136,7 @@ async def test_pods_carry_the_labels_containers_and_requests_of_their_workload()
     assert (await play.workload(0)).selector == "app=web"
 
 
-async def test_delays_of_zero_make_a_pod_ready_when_it_is_created() -> None:
+async def test_pod_without_delays_is_ready_when_it_is_created() -> None:
     play = Play(web(start_seconds=0))
     assert [_state(pod) for pod in (await play.pods(0)).values()] == [("Running", True, 0)]
     await play.scale(7, 2)

@@ -89,7 +89,7 @@ def test_there_are_never_more_live_pods_than_are_asked_for(
 
 
 @given(st.lists(TABLES, min_size=2, max_size=2), SCRIPTS)
-def test_in_the_end_as_many_pods_are_ready_as_are_asked_for_when_there_is_room(
+def test_all_requested_pods_become_ready_when_there_is_room(
     tables: list[dict[str, Any]], script: list[tuple[float, str, int]]
 ) -> None:
     end = play(tables, script)[-1]
@@ -112,7 +112,7 @@ def test_no_node_ever_holds_more_than_it_can(
 
 
 @given(st.lists(TABLES, min_size=2, max_size=2), SCRIPTS)
-def test_a_pod_waits_only_while_no_node_has_room_for_it(
+def test_a_pod_waits_only_while_no_node_has_room(
     tables: list[dict[str, Any]], script: list[tuple[float, str, int]]
 ) -> None:
     for seen in play(tables, script, nodes=[{"name": "n", "cpu": "2", "memory": "3Gi", "pods": 5}]):
@@ -131,7 +131,7 @@ def test_a_pod_waits_only_while_no_node_has_room_for_it(
     st.sampled_from([None, "250m", "1"]),
     st.sampled_from([0.3, 1.0, 15.0]),
 )
-def test_usage_sums_to_the_demand_or_to_all_that_the_ready_pods_can_use(
+def test_usage_sums_to_the_demand_or_the_limit_of_pods(
     tables: list[dict[str, Any]],
     script: list[tuple[float, str, int]],
     cores: float,
@@ -148,7 +148,7 @@ def test_usage_sums_to_the_demand_or_to_all_that_the_ready_pods_can_use(
 
 
 @given(st.lists(TABLES, min_size=2, max_size=2), SCRIPTS, st.lists(st.floats(0, 200), max_size=20))
-def test_what_is_true_at_a_time_does_not_depend_on_who_looked_before(
+def test_state_at_a_time_does_not_depend_on_earlier_looks(
     tables: list[dict[str, Any]], script: list[tuple[float, str, int]], looks: list[float]
 ) -> None:
     async def run(times: list[float]) -> Seen:
@@ -161,7 +161,7 @@ def test_what_is_true_at_a_time_does_not_depend_on_who_looked_before(
     assert asyncio.run(run([])) == asyncio.run(run(looks))
 
 
-async def test_in_a_day_at_30_seconds_no_look_lacks_a_sample() -> None:
+async def test_every_look_of_a_day_at_30_seconds_has_samples() -> None:
     run = Play(web(replicas=10, demand={"formula": "2 + 1.5*sin(2*pi*t/600)"}))
     seen = [await _look(run, step * 30.0) for step in range(2880)]
     assert [len(look.readings["cpu"]) for look in seen] == [0] + [10] * 2879

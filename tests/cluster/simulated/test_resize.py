@@ -30,7 +30,7 @@ async def resize(play: Play, t: float, **amounts: float) -> Answer:
     )
 
 
-async def test_a_pod_requests_what_it_is_given_and_the_others_do_not() -> None:
+async def test_only_the_resized_pod_has_the_new_requests() -> None:
     shop = play(replicas=2)
     was = await first(shop, 50)
     assert await resize(shop, 50, cpu=2.0) == Answer("done", 200)
@@ -51,7 +51,7 @@ async def test_room_on_the_node_follows() -> None:
     assert [pod.node for pod in (await shop.pods(300, "late")).values()] == ["a"]
 
 
-async def test_what_the_node_has_no_room_for_is_infeasible_until_less_is_asked_for() -> None:
+async def test_resize_is_infeasible_until_it_fits_on_the_node() -> None:
     shop = play()
     assert (await resize(shop, 50, cpu=5.0)).result == "done"
     pod = await first(shop, 50)

@@ -36,12 +36,12 @@ async def test_demand_is_served_by_the_ready_pods(options: dict[str, Any], each:
     assert [sample.pod for sample in samples] == [f"web-00000{i}" for i in range(1, 5)]
 
 
-async def test_a_pod_has_no_sample_until_the_first_renewal_after_it_is_ready() -> None:
+async def test_pod_has_no_sample_before_the_renewal_after_its_readiness() -> None:
     play = Play(web(demand=flat(1), start_seconds=20), metrics={"resolution": 15})
     assert [len(await play.samples(t)) for t in (0, 19, 20, 29.9, 30, 44)] == [0, 0, 0, 0, 1, 1]
 
 
-async def test_a_pod_that_becomes_ready_at_a_renewal_is_measured_by_it() -> None:
+async def test_pod_that_becomes_ready_at_a_renewal_is_measured_then() -> None:
     play = Play(web(demand=flat(1), start_seconds=30), metrics={"resolution": 15})
     assert [len(await play.samples(t)) for t in (29, 30)] == [0, 1]
 
@@ -63,7 +63,7 @@ async def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
         pytest.param({"replicas": 0}, 30, None, id="unsaid where there is no pod"),
     ],
 )
-async def test_a_reading_says_when_it_was_measured_and_computes_no_sample_for_it(
+async def test_reading_tells_its_newest_measurement_without_computing_any_sample(
     options: dict[str, Any], t: float, newest: float | None
 ) -> None:
     play = Play(web(demand=flat(1), **options), metrics={"resolution": 15})
@@ -75,7 +75,7 @@ async def test_a_reading_says_when_it_was_measured_and_computes_no_sample_for_it
     assert {sample.measured for series in lazy for (sample,) in series.values()} == {readings.newest} - {None}
 
 
-async def test_samples_are_of_the_last_renewal_and_received_when_it_was_first_read() -> None:
+async def test_samples_date_from_the_last_renewal_and_its_first_reading() -> None:
     play = Play(web(demand={"formula": "t"}), metrics={"resolution": 15, "window": 10})
     seen = [(await play.samples(t))[0] for t in (31, 40, 45)]
     assert [(s.value, s.measured - START, s.received - START, s.window) for s in seen] == [
@@ -86,12 +86,12 @@ async def test_samples_are_of_the_last_renewal_and_received_when_it_was_first_re
     assert seen[0] is seen[1]
 
 
-async def test_no_sample_is_from_the_future_when_the_renewal_s_time_rounds_up() -> None:
+async def test_no_sample_is_from_the_future_after_rounding() -> None:
     samples = await Play(web(), start=0.0, metrics={"resolution": 0.1}).samples(7007.2)
     assert [sample.measured <= 7007.2 for sample in samples] == [True]
 
 
-async def test_readings_stay_true_to_their_time_when_they_are_looked_at_later() -> None:
+async def test_readings_keep_the_values_of_their_time_when_read_later() -> None:
     play = Play(web(demand=flat(6), replicas=2))
     await play.look(20)
     readings = await play.cluster.usage(START + 20)
@@ -160,7 +160,7 @@ async def test_readings_are_a_mapping_of_what_has_samples() -> None:
         cpu["default/slow-000001"]
 
 
-async def test_noise_stays_within_its_bound_differs_by_pod_and_time_and_repeats_with_its_seed() -> None:
+async def test_noise_is_bounded_varies_and_is_reproducible_by_its_seed() -> None:
     async def run(seed: int) -> list[float]:
         play = Play(web(replicas=50, demand=flat(50)), metrics={"noise": 0.1}, seed=seed)
         return [value for t in (10, 11) for value in values(await play.samples(t))]

@@ -52,7 +52,7 @@ def day() -> Heard:
     return a_day()
 
 
-def test_a_day_of_pods_is_placed_each_of_them_once_and_as_soon_as_it_comes(day: Heard) -> None:
+def test_every_pod_of_a_day_is_placed_once_without_delay(day: Heard) -> None:
     binds = day.did("bind")
     assert len(binds) == len({name for _, name, _ in binds}) == 2040
     assert {one.result for one in day.placeds} == {"done"}
@@ -60,7 +60,7 @@ def test_a_day_of_pods_is_placed_each_of_them_once_and_as_soon_as_it_comes(day: 
     assert max(late.values()) < 0.1, "the cluster tells of a pod when it comes, not the policy's interval"
 
 
-def test_at_no_time_of_the_day_has_a_node_two_pods_more_than_another(day: Heard) -> None:
+def test_no_node_ever_has_two_pods_more_than_another(day: Heard) -> None:
     """Of pods that are alike, with as much room for each on every node."""
     binds = [(at, 1, node) for at, _, node in day.did("bind")]
     moves = sorted(binds + [(at, -1, node) for at, node in ends(day)], key=lambda move: move[0])
@@ -78,7 +78,7 @@ def ends(day: Heard) -> list[tuple[float, str]]:
     return [(at + 2 + (300 if "noon" in name else 610), node) for at, name, node in day.did("bind")]
 
 
-def test_two_runs_are_equal_whatever_the_order_in_which_sets_are_kept() -> None:
+def test_two_runs_are_equal_despite_different_hash_seeds() -> None:
     code = """
 from tests.decision.pool.test_days import a_day
 day = a_day(8000.0)
@@ -111,7 +111,7 @@ def test_a_pod_without_room_is_bound_when_another_has_ended() -> None:
     assert {(one.pod.name, one.message) for one in waits} == {("second", "0/1 nodes are available: 1 Insufficient cpu")}
 
 
-def test_important_pods_take_the_place_of_lesser_ones_that_come_again_and_wait() -> None:
+def test_important_pods_displace_lesser_ones_that_return_and_wait() -> None:
     nodes = [{"name": "n", "cpu": "1", "memory": "8Gi"}]
     lesser = bare("lesser", cpu="500m", replicas=2, restart_policy="OnFailure", stop_seconds=3)
     heard = play(lesser, bare("vital", cpu="700m", at=30, priority=9, run_seconds=20), nodes=nodes)
@@ -143,7 +143,7 @@ def test_a_budget_keeps_pods_that_would_give_way() -> None:
         pytest.param({"gone": True}, id="gone"),
     ],
 )
-def test_no_pod_goes_to_a_node_that_cannot_take_it_any_more(change: dict[str, Any]) -> None:
+def test_no_pod_goes_to_a_node_that_became_unusable(change: dict[str, Any]) -> None:
     nodes = [
         {"name": "best", "cpu": "8", "memory": "8Gi", "changes": [{"at": 30, **change}]},
         {"name": "other", "cpu": "4", "memory": "8Gi"},
@@ -152,7 +152,7 @@ def test_no_pod_goes_to_a_node_that_cannot_take_it_any_more(change: dict[str, An
     assert [node for _, _, node in heard.did("bind")] == ["best", "best", "best", "other", "other", "other"]
 
 
-def test_workloads_are_scaled_and_their_new_pods_placed_in_the_same_run() -> None:
+def test_workloads_are_scaled_and_their_new_pods_placed_together() -> None:
     web = {
         "name": "web",
         "cpu": "500m",
@@ -177,7 +177,7 @@ def test_workloads_are_scaled_and_their_new_pods_placed_in_the_same_run() -> Non
     assert all(any(0 <= at - scale < 0.1 for scale in scales) for at, _, _ in binds[1:])
 
 
-def test_a_policy_that_only_observes_says_where_pods_would_go_and_binds_none() -> None:
+def test_observe_policy_tells_where_pods_would_go_without_binding() -> None:
     heard = play(bare("p", replicas=3), policies=[pool(mode="observe")])
     assert {(one.pod.name, one.verdict, one.mode) for one in heard.placings} == {
         (f"p-{number}", "bind", "observe") for number in (1, 2, 3)

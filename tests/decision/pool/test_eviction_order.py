@@ -95,7 +95,7 @@ def budget(allowed: int, *pods: str, why: str = "") -> DisruptionBudget:
     return DisruptionBudget("shop", "web", frozenset(f"uid-{one}" for one in pods), allowed, why)
 
 
-def test_hook_explain_victims_is_asked_about_a_node_and_its_order_is_kept() -> None:
+def test_hook_explain_victims_is_asked_and_its_order_is_kept() -> None:
     found = queue(Yields())
     assert said(found) == [("a", "", ""), ("b", "Young", "it is young"), ("c", "", "")]
     assert found.line is not None
@@ -109,7 +109,7 @@ UNKNOWN = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 OF_LATE = ("Refused", "its eviction was refused less than a minute ago")
 
 
-def test_what_is_said_of_a_pod_that_a_budget_keeps_tells_whether_it_is_sick() -> None:
+def test_message_about_a_pod_its_budget_keeps_tells_its_health() -> None:
     assert forbidden(pod("a", on="n", ready=True)) == "a PodDisruptionBudget forbids it"
     for ready in (False, None):
         assert forbidden(pod("a", on="n", ready=ready)) == FORBIDS[1]
@@ -142,7 +142,7 @@ def test_of_several_strategies_one_that_keeps_nobody_lets_them_go() -> None:
     assert line.rule == "all; by name"
 
 
-def test_where_no_strategy_lets_pods_give_way_there_is_no_line_and_where_none_says_whom_it_is_empty() -> None:
+def test_eviction_order_is_none_without_preemption_and_empty_without_answer() -> None:
     assert queue().line is None
     assert queue(Silent()).line == EvictionOrder(())
 
@@ -165,7 +165,7 @@ def test_who_answers_nonsense_is_named(how: str, told: str) -> None:
     assert told in failure.message
 
 
-async def test_it_is_asked_in_a_thread_and_a_mistake_of_our_own_is_told() -> None:
+async def test_eviction_order_worker_answers_in_a_thread_and_reports_errors() -> None:
     strategies = (Yields(),)
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
     case = PoolCase(policy, PoolObservation(NOW, confirmed=NOW), columns([node("n")], ABC), Hooks(strategies))

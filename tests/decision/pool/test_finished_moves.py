@@ -41,28 +41,26 @@ OTHER = replace(SAID, pod=Ref("shop", "Pod", "q", "v1"))
         pytest.param([pod("p", on="a")], [FAILED], [], id="a strategy cannot tell"),
     ],
 )
-def test_what_was_said_is_over_when_it_is_said_no_more(
-    there: list[Pod], now: list[MoveDecision], told: list[str]
-) -> None:
+def test_move_is_over_when_it_is_no_longer_wanted(there: list[Pod], now: list[MoveDecision], told: list[str]) -> None:
     found = over([SAID], now, columns([node("a")], there), {"a": there}, (), NOW + 5)
     assert [(one.verdict, one.reason, one.refusal, one.action) for one in found] == [
         ("over", reason, "", None) for reason in told
     ]
 
 
-def test_of_a_node_that_is_not_in_the_pool_any_more_they_have_left() -> None:
+def test_pod_missing_after_its_node_left_the_pool_has_left() -> None:
     (found,) = over([SAID], [], columns([node("b")]), {}, (), NOW + 5)
     assert (found.reason, found.message) == ("Gone", "it has left a")
 
 
-def test_of_a_pod_whose_node_has_left_the_pool_nothing_is_wanted_any_more() -> None:
+def test_move_from_a_node_that_left_the_pool_ends() -> None:
     there, nodes = {"a": [pod("p", on="a")]}, columns([node("b")])
     (found,) = over([SAID], [], nodes, there, (), NOW + 5)
     assert (found.reason, found.message) == ("NotWanted", "a is not in the pool any more")
     assert over([SAID], [], nodes, there, {"uid-p"}, NOW + 5) == [], "another is made first"
 
 
-def test_of_one_for_which_another_is_made_first_it_is_not_said_that_it_has_left() -> None:
+def test_pod_in_a_surge_move_is_not_reported_as_gone() -> None:
     """It counts as leaving, and is there until the other is ready."""
     leaving, there = pod("p", on="a", deleted=True), pod("p", on="a")
     assert over([SAID], [], columns([node("a")], [leaving]), {"a": [there]}, (), NOW + 5) == []
@@ -70,13 +68,13 @@ def test_of_one_for_which_another_is_made_first_it_is_not_said_that_it_has_left(
     assert found.reason == "Gone"
 
 
-def test_nothing_is_held_back_for_a_policy_that_moves_no_pods_any_more() -> None:
+def test_all_moves_are_over_when_a_policy_stops_moving_pods() -> None:
     assert [(one.verdict, one.reason, one.refusal) for one in dropped([SAID, OTHER], NOW + 5)] == [
         ("over", "NotWanted", "")
     ] * 2
 
 
-def test_the_journal_knows_what_still_stands_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_a_reopened_journal_knows_the_moves_that_still_stand(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     journal = Journal(folder)
     for one in (SAID, OTHER, *over([OTHER], [], columns([node("a")]), {}, (), NOW + 5)):

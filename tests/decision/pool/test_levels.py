@@ -55,7 +55,7 @@ def case(*strategies: Strategy, pods: Sequence[Any] = (), **table: Any) -> PoolC
     return PoolCase(policy, PoolObservation(NOW, confirmed=NOW), view, Hooks(strategies))
 
 
-def test_hook_explain_nodes_is_asked_in_each_look_and_the_most_urgent_word_is_kept() -> None:
+def test_hook_explain_nodes_is_asked_and_most_urgent_state_wins() -> None:
     first, second = (
         Says(states={"b": "takes", "a": "level"}),
         Says(states={"a": "gives", "b": "takes", "gone": "gives"}),
@@ -89,7 +89,7 @@ def test_of_two_words_about_a_node_the_more_urgent_counts(states: list[Any], kep
         pytest.param(Says(states={"a": "lofty"}), "Invalid enum value 'lofty'", id="no such state"),
     ],
 )
-def test_who_cannot_say_it_is_named_and_moves_pods_all_the_same(bad: Strategy, told: str) -> None:
+def test_strategy_that_fails_to_explain_nodes_still_moves_pods(bad: Strategy, told: str) -> None:
     found = planned(bad)
     assert found.levels == ()
     assert [one.verdict for one in found.decisions] == ["move"]
@@ -98,7 +98,7 @@ def test_who_cannot_say_it_is_named_and_moves_pods_all_the_same(bad: Strategy, t
     assert told in failure.message
 
 
-def test_who_cannot_say_which_pods_should_move_is_named_though_none_does() -> None:
+def test_a_strategy_that_fails_to_rebalance_nodes_is_named() -> None:
     found = planned(Raises())
     assert [(one.uid, one.refusal) for one in found.decisions] == [("", "PluginFailed")]
     assert [(one.plugin, one.hook) for one in found.failures] == [("raises", "rebalance_nodes")]
@@ -112,7 +112,7 @@ def test_a_pod_that_may_not_be_moved_says_why(kind: str, options: dict[str, Any]
     assert all(why)
 
 
-def test_one_that_another_scheduler_places_may_not_and_an_ordinary_one_may() -> None:
+def test_a_pod_of_another_scheduler_may_not_be_moved() -> None:
     ours = pod("ours", on="a", started=NOW - 600, ready=True)
     other = pod("other", on="a", started=NOW - 600, ready=True, scheduler="default-scheduler")
     why = restraint(case(pods=[ours, other]))
@@ -120,7 +120,7 @@ def test_one_that_another_scheduler_places_may_not_and_an_ordinary_one_may() -> 
     assert why(other) == ("Foreign", "default-scheduler places it, not this policy")
 
 
-def test_one_that_another_places_goes_only_where_it_must_though_the_policy_moves_others() -> None:
+def test_pod_of_another_scheduler_moves_only_when_it_must_leave() -> None:
     other = pod("other", on="a", started=NOW - 600, ready=True, scheduler="default-scheduler")
     made = case(pods=[other])
     policy = replace(made.policy, moves=replace(made.policy.moves, others=True))

@@ -91,7 +91,7 @@ def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
     return [(one.pod.name, one.target or one.refusal) for one in decisions]
 
 
-def test_hook_rebind_pods_is_followed_where_there_is_a_place_and_each_sees_those_before_it() -> None:
+def test_hook_rebind_pods_is_followed_while_there_is_room() -> None:
     view = columns([node("a"), node("b", cpu=1)], [running(f"p{i}", cpu=0.4) for i in range(3)])
     assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Single")]
 
@@ -157,7 +157,7 @@ def alone(**more: Any) -> NodeTable:
     return columns([node("a"), node("b")], [running("p0", owner=("", "", ""), **more)])
 
 
-def test_a_bare_pod_is_made_anew_and_one_that_is_killed_is_not() -> None:
+def test_bare_pod_is_recreated_unless_the_move_kills_it() -> None:
     (moved,) = moves(alone(restart="OnFailure"), Fits(), Leave(node="a"))
     assert moved.action is not None
     assert (moved.action.restore, moved.action.first) == (True, True)
@@ -197,7 +197,7 @@ def test_a_pod_that_another_scheduler_places(others: bool, must: bool, expected:
     ],
 )
 @pytest.mark.parametrize("others", [False, True])
-def test_nothing_is_wanted_of_pods_that_the_policy_is_not_about(select: PoolSelect, others: bool) -> None:
+def test_pods_outside_the_policy_get_no_moves(select: PoolSelect, others: bool) -> None:
     view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
     assert moves(view, Fits(), Leave(node="a"), pool=select, others=others) == ()
 
@@ -225,9 +225,7 @@ def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
         pytest.param(("uid-p0", "uid-p1", "uid-p2", "uid-p3"), ["p0", "p1"], id="again where all were refused"),
     ],
 )
-def test_those_that_were_not_let_through_last_time_let_others_go_first(
-    refused: tuple[str, ...], gone: list[str]
-) -> None:
+def test_pods_refused_last_time_let_other_pods_go_first(refused: tuple[str, ...], gone: list[str]) -> None:
     view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
     past = PoolPast(refused=frozenset(refused))
     found = moves(view, Leave(node="a"), past=past, per_look=2, single=True)
@@ -244,7 +242,7 @@ class Later(Strategy, tag="later", frozen=True):
         return [Move(one, "Later", waits="it is early") for one in nodes.pods(0) if one.name in self.names]
 
 
-def test_who_is_not_moved_yet_takes_no_turn_and_lets_another_strategy_move_it() -> None:
+def test_pod_not_moved_yet_takes_no_turn_from_another_strategy() -> None:
     view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(3)])
     found = moves(view, Later(names=("p0", "p1")), Hot(node="a"), per_look=1, single=True)
     assert told(found) == [("p0", "b"), ("p1", "NotYet")]
@@ -290,7 +288,7 @@ def four(**use: float) -> NodeTable:
 PODS = ("p0", "p1", "p2", "p3")
 
 
-def test_a_move_goes_only_where_its_use_fits_with_that_of_those_before_it() -> None:
+def test_move_goes_only_where_its_use_fits_beside_earlier_moves() -> None:
     view = four(a=3.0, b=1.0, c=1.4)
     found = told(moves(view, Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
     assert found == [("p0", "b"), ("p1", "c"), ("p2", "b"), ("p3", "Single")]
@@ -315,7 +313,7 @@ class Prefers(Strategy, tag="prefers", frozen=True):
         pytest.param((1.6, 1.2), ["b", "NoOtherNode", "NoOtherNode"], id="for one, and no more"),
     ],
 )
-def test_a_move_goes_to_the_best_node_of_those_where_it_fits(uses: tuple[float, float], expected: list[str]) -> None:
+def test_a_move_goes_to_the_best_node_that_fits(uses: tuple[float, float], expected: list[str]) -> None:
     view = four(a=3.0, b=uses[1], c=uses[0])
     found = told(moves(view, Fits(), Prefers(), Wanting(names=PODS, use=0.4, most=1.7), single=True, per_look=3))
     assert [target for _, target in found[:3]] == expected
@@ -354,9 +352,7 @@ def test_a_move_goes_to_no_node_that_it_names() -> None:
         pytest.param((1 / 3,), ["p0", "p1", "p2"], id="thirds make a whole"),
     ],
 )
-def test_when_a_node_is_relieved_the_rest_of_its_moves_are_dropped(
-    relief: tuple[float, ...], expected: list[str]
-) -> None:
+def test_remaining_moves_are_dropped_once_a_node_is_relieved(relief: tuple[float, ...], expected: list[str]) -> None:
     found = moves(four(), Fits(), Wanting(names=PODS, relief=relief), single=True)
     assert [one.pod.name for one in found] == expected
 
@@ -377,7 +373,7 @@ def test_a_strategy_may_ask_who_can_be_moved_at_all() -> None:
     assert told(found) == [("p0", "b")]
 
 
-def test_where_there_is_no_room_it_is_not_sought_for_ever() -> None:
+def test_the_search_for_room_ends_after_too_many_failures() -> None:
     names = tuple(f"p{i:03}" for i in range(300))
     pods = [running(name, cpu=0.01) for name in names]
     view = columns([node("a"), node("b", cpu=0.0)], pods)
@@ -414,7 +410,7 @@ def test_nonsense_in_a_move_is_a_failure(more: dict[str, Any], says: str) -> Non
     assert says in found[0].failures[0].message
 
 
-def test_ready_pods_of_a_controller_are_counted_as_they_come_and_go() -> None:
+def test_ready_pods_of_a_controller_are_counted_incrementally() -> None:
     ledger = NodeTableBuilder()
     nodes = (node("a"), node("b"))
     on: dict[str, tuple[Pod, ...]] = {
@@ -446,7 +442,7 @@ def test_nobody_is_moved_on_what_is_known_too_late() -> None:
         pytest.param(("StatefulSet", "db", "ss-1"), "reschedule", "Single", id="of a StatefulSet"),
     ],
 )
-def test_the_only_pod_may_be_moved_where_another_is_made_first(
+def test_only_pod_of_a_controller_moves_if_surge_is_possible(
     owner: tuple[str, str, str], how: str, verdict: str
 ) -> None:
     for surge, answer in ((True, verdict), (False, "Single")):

@@ -85,7 +85,7 @@ def test_a_note_that_makes_no_sense_gains_nothing(noted: str) -> None:
     assert order([cheat, at("old", 9)]) == "old cheat"
 
 
-def test_what_a_controller_makes_in_place_of_an_evicted_pod_goes_where_that_would() -> None:
+def test_replacement_of_an_evicted_pod_takes_its_place_in_order() -> None:
     pods = [at("old", 99), at("failure", 5, restart="OnFailure"), at("never", 5, restart="Never"), at("newer", 3)]
     assert order(pods, "fifo", None, **{"uid-failure": NOW - 6, "uid-never": NOW - 4}) == "failure old never newer"
 
@@ -101,7 +101,7 @@ def test_what_a_controller_makes_in_place_of_an_evicted_pod_goes_where_that_woul
         pytest.param([resumed("head", "OnFailure", 5), at("old", 9)], {"head": 2}, "old head", id="but only once"),
     ],
 )
-def test_by_the_thesis_s_queue_one_that_found_no_place_goes_to_the_tail(
+def test_paper_order_puts_pods_that_found_no_place_last(
     pods: list[Pod], returned: dict[str, float], expected: str
 ) -> None:
     failed = {f"uid-{name}": NOW - ago for name, ago in returned.items()}

@@ -69,7 +69,7 @@ class Raises(Strategy, tag="raises", frozen=True):
         raise ValueError("cannot")
 
 
-def test_hook_filter_nodes_is_asked_for_each_pod_with_those_before_it_in_place() -> None:
+def test_hook_filter_nodes_sees_each_pod_after_the_previous_placements() -> None:
     view = columns([node("a", cpu=1), node("b", cpu=1)])
     decisions = planned([Fits(), Empty()], view, [pod(f"p{i}", cpu=0.4) for i in range(5)])
     assert [one.node for one in decisions] == ["a", "b", "a", "b", ""]
@@ -77,7 +77,7 @@ def test_hook_filter_nodes_is_asked_for_each_pod_with_those_before_it_in_place()
     assert decisions[0].actions == (Bind(decisions[0].pod, "uid-p0", "a", ""),)
 
 
-def test_hook_score_nodes_decides_and_a_decision_names_the_best_with_each_strategys_part() -> None:
+def test_hook_score_nodes_decides_and_the_best_scores_are_recorded() -> None:
     view = columns([node(name, cpu=cpu) for name, cpu in zip("abcde", (1, 5, 3, 4, 2), strict=True)])
     (decision,) = planned([Fits(), Empty()], view, [pod("p")])
     assert [(one.node, one.total, one.parts) for one in decision.scores] == [
@@ -103,7 +103,7 @@ def test_equal_scores_go_to_the_node_with_more_room_left() -> None:
         pytest.param("full", "wait", "preempt", ("preempt", "taken"), id="no room, by force"),
     ],
 )
-def test_hook_select_nodes_binds_weakly_or_strongly_in_each_of_its_two_ways(
+def test_hook_select_nodes_binds_weakly_or_strongly_in_two_ways(
     tier: str, unmatched: str, full: str, expected: tuple[str, str]
 ) -> None:
     nodes = [
@@ -118,7 +118,7 @@ def test_hook_select_nodes_binds_weakly_or_strongly_in_each_of_its_two_ways(
     assert decision.binding == f"tier in [{tier}]"
 
 
-def test_hook_select_victims_is_followed_where_it_costs_least_and_the_next_pod_sees_it() -> None:
+def test_hook_select_victims_is_followed_where_it_costs_least() -> None:
     old = [pod("x", cpu=1, on="a"), pod("y", cpu=0.5, on="b"), pod("z", cpu=0.5, on="b")]
     view = columns([node("a", cpu=1), node("b", cpu=1)], old)
     first, second, third = planned([Fits(), Lesser()], view, [pod(f"p{i}", cpu=1, priority=9) for i in range(3)])
@@ -130,7 +130,7 @@ def test_hook_select_victims_is_followed_where_it_costs_least_and_the_next_pod_s
     assert third.verdict == "wait"
 
 
-def test_hook_place_pods_is_checked_again_one_pod_after_the_other() -> None:
+def test_hook_place_pods_is_checked_again_pod_by_pod() -> None:
     view = columns([node("a", cpu=1), node("b", cpu=1)], [pod("old", cpu=1, on="a")])
     first, second = planned([Fits(), Pairs()], view, [pod("p0", cpu=1), pod("p1", cpu=1)])
     assert (first.verdict, first.node, second.verdict) == ("bind", "b", "wait")

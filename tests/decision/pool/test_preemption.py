@@ -106,7 +106,7 @@ def test_of_several_nodes_the_cheapest_is_taken(costs: dict[str, tuple[float, ..
     assert (decision.node, evicted(decision)) == (expected, [f"old-{expected}"])
 
 
-def test_nobody_goes_where_it_would_not_suffice_whatever_a_plugin_says() -> None:
+def test_insufficient_victims_are_never_evicted_whatever_a_plugin_says() -> None:
     there = [pod("x", 0.5, on="a"), pod("y", 0.5, on="a")]
     (decision,) = preempting(there, [URGENT], lambda _, index, nodes, __: Victims(staying(index, nodes)[:1], (1.0,)))
     assert (decision.verdict, evicted(decision)) == ("wait", [])
@@ -126,7 +126,7 @@ def test_why_nobody_gives_way_is_counted_by_node() -> None:
     assert second.message == first.message, "one like it is told the same without asking again"
 
 
-def test_what_would_let_some_give_way_is_told_with_what_is_missing() -> None:
+def test_remedy_for_preemption_is_told_beside_what_is_missing() -> None:
     there = [pod(f"old-{name}", 1, on=name) for name in "ab"]
     (decision,) = preempting(there, [URGENT], lambda *_: Spared("all sleep", ("they wake",)))
     missing = "a is nearest: pods that stay there would have to request 1 cpu less"
@@ -142,7 +142,7 @@ def test_of_many_reasons_the_most_frequent_are_told() -> None:
     assert decision.message.endswith(f"no others can give way for it: {expected}")
 
 
-def test_the_next_best_node_is_taken_where_the_best_would_not_suffice() -> None:
+def test_next_best_node_is_taken_where_the_best_is_insufficient() -> None:
     def answer(_: Pod, index: int, nodes: Nodes, __: object) -> Victims:
         return Victims(staying(index, nodes)[:1], (float(index),))
 
@@ -159,7 +159,7 @@ def test_the_next_best_node_is_taken_where_the_best_would_not_suffice() -> None:
         pytest.param(lambda there: (there[1],), id="one who is leaving"),
     ],
 )
-def test_an_answer_that_names_no_victims_is_a_failure_and_nobody_goes(
+def test_answer_with_wrong_victims_is_a_failure_without_eviction(
     wrong: Callable[[Sequence[Pod]], tuple[Pod, ...]],
 ) -> None:
     there = [OLD, pod("leaving", 0.0, on="a", deleted=True)]
@@ -246,7 +246,7 @@ def test_nobody_goes_on_what_is_known_too_late() -> None:
 LEAVING = replace(OLD, deleted=True)
 
 
-def test_who_can_wait_for_those_that_leave_has_nobody_evicted_and_keeps_the_place() -> None:
+def test_pod_waits_for_leaving_pods_instead_of_evicting_others() -> None:
     there = [LEAVING, pod("b1", 1, on="b")]
     waiting, later = preempting(there, [URGENT, pod("later", 1)])
     assert (waiting.verdict, waiting.reason, waiting.node) == ("wait", "Nominated", "a")
@@ -254,7 +254,7 @@ def test_who_can_wait_for_those_that_leave_has_nobody_evicted_and_keeps_the_plac
     assert later.verdict == "wait"
 
 
-def test_who_was_promised_a_node_waits_there_as_long_as_somebody_is_leaving_it() -> None:
+def test_nominated_pod_waits_while_another_pod_leaves_its_node() -> None:
     """F32: a victim that does not end is not followed by a second one for the same place."""
     noted = replace(URGENT, nominated="a")
     (decision,) = preempting([LEAVING, pod("b1", 1, on="b")], [noted], lambda *_: pytest.fail("was asked for more"))
@@ -270,7 +270,7 @@ def test_what_victims_still_have_is_nobody_elses() -> None:
     assert evicted(second) == []
 
 
-def test_the_place_that_was_made_is_taken_though_another_scores_better() -> None:
+def test_the_nominated_node_is_taken_though_another_scores_better() -> None:
     (decision,) = preempting([pod("small", 0.1, on="b")], [replace(URGENT, needs=pod("u", 0.5).needs, nominated="b")])
     assert decision.actions == (Bind(URGENT.ref, "uid-urgent", "b", ""),)
 
@@ -291,7 +291,7 @@ def test_a_note_that_no_longer_holds_is_taken_away(there: list[Pod], nominated: 
     assert decision.actions[-1] == Nominate(URGENT.ref, "uid-urgent", "")
 
 
-def test_a_note_whose_node_no_longer_matches_the_binding_does_not_hold() -> None:
+def test_nomination_that_no_longer_matches_the_binding_is_void() -> None:
     class Elsewhere(Strategy, tag="elsewhere", frozen=True):
         @hookimpl
         def select_nodes(self, nodes: Nodes) -> Selection:
@@ -304,21 +304,21 @@ def test_a_note_whose_node_no_longer_matches_the_binding_does_not_hold() -> None
     assert decision.actions[0] == Nominate(URGENT.ref, "uid-urgent", "b")
 
 
-def test_a_higher_pod_takes_the_place_that_was_made_for_a_lower_one() -> None:
+def test_higher_pod_takes_the_place_made_for_a_lower_pod() -> None:
     noted = replace(URGENT, nominated="a")
     higher, lower = preempting([pod("b1", 1, on="b", priority=99)], [noted, pod("higher", 1, priority=50)])
     assert (higher.verdict, higher.node) == ("bind", "a")
     assert lower.actions == (Nominate(URGENT.ref, "uid-urgent", ""),)
 
 
-def test_a_lower_pod_does_not_take_the_place_that_is_being_made() -> None:
+def test_lower_pod_does_not_take_a_place_being_made() -> None:
     there = [pod("x", 0.5, on="a", deleted=True)]
     noted, lower = preempting(there, [pod("lower", 0.5), replace(URGENT, nominated="a")])
     assert (noted.pod.name, noted.verdict, lower.verdict) == ("urgent", "wait", "wait")
 
 
 # What it costs.
-def test_nobody_is_asked_again_for_a_pod_that_is_like_one_for_which_nobody_could_go() -> None:
+def test_pod_like_one_without_victims_is_not_asked_about_again() -> None:
     asked: list[str] = []
 
     def nobody(waiting: Pod, *_: object) -> None:
@@ -331,7 +331,7 @@ def test_nobody_is_asked_again_for_a_pod_that_is_like_one_for_which_nobody_could
     assert asked == ["p0", "q"]
 
 
-def test_a_plan_asks_about_so_many_nodes_and_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_limits_its_questions_and_defers_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elasticd.decision.pool.plan.QUESTIONS", 3)
     asked: list[str] = []
 
@@ -344,7 +344,7 @@ def test_a_plan_asks_about_so_many_nodes_and_leaves_the_rest_to_the_next(monkeyp
     assert decisions[-1].message.endswith("; who could give way is asked at a later look")
 
 
-def test_as_many_nodes_are_compared_as_can_make_room_and_no_more_than_enough() -> None:
+def test_only_enough_nodes_with_possible_victims_are_compared() -> None:
     asked: list[int] = []
 
     def second(_: Pod, index: int, nodes: Nodes, __: object) -> Victims | None:
@@ -357,7 +357,7 @@ def test_as_many_nodes_are_compared_as_can_make_room_and_no_more_than_enough() -
     assert (decision.node, len(asked)) == ("n001", 2 * OFFERS)
 
 
-def test_a_pod_that_was_left_out_when_all_were_placed_together_has_nobody_evicted() -> None:
+def test_pod_left_out_of_a_joint_placement_evicts_nobody() -> None:
     class Nowhere(Strategy, tag="nowhere", frozen=True):
         @hookimpl
         def place_pods(self) -> Sequence[Any]:
@@ -379,7 +379,7 @@ class Refuses(Strategy, tag="refuses", frozen=True):
 SEEN: list[tuple[int, int]] = []
 
 
-def test_filters_are_asked_again_without_those_who_go_and_those_who_leave() -> None:
+def test_filters_are_asked_again_without_victims_and_leaving_pods() -> None:
     SEEN.clear()
     there = [OLD, pod("leaving", 0.25, on="a", deleted=True)]
     planned([Refuses(), Says(answer=everybody)], columns([node("a", cpu=2)], there), [URGENT])
@@ -402,7 +402,7 @@ SSD = node("a", cpu=1, labels={"disk": "ssd"})
         pytest.param({"preempts": False, "priority": 0}, "", id="nobody is lesser whatever its PriorityClass says"),
     ],
 )
-def test_what_of_the_pod_itself_would_let_others_give_way_is_told(waiting: dict[str, Any], mend: str) -> None:
+def test_remedy_in_the_pod_itself_for_preemption_is_told(waiting: dict[str, Any], mend: str) -> None:
     strategies = [Filters(), BindingRules(), Preemption()]
     there = [pod("old", 1, on="a", started=NOW - 1000, restart="Always")]
     asks = {"priority": 9, "restart": "Always", **waiting}
@@ -412,7 +412,7 @@ def test_what_of_the_pod_itself_would_let_others_give_way_is_told(waiting: dict[
         assert decision.mend == "; or ".join(filter(None, (nearest, mend)))
 
 
-def test_of_a_pod_that_would_need_to_ask_too_many_nodes_nothing_is_told_and_of_others_it_is(
+def test_remedy_that_would_cost_too_many_questions_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("elasticd.decision.pool.plan.SUPPOSED", 1)
@@ -431,7 +431,7 @@ def test_of_a_pod_without_a_binding_none_is_told() -> None:
     assert decision.mend.split("; or ")[1:] == ["only_forced of strategy preemption is false (1 node)"]
 
 
-def test_what_would_do_on_several_nodes_is_counted_on_all_of_them() -> None:
+def test_remedy_is_counted_on_all_nodes_where_it_helps() -> None:
     there = [pod(f"old-{name}", 1, on=name) for name in "ab"]
     answers = [Spared("all sleep", ("they wake", "they go")), Spared("most sleep", ("they wake",))]
     (decision,) = preempting(there, [URGENT], lambda _, index, *__: answers[index])

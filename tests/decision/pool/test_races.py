@@ -50,7 +50,7 @@ class Race(Heard):
         return [(one.action, one.about.name, one.node, one.reason or one.result) for one in self.placeds]
 
 
-async def test_a_pod_that_somebody_else_bound_is_left_there_and_its_room_is_not_taken_twice() -> None:
+async def test_pod_bound_by_somebody_else_does_not_take_room_twice() -> None:
     async def meanwhile(play: Placed) -> None:
         await play.bind(0, "web-000001", "n-2")
 
@@ -59,7 +59,7 @@ async def test_a_pod_that_somebody_else_bound_is_left_there_and_its_room_is_not_
     assert await race.play.on(20) == {"n-1": ["p"], "n-2": ["web-000001"]}
 
 
-async def test_a_pod_whose_node_was_filled_meanwhile_is_rejected_and_another_is_placed_elsewhere() -> None:
+async def test_pod_rejected_by_a_full_node_is_replaced_on_another() -> None:
     async def meanwhile(play: Placed) -> None:
         await play.bind(0, "foreign", "n-1")
 
@@ -89,7 +89,7 @@ async def test_a_pod_that_was_deleted_meanwhile_is_forgotten() -> None:
         pytest.param({"gone": True}, 5.0, id="gone"),
     ],
 )
-async def test_a_pod_whose_node_fell_away_meanwhile_comes_to_run_elsewhere(change: dict[str, Any], at: float) -> None:
+async def test_pod_on_a_failed_node_is_replaced_when_node_leaves(change: dict[str, Any], at: float) -> None:
     """Of one whose node is silent the node's end decides, as in Kubernetes; nobody binds a second time."""
 
     async def meanwhile(play: Placed) -> None:
@@ -121,7 +121,7 @@ async def test_a_victim_that_left_by_itself_is_no_obstacle() -> None:
     assert await race.play.on(60) == {"n": ["vital"]}
 
 
-async def test_a_victim_that_does_not_stop_is_waited_for_and_no_second_one_goes() -> None:
+async def test_victim_that_does_not_stop_is_awaited_without_a_second() -> None:
     """Its kubelet is dead: it keeps its room until the node answers or is removed."""
 
     async def nothing(play: Placed) -> None:

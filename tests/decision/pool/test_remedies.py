@@ -68,12 +68,12 @@ def test_a_binding_that_no_node_matches_is_named() -> None:
     assert told(columns([BIG]), pod("p"), bound=bound) == f"{expected}, and to be fit for it otherwise"
 
 
-def test_what_of_several_bindings_does_not_count_need_not_be_matched() -> None:
+def test_binding_that_does_not_count_need_not_be_matched() -> None:
     bound = Selection(np.array([False]), "d in [ssd]; zone in [z] (left out)", match="d in [ssd]")
     assert told(columns([BIG]), pod("p"), bound=bound, fits=True) == "a node would have to match d in [ssd]"
 
 
-def test_a_weak_binding_that_no_node_matches_is_not_what_is_in_the_way() -> None:
+def test_weak_binding_without_matching_node_is_not_the_obstacle() -> None:
     bound = Selection(np.array([False]), "zone in [z]", "any")
     said = [refusal("nodes are uncordoned", True)]
     assert told(columns([BIG]), pod("p"), curable=False, bound=bound, said=said) == "nodes are uncordoned (1 node)"
@@ -102,7 +102,7 @@ def test_a_request_that_no_node_can_meet_is_named(cpu: float, memory: float, exp
     assert told(columns(nodes), pod("p", cpu=cpu, memory=memory), curable=False) == expected
 
 
-def test_what_a_filter_says_is_missing_counts_for_more_than_what_pods_request() -> None:
+def test_shortage_reported_by_a_filter_outweighs_the_requests_of_pods() -> None:
     view = columns([BIG], [pod("x", cpu=1, on="big"), pod("z", cpu=1, on="big", deleted=True)])
     keeps = Refusal("why", np.array([True]), curable=True, missing={"cpu": np.array([1500])})
     nearest = f"{ONCE}, pods that stay there would have to request 500m cpu less"
@@ -157,7 +157,7 @@ def test_a_node_that_fits_may_be_made_to_match() -> None:
     assert told(columns([BIG, SMALL]), pod("p"), curable=False, bound=bound, said=said) == "nodes match (1 node)"
 
 
-def test_what_would_let_others_give_way_is_told_beside_what_is_missing() -> None:
+def test_remedy_for_preemption_is_told_beside_what_is_missing() -> None:
     view = columns([SMALL], [ON_SMALL])
     found = told(view, pod("p", cpu=1), yields={"PodDisruptionBudget shop/b lets more of its pods go": 1})
     assert found == f"{NEAREST}; or PodDisruptionBudget shop/b lets more of its pods go (1 node)"
@@ -240,17 +240,17 @@ def said(waiting: Pod, *there: Pod, **more: Any) -> str:
         ),
     ],
 )
-def test_of_the_nearest_node_all_that_is_in_the_way_is_told(there: list[Pod], waiting: Pod, expected: str) -> None:
+def test_all_obstacles_of_the_nearest_node_are_told(there: list[Pod], waiting: Pod, expected: str) -> None:
     assert said(waiting, *there).split("; or ")[0] == expected
 
 
-def test_rather_a_node_is_named_where_amounts_alone_are_in_the_way() -> None:
+def test_the_nearest_node_is_one_that_lacks_only_amounts() -> None:
     view = columns([node("a", cpu=2), node("b", cpu=2)], [pod("x", 1.4, on="a", **PORT), pod("y", 1.6, on="b")])
     (decision,) = planned([Filters()], view, [pod("p", 1, **PORT)])
     assert decision.mend.startswith("b is nearest: pods that stay there would have to request 600m cpu less")
 
 
-def test_what_keep_free_keeps_counts_where_a_port_is_in_the_way_first() -> None:
+def test_keep_free_counts_even_if_a_port_is_also_missing() -> None:
     there = [pod("x", 0, on="n", **PORT), pod("y", 1.95, on="n")]
     nearest = "n is nearest: pods that stay there would have to request 750m cpu less"
     assert said(pod("p", 0.1, **PORT), *there, keep_free={"cpu": "700m"}) == f"{nearest}, and {LEAVES} leave it"
@@ -268,16 +268,14 @@ def test_what_keep_free_keeps_counts_where_a_port_is_in_the_way_first() -> None:
         ),
     ],
 )
-def test_the_largest_amount_is_told_of_nodes_to_which_it_is_bound(
-    options: dict[str, Any], asks: float, mend: str
-) -> None:
+def test_largest_amount_is_told_of_the_nodes_a_binding_allows(options: dict[str, Any], asks: float, mend: str) -> None:
     rule = BindingRule(expressions=(LabelRule("disk", "in", ("ssd",)),))
     nodes = [node("a", cpu=0.5, labels={"disk": "ssd"}), node("b", cpu=2)]
     (decision,) = planned([Filters(**options), BindingRules(rules=(rule,))], columns(nodes), [pod("p", asks)])
     assert decision.mend == mend
 
 
-def test_a_request_too_large_for_the_nodes_to_which_it_is_bound_is_told_as_such() -> None:
+def test_request_too_large_for_the_bound_nodes_is_reported() -> None:
     bound = Selection(np.array([False, True]), "d in [ssd]")
     found = told(columns([BIG, SMALL]), pod("p", cpu=3), curable=False, bound=bound)
     assert found == "it requests 3 cpu, and no node to which it is bound has more than 2"
@@ -290,7 +288,7 @@ def test_a_request_too_large_for_the_nodes_to_which_it_is_bound_is_told_as_such(
         pytest.param({"affinity": (Term((Expression("pool", "NotIn", ("a",)),)),)}, id="an affinity"),
     ],
 )
-def test_labels_that_take_a_node_out_of_the_pool_are_not_asked_for(asks: dict[str, Any]) -> None:
+def test_labels_that_contradict_the_pool_are_not_asked_for(asks: dict[str, Any]) -> None:
     pool = PoolSelect(nodes={"pool": "a"})
     (decision,) = planned([Filters()], columns([node("n", labels={"pool": "a"})]), [pod("p", **asks)], pool=pool)
     told = "its nodeSelector or node affinity would have to allow nodes of the pool: all have pool=a"

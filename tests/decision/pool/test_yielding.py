@@ -50,7 +50,7 @@ class Bound(Strategy, tag="bound", frozen=True):
         pytest.param([Busy(), Bound(to="c", unmatched="any")], ("wait", ""), id="weakly bound to none: as if unbound"),
     ],
 )
-def test_a_refusal_that_yields_does_not_count_where_a_pod_is_bound_to(
+def test_yielding_refusal_does_not_count_on_nodes_of_a_binding(
     strategies: list[Strategy], expected: tuple[str, str]
 ) -> None:
     (decision,) = planned(strategies, columns([node("a"), node("b")]), [pod("p")])
@@ -81,13 +81,13 @@ def combined(waiting: Pod, mode: str = "product", there: Sequence[Pod] = (LESSER
 
 
 @pytest.mark.parametrize("mode", ["product", "paper"])
-def test_lesser_pods_give_way_on_a_busy_node_to_a_pod_bound_there_by_force(mode: str) -> None:
+def test_forced_binding_preempts_lesser_pods_on_a_busy_node(mode: str) -> None:
     decision = combined(urgent(), mode)
     assert (decision.verdict, decision.node) == ("preempt", "a")
     assert [action.workload.name for action in decision.actions if isinstance(action, Evict)] == ["lesser"]
 
 
-def test_nobody_gives_way_on_a_busy_node_to_a_pod_that_is_bound_to_none() -> None:
+def test_unbound_pod_preempts_no_pods_on_a_busy_node() -> None:
     decision = combined(pod("urgent", 5))
     assert (decision.verdict, decision.actions) == ("wait", ())
 
@@ -95,12 +95,12 @@ def test_nobody_gives_way_on_a_busy_node_to_a_pod_that_is_bound_to_none() -> Non
 @pytest.mark.parametrize(
     ("fit", "reason"), [pytest.param("force", "Nominated", id="force"), pytest.param("reschedule", "Unschedulable")]
 )
-def test_a_pod_bound_by_force_waits_for_those_who_are_leaving_a_busy_node(fit: str, reason: str) -> None:
+def test_a_pod_with_forced_binding_waits_for_leaving_pods(fit: str, reason: str) -> None:
     decision = combined(urgent(fit, nominated="a"), there=[replace(LESSER, deleted=True), EQUAL])
     assert (decision.verdict, decision.reason) == ("wait", reason)
 
 
-def test_a_bound_pod_is_told_only_of_what_counts_for_it_on_its_node() -> None:
+def test_bound_pod_is_told_only_what_counts_on_its_node() -> None:
     port = (Port(80),)
     there = [pod("old", 3, on="a", ports=port, deleted=True)]
     decision = combined(urgent("reschedule", ports=port), there=there)
@@ -144,7 +144,7 @@ UNFORCED = "nobody gives way on the nodes that it is bound to"
         pytest.param(urgent("reschedule"), {}, ("wait", "", "0/2 nodes"), id="not what says reschedule"),
     ],
 )
-def test_in_mode_paper_force_without_victims_goes_on_by_other_means(
+def test_paper_mode_tries_other_means_when_force_finds_no_victims(
     waiting: Pod, more: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     decision = by_other_means(waiting, **more)

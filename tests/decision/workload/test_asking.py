@@ -54,7 +54,7 @@ def test_a_limit_that_two_give_has_the_name_of_each() -> None:
         assert [(name, limit.name) for name, limit in said.values] == [("keeps", "keeps"), ("keeps#2", "keeps#2")]
 
 
-def test_one_that_equals_a_limit_that_is_kept_and_makes_no_sense_is_refused_all_the_same() -> None:
+def test_nonsense_equal_to_a_kept_valid_limit_is_refused() -> None:
     assert case(Keeps()).ask("limit", wish=3).failures == ()
     (failure,) = case(Wrong()).ask("limit", wish=3).failures
     assert (failure.plugin, failure.hook) == ("wrong", "limit")
@@ -67,7 +67,7 @@ def test_limits_that_are_always_new_are_not_kept_for_ever() -> None:
     assert len(_read_before) <= _MOST
 
 
-def test_what_a_strategy_works_out_of_its_options_is_kept_and_is_no_option() -> None:
+def test_value_derived_from_options_is_cached_and_no_option() -> None:
     one = Works()
     assert one.worked_out is one.worked_out
     assert one == Works()
@@ -120,13 +120,13 @@ def test_what_a_strategy_says_at_length_is_cut() -> None:
         pytest.param(100, None, f"must be at most {LARGEST} bytes of JSON, is ", id="too many for one page"),
     ],
 )
-def test_an_answer_that_is_too_large_when_it_is_cut_is_a_failure(measures: int, kept: int | None, told: str) -> None:
+def test_answer_still_too_large_after_cutting_is_a_failure(measures: int, kept: int | None, told: str) -> None:
     said = case(Wordy(measures=measures)).ask("recommend_replicas")
     assert [len(one.measures) for one in said.given] == ([] if kept is None else [kept])
     assert [told in failure.message and len(failure.message) < 600 for failure in said.failures] == [True] * bool(told)
 
 
-def test_of_an_answer_that_is_too_large_the_names_of_pods_that_it_leaves_out_go_and_their_number_stays() -> None:
+def test_too_large_answer_loses_pod_names_but_keeps_their_number() -> None:
     class Crowded(Strategy, tag="crowded", frozen=True):
         @hookimpl
         def recommend_replicas(self) -> Recommendation:

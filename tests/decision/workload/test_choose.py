@@ -98,7 +98,9 @@ def told(one: Recommendation | None) -> tuple[int | None, str] | None:
 
 
 @given(st.sampled_from(["max", "priority", "mean"]), OPINIONS)
-def test_no_way_of_combining_leaves_the_range_of_what_was_said(how: Combine, opinions: list[Recommendation]) -> None:
+def test_combined_recommendation_stays_within_the_range_of_its_inputs(
+    how: Combine, opinions: list[Recommendation]
+) -> None:
     chosen, counts = choose(how, opinions, NOW), [one.replicas for one in opinions if one.replicas is not None]
     if chosen is not None:
         assert chosen.replicas is not None

@@ -68,7 +68,7 @@ READY, WITHIN, MANY, FEW = "ReadyForNewScale", "DesiredWithinRange", "TooManyRep
         pytest.param(9, [pace(None, 6, "B"), pace(1, 6, "A")], (1, 99), (6, READY, "A"), "A", id="equal-rates-too"),
     ],
 )  # fmt: skip
-def test_what_delays_goes_before_what_shortens_and_that_before_the_bounds(
+def test_delays_apply_before_rates_and_rates_before_bounds(
     wish: int, limits: list[Limit], bounds: tuple[int, int], expected: tuple[int, str, str], binding: str | None
 ) -> None:
     for order in (limits, limits[::-1]):
@@ -101,9 +101,7 @@ def test_what_delays_goes_before_what_shortens_and_that_before_the_bounds(
         pytest.param([], "", id="none"),
     ],
 )  # fmt: skip
-def test_limits_contradict_each_other_within_a_stage_or_where_the_second_wants_another_count(
-    limits: list[Limit], problem: str
-) -> None:
+def test_limits_contradict_within_a_stage_or_about_another_count(limits: list[Limit], problem: str) -> None:
     assert contradiction(limits, 5) == contradiction(limits[::-1], 5) == problem
 
 
@@ -128,7 +126,7 @@ def brought_into(wish: int, limits: Sequence[Limit], condition: ConditionType | 
 
 
 @given(COUNTS, LIMITS, BOUNDS)
-def test_the_count_is_the_wish_after_cuts_then_delays_then_rates_then_bounds(
+def test_count_follows_from_cuts_delays_rates_and_bounds_in_order(
     wish: int, limits: list[Limit], bounds: Bounds
 ) -> None:
     assume(not contradiction(limits, 5))
@@ -153,7 +151,7 @@ def test_what_restrains_a_wish_contradicts_itself_or_combines(
 
 
 @given(COUNTS, LIMITS, BOUNDS, st.data())
-def test_order_is_all_one_and_limits_are_given_back_in_theirs(
+def test_limit_order_changes_no_result_and_is_kept_in_output(
     wish: int, limits: list[Limit], bounds: Bounds, data: st.DataObject
 ) -> None:
     other = data.draw(st.permutations(limits))
@@ -166,7 +164,7 @@ def test_order_is_all_one_and_limits_are_given_back_in_theirs(
 
 
 @given(COUNTS, LIMITS, BOUNDS)
-def test_what_binds_ends_at_the_count_and_nothing_does_beside_the_bounds(
+def test_binding_limit_ends_at_the_count_and_excludes_the_bounds(
     wish: int, limits: list[Limit], bounds: Bounds
 ) -> None:
     assume(not contradiction(limits, 5))
@@ -188,7 +186,7 @@ def test_what_binds_ends_at_the_count_and_nothing_does_beside_the_bounds(
 
 
 @given(COUNTS, LIMITS, BOUNDS)
-def test_without_all_that_binds_the_count_is_another_unless_a_later_stage_ends_there_too(
+def test_count_changes_without_its_binding_limits_unless_another_binds_then(
     wish: int, limits: list[Limit], bounds: Bounds
 ) -> None:
     assume(not contradiction(limits, 5))
@@ -237,7 +235,7 @@ def yielding(limit: Limit) -> Limit:
         pytest.param(3, [back(20, None)], 10, "TooManyReplicas", False, id="within the bounds"),
     ],
 )  # fmt: skip
-def test_what_takes_a_change_back_goes_past_delays_and_what_gives_way_alone(
+def test_a_rollback_limit_overrides_only_delays_and_yielding_limits(
     wish: int, limits: list[Limit], replicas: int, binding: str | None, contradicts: bool
 ) -> None:
     assert bool(contradiction(limits, 5)) == contradicts

@@ -77,7 +77,7 @@ def judge(of: Policy, found: Observation, past: Past | None = None) -> Decision:
     return decide(Case(of, found, past or begin(NOW, found.workload.replicas), hooks))
 
 
-def test_growth_creates_the_jobs_that_are_missing_under_names_that_follow_from_what_is_seen() -> None:
+def test_growth_creates_missing_jobs_under_the_next_free_numbers() -> None:
     decision = judge(policy(5), seen([job(3), job(4), ended(7)]))
     assert (decision.verdict, decision.current, decision.replicas) == ("scale", 2, 5)
     action = decision.action
@@ -95,7 +95,7 @@ def test_the_same_decision_makes_the_same_names() -> None:
 
 
 @given(there=st.sets(st.integers(1, 12)), unseen=st.sets(st.integers(1, 12)), wish=st.integers(0, 12))
-def test_names_of_jobs_that_are_not_seen_yet_come_out_again(there: set[int], unseen: set[int], wish: int) -> None:
+def test_jobs_not_yet_seen_get_the_same_names_again(there: set[int], unseen: set[int], wish: int) -> None:
     """Whatever is not seen of the newest Jobs, no more are there in the end than were wished for, or were before."""
     first = max(there, default=0) + 1
     lately = set(range(first, first + len(unseen)))  # created by a decision whose end is not known
@@ -132,7 +132,7 @@ async def test_the_manifest_is_given_only_to_who_acts() -> None:
     assert action.manifest == MANIFEST
 
 
-def test_a_decision_about_jobs_is_read_from_the_journal_as_it_was() -> None:
+def test_a_decision_about_jobs_survives_a_journal_round_trip() -> None:
     decision = judge(policy(3, successful_history=0), seen([ended(1)]))
     assert decision.action
     assert decision.removals
@@ -251,7 +251,7 @@ class Slow(Scripted):
         return shown
 
 
-async def test_a_daemon_that_stops_begins_nothing_more_of_what_was_decided() -> None:
+async def test_a_stopping_daemon_begins_no_further_decided_action() -> None:
     clock, journal, told = VirtualClock(NOW), Journal(), Told()
     loop = Loop(Slow(), journal, clock, [told])
     loop.apply([policy(3, successful_history=0)])
@@ -291,7 +291,7 @@ def test_deleting_what_has_ended_is_no_change_of_the_count() -> None:
 
 
 @pytest.mark.parametrize("freeze", ["down", "both"])
-def test_a_frozen_job_set_keeps_what_runs_from_an_old_template(freeze: Any) -> None:
+def test_frozen_job_set_keeps_jobs_of_an_old_template(freeze: Any) -> None:
     frozen = replace(policy(0, rollout="default"), freeze=freeze)
     assert judge(frozen, seen([job(1, template="00000000")])).removals == ()
 

@@ -85,7 +85,7 @@ def decided(
     return decide(Case(policy, seen, past or begin(NOW, 2), Hooks((*strategies, *limits))))
 
 
-def test_hook_recommend_resources_is_shown_and_changes_the_pods_that_it_names() -> None:
+def test_hook_recommend_resources_is_shown_and_resizes_the_named_pods() -> None:
     found = decided(Sizes(answer=[GENERAL, CHANGE]))
     assert found.sizing == Sizing((replace(GENERAL, strategy="sizes"),), (RESIZE,))
     assert (found.verdict, found.reason, found.action) == ("keep", "CountLeftAlone", None)
@@ -96,7 +96,7 @@ def test_without_an_opinion_nothing_is_said_nor_held_against_anybody() -> None:
     assert (found.sizing, found.verdict, found.failures) == (Sizing(), "keep", ())
 
 
-def test_a_policy_that_nobody_has_an_opinion_on_is_held_as_ever() -> None:
+def test_a_policy_without_any_recommendation_is_held() -> None:
     assert decided().reason == "NoRecommendation"
 
 
@@ -114,7 +114,7 @@ def test_a_policy_that_nobody_has_an_opinion_on_is_held_as_ever() -> None:
         pytest.param([], [], {"recommends_since": NOW - AGAIN}, {}, "", id="a cluster that is asked again"),
     ],
 )  # fmt: skip
-def test_pods_are_left_as_they_are_while_something_is_in_the_way(
+def test_pods_are_not_resized_while_something_prevents_resizing(
     strategies: list[Strategy], limits: list[Strategy], past: dict[str, Any], seen: dict[str, Any], told: str
 ) -> None:
     remembered = replace(begin(NOW, 2), **past)

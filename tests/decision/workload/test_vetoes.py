@@ -87,7 +87,7 @@ def test_an_annotation_freezes_one_workload(freeze: str, wish: int, replicas: in
 
 @pytest.mark.parametrize("way", ["", "no", "UP", "true", "up,down", "none", "\n"])
 @pytest.mark.parametrize("wish", [2, 5, 9])
-def test_an_annotation_that_nobody_can_read_freezes_both_and_is_told(way: str, wish: int) -> None:
+def test_unreadable_freeze_annotation_freezes_both_directions_with_a_warning(way: str, wish: int) -> None:
     found = decided(wish, annotations={FREEZE: way})
     assert (found.verdict, found.replicas, found.reason) == ("hold", 5, "FreezeUnreadable")
     assert "must be up, down or both, is " in found.message
@@ -230,7 +230,7 @@ def test_strikes(ours: list[float], theirs: list[float], found: list[float]) -> 
     assert strikes(past.changes, past.foreign) == [NOW - age for age in found]
 
 
-def test_the_strike_that_is_seen_just_now_counts_before_anything_is_written() -> None:
+def test_the_newest_strike_counts_before_it_is_recorded() -> None:
     twice = replace(fought(*FIGHT[:2]), changes=fought(*FIGHT).changes, count=9)
     assert decided(9, 5, twice).reason == "ForeignOwner"
     assert decided(12, 9, twice).replicas == 12, "nobody has changed it since"
@@ -259,7 +259,7 @@ NOTED = {SURGE: '{"pod":"web-1"}'}
 
 
 @pytest.mark.parametrize("wish", [1, 5, 9])
-def test_a_workload_of_which_a_pod_is_being_moved_keeps_its_count_and_that_is_said(wish: int) -> None:
+def test_workload_with_a_moving_pod_keeps_its_count_with_reason(wish: int) -> None:
     found = decided(wish, annotations=NOTED)
     assert (found.verdict, found.replicas, found.action) == ("keep" if wish == 5 else "hold", 5, None)
     assert "BeingMoved" in {limit.reason for limit in found.limits}

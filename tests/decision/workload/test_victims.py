@@ -69,7 +69,7 @@ def test_nothing_is_chosen_where_nobody_would_heed_it(kind: str, heeds: bool) ->
     assert bool(chosen(web(4, kind=kind), PODS, ranked({"a": 1.0}), 1)) is heeds
 
 
-def test_the_first_has_the_lowest_cost_and_all_are_far_below_that_of_others() -> None:
+def test_first_victim_has_the_lowest_cost_of_all_pods() -> None:
     marks = choice(REF, "p", PODS[:2], PODS)
     costs = [int(mark.annotations[COST] or 0) for mark in marks]
     assert [mark.pod for mark in marks] == ["a", "b"]
@@ -79,7 +79,7 @@ def test_the_first_has_the_lowest_cost_and_all_are_far_below_that_of_others() ->
     assert [mark.uid for mark in marks] == ["uid-a", "uid-b"]
 
 
-def test_what_is_marked_as_it_should_be_is_not_written_again_and_what_need_not_go_is_cleared() -> None:
+def test_correct_marks_are_not_rewritten_and_needless_ones_are_cleared() -> None:
     (first,) = choice(REF, "p", [PODS[0]], PODS)
     again = replace(PODS[0], annotations={key: value or "" for key, value in first.annotations.items()})
     assert choice(REF, "p", [again], [again, marked("b")]) == (
@@ -131,13 +131,13 @@ def case(*voices: Strategy, seen: Observation | None = None, most: int = 10) -> 
     return Case(policy, shown, begin(shown.at, 4), Hooks(voices))
 
 
-def test_hook_rank_pods_says_which_go_first_and_is_written_before_the_count() -> None:
+def test_hook_rank_pods_marks_pods_that_go_first_before_scaling() -> None:
     decision = decide(case(Ranking(answer={"web-3": -1, "web-1": -2})))
     assert decision.action is not None
     assert [mark.pod for mark in decision.marks] == ["web-1", "web-3"]
 
 
-def test_hook_rank_pods_may_say_why_and_explain_shows_it_beside_what_others_say() -> None:
+def test_hook_rank_pods_may_give_reasons_that_explain_shows() -> None:
     why = Rank(-2.5, "idle")
     decision = decide(case(Ranking(answer={"web-3": why, "web-1": -3}), Alike(answer={"web-3": -1})))
     assert [(mark.pod, mark.reason) for mark in decision.marks] == [
@@ -178,7 +178,7 @@ def test_nobody_is_ranked_when_the_count_does_not_fall(wish: int) -> None:
     ],
 )
 @pytest.mark.parametrize("most", [10, 3], ids=["nothing to spare", "one above the bounds"])
-def test_no_pod_is_marked_on_a_view_that_cannot_be_acted_on(changes: dict[str, Any], most: int) -> None:
+def test_no_pod_is_marked_when_the_view_allows_no_action(changes: dict[str, Any], most: int) -> None:
     seen = observation([0.5] * 4)
     first, *others = seen.pods
     left = replace(first, annotations={COST: "-1000000", VICTIM: "p"})
@@ -195,7 +195,7 @@ def test_two_falls_before_a_pod_has_gone_choose_for_both() -> None:
     assert [(mark.pod, mark.annotations[COST]) for mark in decision.marks] == [("web-3", "-999999")]
 
 
-def test_surge_pods_of_a_rollout_are_not_taken_for_pods_to_spare() -> None:
+def test_surge_pods_of_a_rollout_are_not_spare_pods() -> None:
     seen = observation([0.5] * 4, replicas=3)
     assert [mark.pod for mark in decide(case(Ranking(answer={"web-3": -1}), seen=seen)).marks] == ["web-3"]
 
@@ -216,7 +216,7 @@ def test_pods_above_the_bounds_go_in_order_too() -> None:
         pytest.param({5: 1.0}, id="a-pod-that-is-no-name"),
     ],
 )
-def test_a_rank_that_makes_no_sense_holds_rather_than_let_the_wrong_pods_go(answer: Any) -> None:
+def test_invalid_rank_holds_the_count_and_marks_no_pods(answer: Any) -> None:
     decision = decide(case(Ranking(answer=answer)))
     assert (decision.verdict, decision.replicas, decision.reason) == ("hold", 4, "PluginFailed")
     assert decision.marks == ()

@@ -107,7 +107,7 @@ def test_a_fallback_to_zero_is_a_decision_too() -> None:
 
 
 @given(st.integers(0, 5), st.booleans(), st.none() | st.integers(0, 9), st.integers(0, 2))
-def test_a_person_s_zero_is_never_left_and_no_zero_is_gone_to_without_a_mark(
+def test_zero_set_by_a_person_stays_and_others_are_marked(
     current: int, marked: bool, wish: int | None, least: int
 ) -> None:
     shown = observation([0.5] * min(current, 3), replicas=current)
@@ -213,7 +213,7 @@ async def test_zero_by_hand_stays_until_a_person_ends_it() -> None:
     assert (await town.wanted(4)).current == 4
 
 
-async def test_a_person_who_wakes_it_and_puts_it_to_zero_again_is_told_apart() -> None:
+async def test_a_second_zero_by_a_person_counts_as_by_hand() -> None:
     town = Town()
     await town.wanted(0)
     await town.by_hand(2)
@@ -222,7 +222,7 @@ async def test_a_person_who_wakes_it_and_puts_it_to_zero_again_is_told_apart() -
     assert (await town.wanted(5)).reason == "ScaledToZeroByHand"
 
 
-async def test_without_the_right_to_annotate_zero_is_refused_in_one_line_and_nothing_else_is() -> None:
+async def test_without_the_annotate_right_only_scaling_to_zero_is_refused() -> None:
     town = Town(forbids=True)
     assert (await town.wanted(0)).current == 2
     (line,) = {(one.result, one.reason, one.message) for one in town.told.outcomes}
@@ -238,7 +238,7 @@ async def test_while_it_only_observes_nothing_is_written() -> None:
     assert ((await town.now()).replicas, (await town.now()).annotations) == (2, {})
 
 
-async def test_a_dry_run_goes_to_zero_and_comes_back_as_it_would_in_earnest() -> None:
+async def test_a_dry_run_reaches_zero_and_returns_but_writes_nothing() -> None:
     town = Town(dry=True)
     assert (await town.wanted(0)).current == 0
     assert (await town.wanted(3)).current == 3
@@ -247,7 +247,7 @@ async def test_a_dry_run_goes_to_zero_and_comes_back_as_it_would_in_earnest() ->
     assert (real.replicas, real.annotations) == (2, {})
 
 
-async def test_a_mark_is_not_taken_off_what_has_gone_to_zero_meanwhile() -> None:
+async def test_a_stale_write_does_not_clear_the_zero_mark() -> None:
     """As when the reply to a scale was lost, and what was seen is older than that."""
     town = Town()
     await town.wanted(0)

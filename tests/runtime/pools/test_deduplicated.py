@@ -57,9 +57,7 @@ NODES = "0/{} nodes are available: {}, {}; no others can give way for it: {}, {}
         pytest.param((9, "5 full", "4 full", "on 5 nodes full", "on 4 nodes closed"), True, id="one clause twice"),
     ],
 )
-def test_what_is_told_in_the_order_of_its_counts_is_no_news_when_they_change_about(
-    parts: tuple[object, ...], news: bool
-) -> None:
+def test_reordered_counts_in_a_message_are_no_news(parts: tuple[object, ...], news: bool) -> None:
     it = LastDecisions()
     before = NODES.format(9, "2 full", "7 closed", "on 7 nodes closed", "on 2 nodes full")
     assert it.news(said(message=before))
@@ -71,7 +69,7 @@ def test_what_is_told_in_the_order_of_its_counts_is_no_news_when_they_change_abo
 @pytest.mark.parametrize(
     ("mode", "news"), [pytest.param("act", True, id="they go"), pytest.param("observe", False, id="they would go")]
 )
-def test_other_victims_on_the_same_node_are_news_where_they_really_go(mode: str, news: bool) -> None:
+def test_other_victims_on_the_same_node_are_news_when_evicted(mode: str, news: bool) -> None:
     it = LastDecisions()
     first, second = (said("preempt", "Preempts", mode=mode, node="a", actions=(evict(uid),)) for uid in ("u", "v"))
     assert [it.news(one) for one in (first, first, second, second)] == [True, False, news, False]
@@ -87,7 +85,7 @@ def test_words_are_as_old_as_when_they_were_told() -> None:
     assert found == [True, False, False, False, False, False, True, False]
 
 
-def test_what_could_not_be_done_is_news_when_it_is_tried_again() -> None:
+def test_a_failed_action_is_news_when_it_is_retried() -> None:
     it = LastDecisions()
     assert it.news(said("bind", "Placed", actions=(BIND,)))
     it.undone("p", "Conflict")

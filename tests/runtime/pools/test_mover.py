@@ -128,7 +128,7 @@ async def test_a_pool_is_looked_at_every_period() -> None:
     assert [round(at) for at, _ in SHOWN] == [1, 31, 61, 91]
 
 
-async def test_a_label_that_changes_is_looked_at_at_once_and_its_time_is_known() -> None:
+async def test_a_changed_label_is_looked_at_and_timed_at_once() -> None:
     async with bench([node("a"), node("b")], [running("p", "a"), running("q", "b")]) as it:
         await it.until(31)
         changed = replace(it.board.nodes["a"], labels={**it.board.nodes["a"].labels, **LEAVE})
@@ -163,7 +163,7 @@ async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
     assert [look.at - NOW for look in SHOWN[-1][1].looks] == [SHOWN[-2][0], SHOWN[-1][0]]
 
 
-async def test_a_look_that_something_brought_is_not_remembered_beside_one_in_its_time() -> None:
+async def test_a_triggered_look_is_not_remembered_beside_a_regular_one() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(31)
         it.board.add(node("b"))
@@ -181,7 +181,7 @@ async def test_a_move_is_done_once_told_and_remembered() -> None:
     assert [(one.whose, one.node) for one in SHOWN[-1][1].moved] == [("rs-1", "a")]
 
 
-async def test_a_refusal_of_the_api_is_told_and_remembered_as_no_move() -> None:
+async def test_an_api_refusal_is_reported_but_remembered_as_no_move() -> None:
     async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
         it.board.refuse = lambda _: Answer("refused", 429, "a budget", "Budget")
         await it.until(35)
@@ -205,7 +205,7 @@ async def test_what_is_held_back_ends_with_the_policy() -> None:
         assert [one.verdict for one in it.heard.decisions] == ["refuse", "over"]
 
 
-async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ever() -> None:
+async def test_moves_no_longer_wanted_are_reported_and_their_refusals_cleared() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(40)
         assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
@@ -218,7 +218,7 @@ async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ev
         assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
 
 
-async def test_that_it_ended_with_the_policy_is_in_the_journal_at_once(tmp_path: Path) -> None:
+async def test_a_move_ended_by_its_policy_is_journaled_at_once(tmp_path: Path) -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         with closing(Journal(tmp_path)) as journal:
             it.mover._journal = journal
@@ -252,7 +252,7 @@ async def test_what_a_daemon_before_held_back_ends_with_its_policy(policies: lis
 NO_MORE = "a is not in the pool any more"
 
 
-async def test_what_is_held_back_ends_when_the_node_leaves_the_pool() -> None:
+async def test_a_held_move_ends_when_its_node_leaves_the_pool() -> None:
     async with bench([node("a", labels=LEAVE | IN), node("b", labels=IN)], [running("p", "a")]) as it:
         it.select(IN)
         await it.until(2)
@@ -263,7 +263,7 @@ async def test_what_is_held_back_ends_when_the_node_leaves_the_pool() -> None:
         assert it.journal.moves("pool") == []
 
 
-async def test_what_is_held_back_ends_when_the_policy_takes_other_nodes() -> None:
+async def test_a_held_move_ends_when_the_policy_selects_other_nodes() -> None:
     async with bench([node("a", labels=LEAVE), node("b", labels=IN)], [running("p", "a")]) as it:
         await it.until(2)
         assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
@@ -272,7 +272,7 @@ async def test_what_is_held_back_ends_when_the_policy_takes_other_nodes() -> Non
         assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
 
 
-async def test_what_is_held_back_ends_when_the_pool_has_no_node_any_more() -> None:
+async def test_a_held_move_ends_when_the_pool_becomes_empty() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(2)
         it.select(IN)
@@ -357,7 +357,7 @@ async def states(it: Bench) -> list[tuple[str, bool]]:
     return [(one.name, one.deleted) for one in columns.pods(index)]
 
 
-async def test_while_another_is_made_first_a_pod_is_there_for_who_places_others_and_is_not_asked_again(
+async def test_a_pod_in_a_surge_stays_and_is_not_reconsidered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What it takes is nobody else's until it really goes: perhaps that is not soon, or never."""
@@ -371,7 +371,7 @@ async def test_while_another_is_made_first_a_pod_is_there_for_who_places_others_
     assert SHOWN[-1][1].moved[0].node == "a"
 
 
-async def test_a_pod_whose_move_is_taken_back_counts_as_there_and_as_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pod_whose_move_is_undone_counts_as_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     async with surging(monkeypatch) as (it, begins):
         begins.then = [Underway(pod("p").ref, "uid-p", "surge", "back", NOW, "a", stays=True)]
         await it.until(8)
@@ -380,7 +380,7 @@ async def test_a_pod_whose_move_is_taken_back_counts_as_there_and_as_not_moved(m
         assert await states(it) == [("p", False)]
 
 
-async def test_a_move_in_vain_is_not_remembered_as_one_and_is_told_as_what_it_was(
+async def test_a_move_taken_back_is_reported_and_not_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with surging(monkeypatch) as (it, _):
@@ -394,7 +394,7 @@ async def test_a_move_in_vain_is_not_remembered_as_one_and_is_told_as_what_it_wa
     assert (past.moved, past.refused) == ((), frozenset({"uid-p"}))
 
 
-async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
+async def test_a_triggered_look_answers_how_many_pools_it_covers() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(2)
         assert it.mover.trigger() == "1 pool is looked at now"
@@ -416,7 +416,7 @@ class Broken(Strategy, tag="broken", frozen=True):
         return []
 
 
-async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
+async def test_a_failing_strategy_is_reported_once_and_switched_off() -> None:
     it = Bench([node("a")], [running("p", "a")])
     placer = it.mover._placer
     placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
@@ -456,7 +456,7 @@ async def test_who_leads_no_more_waits_until_he_does() -> None:
     assert [round(at) for at, _ in SHOWN[:2]] == [1, 301]
 
 
-async def test_looks_of_long_ago_are_not_in_a_row_with_those_of_now() -> None:
+async def test_looks_before_a_long_pause_are_forgotten() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(31)
         it.board.leading = False
@@ -493,7 +493,7 @@ class Meter:
         return Readings("meters", now)
 
 
-async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> None:
+async def test_a_pool_is_examined_when_its_late_source_answers() -> None:
     """It would not be at the next period: the reading is old then, and another one as late."""
     async with bench([node("a")], [running("p", "a")]) as it:
         meter = Meter()
@@ -509,7 +509,7 @@ async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> No
         assert (meter.asked, [at + NOW for at, _ in SHOWN]) == (1, [now])
 
 
-async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
+async def test_policies_no_longer_in_force_are_not_examined() -> None:
     """Others were adopted while the first pool was planned for."""
     it = Bench([node("a")], [running("p", "a")])
     placer = it.mover._placer
@@ -527,7 +527,7 @@ async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
     assert asked == ["x"]
 
 
-async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
+async def test_all_actions_under_way_share_one_drain_timeout() -> None:
     clock, journal = VirtualClock(NOW), Journal()
     board = Board(clock, [], [])
     loop = Loop(board, journal, clock)
@@ -578,7 +578,7 @@ class Asked(Board):
         pytest.param(Scores(), set(), id="none ever has"),
     ],
 )
-async def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+async def test_rollouts_are_observed_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
     """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
     clock, journal = VirtualClock(NOW), Journal()
     board = Asked(clock, [], [])

@@ -28,7 +28,7 @@ PODS = [running("p", "a"), running("q", "b")]
         pytest.param([("failed", "Timeout")] * 2, ["Timeout"], id="a failure"),
     ],
 )
-async def test_what_is_not_done_is_told_once_for_as_long_as_it_says_the_same(
+async def test_a_refused_move_is_reported_once_until_the_answer_changes(
     answers: list[tuple[Any, str]], told: list[str]
 ) -> None:
     async with bench(NODES, PODS, every=1.0) as it:
@@ -45,7 +45,7 @@ async def test_what_is_not_done_is_told_once_for_as_long_as_it_says_the_same(
         assert [one.reason for one in it.heard.outcomes] == told
 
 
-async def test_a_move_that_was_held_back_is_told_with_the_time_and_the_target_by_which_the_pod_goes_at_last() -> None:
+async def test_a_delayed_move_is_reported_with_its_final_target() -> None:
     async with bench(NODES, PODS, every=10.0) as it:
         it.board.refuse = lambda _: Answer("refused", 0, "night", "Blackout")
         await it.until(15)
@@ -61,13 +61,13 @@ async def test_a_move_that_was_held_back_is_told_with_the_time_and_the_target_by
     assert records[2] is last
 
 
-async def test_a_move_that_is_let_through_at_once_is_told_once() -> None:
+async def test_a_move_let_through_at_once_is_reported_once() -> None:
     async with bench(NODES, PODS) as it:
         await it.until(5)
     assert [one.verdict for one in it.heard.decisions] == ["move"]
 
 
-async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile() -> None:
+async def test_a_refusal_is_reported_again_when_the_move_is_renewed() -> None:
     async with bench(NODES, PODS) as it:
         it.board.refuse = lambda _: Answer("refused", 429, "a budget", "Budget")
         await it.until(5)
@@ -77,7 +77,7 @@ async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile
         assert [one.reason for one in it.heard.outcomes] == ["Budget", "Budget"]
 
 
-async def test_a_plugin_that_fails_is_logged_and_that_it_is_switched_off(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_plugin_and_its_switching_off_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with bench([node("a")], [running("p", "a")], every=1.0) as it:
         placer = it.mover._placer
         placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])

@@ -145,11 +145,11 @@ GIVES, TAKES = level("a", "gives"), level("b", "takes")
         pytest.param(plan(), {}, "nothing moves: no pod should", id="nobody says anything of nodes"),
     ],
 )
-def test_it_is_said_in_a_line_what_comes_of_a_look(made: MovesPlan, reasons: dict[str, int], told: str) -> None:
+def test_one_line_summarises_the_result_of_a_look(made: MovesPlan, reasons: dict[str, int], told: str) -> None:
     assert of(made, reasons=reasons).summary == told
 
 
-def test_what_the_broker_refused_stays_for_its_reason_and_those_that_go_come_first() -> None:
+def test_refused_pods_stay_and_moving_pods_are_listed_first() -> None:
     refused = came("p", "refused", "Disturbed", "10 pods of node a went within 60 s, and 10 may")
     found = of(plan(decided("p"), decided("q", "Budget"), decided("r")), refused, came("r", "done"))
     assert found.summary == "1 pod moves; 2 more should, and stay: 1 Budget, 1 Disturbed"
@@ -204,7 +204,7 @@ def test_who_is_on_the_way_is_not_held_back(made: MovesPlan, underway: list[Unde
     assert [one.begun for one in found.moves if one.decision.pod.name == "p"] == [True]
 
 
-def test_who_is_on_the_way_is_told_of_though_the_look_says_nothing_of_it() -> None:
+def test_a_pod_under_way_is_listed_beside_the_plan() -> None:
     told = [decided("p"), decided("q"), decided("gone")]
     found = of(plan(decided("q", "Budget")), underway=[going("p")], going=told)
     assert found.summary == (
@@ -216,7 +216,7 @@ def test_who_is_on_the_way_is_told_of_though_the_look_says_nothing_of_it() -> No
     ]
 
 
-def test_one_that_was_refused_once_and_is_on_the_way_now_is_not_held_back() -> None:
+def test_a_refused_pod_now_under_way_is_not_held_back() -> None:
     assert of(plan(decided("p")), came("p", "refused", "UnderWay"), underway=[going("p")]).moves[0].goes
 
 
@@ -233,7 +233,7 @@ BACK = going("p", stays=True)
         pytest.param(plan(GOING), [came("p", "refused", "TakenBack")], [], id="it is over, and began long before"),
     ],
 )
-def test_what_is_taken_back_is_not_on_the_way_and_stays(
+def test_a_move_being_taken_back_counts_as_staying(
     made: MovesPlan, outcomes: list[PodOutcome], underway: list[Underway]
 ) -> None:
     found = of(made, *outcomes, underway=underway)
@@ -244,7 +244,7 @@ def test_what_is_taken_back_is_not_on_the_way_and_stays(
     assert one.held == ("TakenBack", f"another was made first, in vain{': ' if underway else '; '}{how}")
 
 
-def test_what_is_taken_back_and_of_which_the_look_says_nothing_is_not_told_of_as_going() -> None:
+def test_a_move_taken_back_outside_the_plan_is_not_listed() -> None:
     found = of(plan(), underway=[BACK], going=[decided("p")])
     assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
 
@@ -254,7 +254,7 @@ GAVE_WAY = going("p", "anew", why="gives way for shop/high")
 
 @pytest.mark.parametrize("verdict", ["Budget", "", "Leaving"], ids=["held back", "not let through", "seen to leave"])
 @pytest.mark.parametrize("planned", [True, False], ids=["by the look", "of long ago"])
-def test_who_left_for_another_pod_did_not_leave_by_the_move_that_held_it_back(verdict: str, planned: bool) -> None:
+def test_a_preempted_pod_is_not_listed_under_its_refused_move(verdict: str, planned: bool) -> None:
     decision, refused = decided("p", verdict), came("p", "refused", "Disturbed")
     found = of(plan(*[decision] * planned), refused, underway=[GAVE_WAY], going=[decision])
     assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
@@ -272,7 +272,7 @@ def test_who_left_for_another_pod_did_not_leave_by_the_move_that_held_it_back(ve
     ],
 )
 @pytest.mark.parametrize("planned", [True, False], ids=["by the look", "of long ago"])
-def test_a_pod_on_its_way_is_told_of_by_the_move_by_which_it_left(
+def test_a_pod_under_way_is_listed_with_its_own_move(
     decision: MoveDecision, underway: Underway, told: bool, planned: bool
 ) -> None:
     found = of(plan(*[decision] * planned), underway=[underway], going=[decision])
@@ -324,7 +324,7 @@ HIGH = level("c", "high", "cpu 75%, the pool 38%, too loaded above 52%: in 2 of 
         ),
     ],
 )
-def test_nodes_that_are_too_loaded_are_told_beside_pods_of_others(
+def test_overloaded_nodes_are_reported_beside_results_of_other_nodes(
     made: MovesPlan, reasons: dict[str, int], told: str
 ) -> None:
     assert of(made, reasons=reasons).summary == told

@@ -16,7 +16,7 @@ from elasticd.runtime.pools.node_report import PodStandings, asked_labels, heaps
 from tests.kit.pools import GIB, MIB, NOW, columns, node, pod
 
 
-def test_nodes_have_what_is_asked_and_used_and_what_is_unknown_is_left_out() -> None:
+def test_nodes_report_requests_and_use_and_omit_unknown_values() -> None:
     nodes = [node("a", cpu=4, memory=8 * GIB), node("b", unschedulable=True, taints=(Taint("x", "NoSchedule"),))]
     view = columns(nodes, [pod("p", cpu=1, memory=2 * GIB, on="a")], {"cpu": {"a": 3.0}, "memory": {"b": GIB}})
     a, b = report("pool", view)
@@ -75,7 +75,7 @@ def test_a_heap_has_the_first_to_give_way_first(pods: list[Pod], use: dict[str, 
         assert "".join(one.name for one in heaped(*given, use=use)["Never"]) == order
 
 
-def test_every_pod_is_in_the_heap_of_its_restart_policy_or_in_none() -> None:
+def test_every_pod_is_in_its_restart_policys_heap_or_none() -> None:
     pods = [
         never("n"),
         pod("o", on="a", restart="OnFailure"),
@@ -98,7 +98,7 @@ def test_who_is_kept_comes_behind_those_who_are_not() -> None:
     assert [(one.name, one.stays) for one in found] == [("b", ""), ("c", ""), ("a", "Budget")]
 
 
-def test_where_pods_give_way_they_stand_in_that_line_and_have_their_place_in_it() -> None:
+def test_heaps_follow_the_order_of_preemption_and_number_the_turns() -> None:
     pods = [never("n"), never("kept", GIB), pod("a", on="a"), pod("b", on="a", priority=9), never("unsaid")]
     of = {one.name: one for one in pods}
     line = [Turn(of["a"]), Turn(of["kept"], "Young", "it is young"), Turn(of["n"]), Turn(of["b"])]

@@ -112,7 +112,7 @@ async def test_pending_pods_are_bound_and_each_sees_those_before_it() -> None:
         assert it.heard.waits == [{"Unschedulable": 1}]
 
 
-async def test_one_on_its_way_takes_its_room_before_it_is_seen_there() -> None:
+async def test_a_pod_being_bound_reserves_its_room_at_once() -> None:
     async with bench([node("a", cpu=1)], [pod("p0", cpu=0.6)]) as it:
         gate = asyncio.Event()
 
@@ -136,7 +136,7 @@ async def test_one_on_its_way_takes_its_room_before_it_is_seen_there() -> None:
         pytest.param(Answer("refused", 0, "the write budget is spent", "Budget"), id="no budget"),
     ],
 )
-async def test_a_bind_that_fails_gives_its_room_back_and_is_tried_again(answer: Answer) -> None:
+async def test_a_failed_bind_frees_its_room_and_is_retried(answer: Answer) -> None:
     async with bench([node("a", cpu=1)], [pod("p0", cpu=0.6)]) as it:
         it.board.refuse = lambda _: answer
         await it.placer.tick(NOW)
@@ -161,7 +161,7 @@ class Tells(Strategy, tag="tells", frozen=True):
 ASKED: list[float] = []
 
 
-async def test_a_pod_without_a_place_is_tried_again_after_ever_longer_pauses() -> None:
+async def test_an_unplaced_pod_is_retried_after_growing_pauses() -> None:
     async with bench([node("a", cpu=1)], [pod("big", cpu=2)]) as it:
         it.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Tells(),), mode="act")])
         ASKED.clear()
@@ -199,7 +199,7 @@ async def test_pods_of_another_scheduler_are_left_alone() -> None:
         assert it.heard.decisions == []
 
 
-async def test_others_give_way_in_order_and_then_the_pod_is_bound() -> None:
+async def test_victims_are_evicted_in_order_before_the_pod_is_bound() -> None:
     old = [pod("x", cpu=0.5, on="a"), pod("y", cpu=0.5, on="a")]
     async with bench([node("a", cpu=1)], [*old, pod("new", cpu=1, priority=5)]) as it:
         await it.until(3)
@@ -219,7 +219,7 @@ async def test_an_eviction_that_is_refused_ends_that_attempt() -> None:
         assert it.board.pods["new"].nominated == "", "no room is kept free that nobody makes"
 
 
-async def test_the_room_that_is_made_for_a_pod_is_kept_for_it_while_it_rests() -> None:
+async def test_room_freed_by_preemption_is_kept_while_the_pod_rests() -> None:
     """The one that gave way is made anew, and would take its old place."""
     async with bench([node("a", cpu=1)], [pod("x", cpu=1, on="a"), pod("new", cpu=1, priority=5)]) as it:
         await it.placer.tick(NOW)
@@ -231,7 +231,7 @@ async def test_the_room_that_is_made_for_a_pod_is_kept_for_it_while_it_rests() -
         assert it.board.pods["x"].node == ""
 
 
-async def test_budgets_that_are_not_known_let_nobody_give_way_and_are_asked_for_only_where_that_matters() -> None:
+async def test_unknown_budgets_prevent_preemption_but_not_binding() -> None:
     async with bench([node("a", cpu=1)], [pod("x", cpu=1, on="a"), pod("new", cpu=1, priority=5)]) as it:
         it.board.limits = None
         await it.placer.tick(NOW)
@@ -272,7 +272,7 @@ class Stuck(Strategy, tag="stuck", frozen=True):
 RELEASED: list[bool] = []
 
 
-async def test_a_plugin_that_does_not_come_back_is_named_and_not_called_again() -> None:
+async def test_a_plugin_that_hangs_is_named_and_not_called_again() -> None:
     clock, heard = VirtualClock(NOW), Heard()
     board = Board(clock, [node("a")], [pod("p")])
     placer = Placer(board, board.observe, Journal(), clock, [heard], PlanWorker(patience=0.2))

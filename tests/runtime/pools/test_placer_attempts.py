@@ -55,7 +55,7 @@ async def test_a_bind_that_may_have_been_done_keeps_its_room() -> None:
         assert it.board.pods["p1"].node == "b"
 
 
-async def test_the_queue_is_kept_where_more_wait_than_one_plan_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_queue_order_holds_beyond_the_size_of_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 2)
     young = [pod(f"young{number}", cpu=1, created=NOW - 1, priority=5) for number in range(3)]
     async with bench([node("a", cpu=1)], [pod("old", cpu=1, created=NOW - 100), *young]) as it:
@@ -64,7 +64,7 @@ async def test_the_queue_is_kept_where_more_wait_than_one_plan_is_about(monkeypa
         assert [name for _, name in it.board.tried(Bind)] == ["old"]
 
 
-async def test_what_was_planned_under_policies_that_are_gone_is_not_done() -> None:
+async def test_a_plan_made_under_replaced_policies_is_not_carried_out() -> None:
     gate = asyncio.Event()
 
     async def slowly(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
@@ -85,7 +85,7 @@ async def test_what_was_planned_under_policies_that_are_gone_is_not_done() -> No
     assert board.done == []
 
 
-async def test_a_pod_that_still_waits_is_not_told_of_again_for_a_reload_but_where_its_policy_is_another() -> None:
+async def test_a_waiting_pod_is_reported_again_only_under_another_policy() -> None:
     async with bench([node("a", cpu=1)], [pod("p", cpu=9)]) as it:
         await it.until(3)
         for policies in ((mine := it.placer.pools[0].policy), mine, replace(mine, mode="observe")):
@@ -114,7 +114,7 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     )
 
 
-async def test_a_plan_that_would_be_refused_costs_nobody_else_a_place() -> None:
+async def test_a_plan_sure_to_be_refused_takes_no_others_place() -> None:
     """The urgent one would take the place that is being made for the other, in vain."""
     crowd = [pod(f"x{i}", cpu=0.4, on="a", owner=("ReplicaSet", "rs", "rs"), started=NOW - 600) for i in range(4)]
     lone = pod("lone", cpu=1, on="b", started=NOW - 600)

@@ -114,7 +114,7 @@ async def test_victims_go_and_then_the_pod_comes() -> None:
         assert it.done() == ["note a on urgent", "evict x", "bind urgent"]
 
 
-async def test_f32_a_victim_that_does_not_end_is_followed_by_no_second_one() -> None:
+async def test_f32_no_second_victim_is_evicted_while_the_first_terminates() -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         it.board.lingers = True
         await it.run(3600)
@@ -124,7 +124,7 @@ async def test_f32_a_victim_that_does_not_end_is_followed_by_no_second_one() -> 
         assert it.done()[2:] == ["bind urgent"]
 
 
-async def test_f32_not_even_where_the_cluster_is_slow_to_show_what_was_done() -> None:
+async def test_f32_a_stale_snapshot_leads_to_no_second_victim() -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         it.board.lingers = True
         it.freeze()
@@ -133,7 +133,7 @@ async def test_f32_not_even_where_the_cluster_is_slow_to_show_what_was_done() ->
         assert it.done() == ["note a on urgent", "evict x"]
 
 
-async def test_f32_nor_by_another_pod_while_the_first_is_still_being_evicted() -> None:
+async def test_f32_another_pod_picks_another_victim_during_a_slow_eviction() -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         gate, act = asyncio.Event(), it.board.act
 
@@ -185,7 +185,7 @@ async def test_f34_nobody_more_is_evicted_once_the_pod_is_gone() -> None:
         assert [(one.about.name, one.result, one.reason) for one in refused] == [("y", "conflict", "NotWanted")]
 
 
-async def test_f34_what_was_freed_goes_to_who_comes_next_and_nobody_is_evicted_for_it() -> None:
+async def test_f34_freed_room_goes_to_the_next_pod_without_eviction() -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         it.board.lingers = True
         await it.tick()
@@ -196,7 +196,7 @@ async def test_f34_what_was_freed_goes_to_who_comes_next_and_nobody_is_evicted_f
         assert it.done() == ["note a on urgent", "evict x", "bind next"]
 
 
-async def test_f34_a_higher_pod_takes_the_place_and_the_note_is_taken_away() -> None:
+async def test_f34_a_higher_pod_takes_the_room_clearing_the_nomination() -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         it.board.lingers = True
         await it.tick()
@@ -207,7 +207,7 @@ async def test_f34_a_higher_pod_takes_the_place_and_the_note_is_taken_away() -> 
         assert it.board.pods["urgent"].nominated == ""
 
 
-async def test_f34_victims_are_bounded_in_all_though_others_take_every_place() -> None:
+async def test_f34_most_victims_bounds_all_evictions_for_one_pod() -> None:
     async with bench(ONE, [old("x0"), urgent()], Preemption(most_victims=3)) as it:
         act, count = it.board.act, 0
 
@@ -229,7 +229,7 @@ async def test_f34_victims_are_bounded_in_all_though_others_take_every_place() -
         assert told[-1].endswith("more would have to go than most_victims = 3, as 3 have given way for it already")
 
 
-async def test_a_place_is_kept_from_lesser_pods_while_it_is_being_made_and_after() -> None:
+async def test_nominated_room_is_kept_from_lower_pods_until_the_bind() -> None:
     async with bench(ONE, [old("x", 0.5), old("y", 0.5), urgent()]) as it:
         it.board.lingers = True
         await it.tick()
@@ -243,7 +243,7 @@ async def test_a_place_is_kept_from_lesser_pods_while_it_is_being_made_and_after
         assert it.board.tried(Bind)[0][1] == "urgent"
 
 
-async def test_f31_a_victim_that_a_budget_keeps_is_passed_over_for_a_while() -> None:
+async def test_f31_a_victim_kept_by_a_budget_is_skipped_temporarily() -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         it.board.refuse = lambda one: REFUSED if isinstance(one, Evict) and one.workload.name == "x" else None
         await it.run(10)
@@ -251,7 +251,7 @@ async def test_f31_a_victim_that_a_budget_keeps_is_passed_over_for_a_while() -> 
         assert it.board.pods["urgent"].node == "b"
 
 
-async def test_who_was_not_let_go_is_told_as_that_and_not_as_of_a_budget() -> None:
+async def test_a_brokers_refusal_is_not_reported_as_a_budget() -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         it.board.refuse = lambda one: Answer("refused", 0, "2 may", "Disturbed") if isinstance(one, Evict) else None
         await it.run(10)
@@ -269,7 +269,7 @@ async def test_who_was_not_let_go_is_told_as_that_and_not_as_of_a_budget() -> No
         )
 
 
-async def test_a_pod_that_another_scheduler_would_put_back_is_not_evicted_in_vain() -> None:
+async def test_a_victim_that_another_scheduler_would_replace_is_not_evicted() -> None:
     async with bench(ONE, [old("x", scheduler="default-scheduler", restart="Always"), urgent()]) as it:
         await it.run(600)
         assert it.done() == []
@@ -277,7 +277,7 @@ async def test_a_pod_that_another_scheduler_would_put_back_is_not_evicted_in_vai
         assert told.message.endswith("on 1 node lesser pods are placed by another scheduler")
 
 
-async def test_f31_a_budget_that_never_gives_way_is_asked_now_and_then_and_nothing_is_deleted() -> None:
+async def test_f31_a_budget_that_always_refuses_is_never_bypassed() -> None:
     async with bench(ONE, [old("x"), urgent(), pod("small", 0.0)]) as it:
         it.board.refuse = lambda one: REFUSED if isinstance(one, Evict) else None
         await it.run(10 * SPARED)
@@ -288,7 +288,7 @@ async def test_f31_a_budget_that_never_gives_way_is_asked_now_and_then_and_nothi
         assert it.board.pods["small"].node == "a"  # others go on
 
 
-async def test_an_eviction_that_fails_is_tried_again_after_ever_longer_pauses() -> None:
+async def test_a_failed_eviction_is_retried_after_growing_pauses() -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         it.board.refuse = lambda one: Answer("failed", 0, "no answer", "Lost") if isinstance(one, Evict) else None
         await it.run(60)
@@ -314,7 +314,7 @@ async def test_a_budget_of_the_cluster_is_kept() -> None:
         assert it.done() == []
 
 
-async def test_who_is_ahead_in_the_queue_gets_what_comes_free_though_one_behind_is_due_first() -> None:
+async def test_freed_room_goes_to_the_pod_ahead_in_the_queue() -> None:
     async with bench(ONE, [old("x", priority=99), pod("behind", 1, created=NOW - 5)]) as it:
         await it.tick()
         it.board.add(pod("ahead", 1, created=NOW - 9))
@@ -324,7 +324,7 @@ async def test_who_is_ahead_in_the_queue_gets_what_comes_free_though_one_behind_
         assert it.board.tried(Bind) == [(NOW + 1.1, "ahead")]
 
 
-async def test_who_was_asked_before_its_time_rests_no_longer_for_it() -> None:
+async def test_an_early_attempt_does_not_prolong_the_backoff() -> None:
     async with bench(ONE, [old("x", priority=99), pod("a", 1, created=NOW - 9)]) as it:
         await it.tick()  # until 1
         it.board.add(pod("b", 1, created=NOW))
@@ -345,7 +345,7 @@ class Sees(Strategy, tag="sees", frozen=True):
 SEEN: list[tuple[dict[str, float], dict[str, int]]] = []
 
 
-async def test_what_a_controller_makes_in_place_of_a_victim_is_known_as_such_once() -> None:
+async def test_a_controllers_replacement_for_a_victim_is_recognised_once() -> None:
     SEEN.clear()
     owner = ("Job", "job", "uid-job")
     async with bench(ONE, [old("x", owner=owner), urgent()], Preemption(), Sees()) as it:
@@ -373,7 +373,7 @@ async def test_how_many_gave_way_is_forgotten_with_the_pod() -> None:
 
 
 @pytest.mark.parametrize("lost", [Answer("conflict", 409, "", "Conflict"), Answer("failed", 500, "", "Server")])
-async def test_a_bind_that_is_lost_after_victims_left_is_made_again_and_evicts_nobody_else(lost: Answer) -> None:
+async def test_a_lost_bind_is_retried_without_another_eviction(lost: Answer) -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         left = [lost]
         it.board.refuse = lambda one: left.pop() if isinstance(one, Bind) and left else None
@@ -381,7 +381,7 @@ async def test_a_bind_that_is_lost_after_victims_left_is_made_again_and_evicts_n
         assert it.done() == ["note a on urgent", "evict x", "bind urgent", "bind urgent"]
 
 
-async def test_a_node_that_goes_while_its_pods_are_leaving_is_given_up() -> None:
+async def test_a_node_lost_while_its_pods_leave_is_given_up() -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         it.board.lingers = True
         await it.tick()

@@ -47,7 +47,7 @@ async def test_pods_that_wait_are_counted(pods: list[Any], mode: str, counts: di
         assert now(it) == counts
 
 
-async def test_a_pod_for_which_others_give_way_waits_until_they_have_gone() -> None:
+async def test_a_preempting_pod_waits_until_its_victims_have_gone() -> None:
     async with bench([node("a", cpu=1)], [LESSER, URGENT]) as it:
         it.board.lingers = True
         await it.until(3)
@@ -60,7 +60,7 @@ async def test_a_pod_for_which_others_give_way_waits_until_they_have_gone() -> N
 @pytest.mark.parametrize(
     ("kind", "pods"), [(Evict, [LESSER, URGENT]), (Bind, [URGENT])], ids=["an eviction is refused", "a binding is"]
 )
-async def test_a_pod_for_which_nothing_could_be_done_waits_for_that_reason(kind: type[Action], pods: list[Any]) -> None:
+async def test_a_pod_waits_for_the_reason_its_action_was_refused(kind: type[Action], pods: list[Any]) -> None:
     async with bench([node("a", cpu=1)], pods) as it:
         it.board.refuse = refuse(kind, "Budget")
         await it.placer.tick(NOW)
@@ -69,7 +69,7 @@ async def test_a_pod_for_which_nothing_could_be_done_waits_for_that_reason(kind:
         assert now(it) == {"Budget": 1}
 
 
-async def test_a_pod_for_which_the_broker_lets_nobody_go_waits_for_that_reason() -> None:
+async def test_a_pod_waits_as_disturbed_when_the_broker_refuses_evictions() -> None:
     clock, heard = VirtualClock(NOW), Heard()
     lesser = [pod(f"x{number}", cpu=0.25, on="a") for number in range(4)]
     board = Board(clock, [node("a", cpu=1)], [*lesser, URGENT])
@@ -114,7 +114,7 @@ async def test_each_pod_counts_for_its_own_pool() -> None:
         assert it.heard.waiting == {"pool": {"Unschedulable": 1}, "zoo": {"Unschedulable": 1}}
 
 
-async def test_a_pod_is_that_of_the_policy_that_acts_and_not_of_one_that_looks_on() -> None:
+async def test_a_pod_belongs_to_the_acting_policy_only() -> None:
     async with bench([node("a", cpu=1)], [pod("p", cpu=0.5)]) as it:
         mine = it.placer.pools[0].policy
         it.heard.policies = {"a-trial", "pool"}

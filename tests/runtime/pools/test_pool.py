@@ -45,7 +45,7 @@ OFF = "WARNING policy p: plugin bad is switched off until reload"
         ),
     ],
 )
-def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
+def test_a_failing_plugin_is_logged_once_and_eventually_switched_off(
     plans: Plans, log: list[str], off: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -56,7 +56,7 @@ def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
     assert it.off() == off
 
 
-def test_a_plugin_works_again_only_when_it_was_asked_and_did(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_recovers_only_after_a_successful_call(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     it = pool()
     for failures, hooks in ((failing("bad"), HOOKS), ([], ()), ([], ["score_nodes"]), ([], HOOKS), ([], HOOKS)):
@@ -74,7 +74,7 @@ def test_what_a_plan_shows_to_have_been_asked() -> None:
     assert asked([evicts]) == {"select_nodes", "filter_nodes", "select_victims"}
 
 
-def test_one_that_says_something_else_of_every_pod_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_with_varying_messages_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for number in range(3):
         it.count_failure(

@@ -124,7 +124,7 @@ def running(name: str, on: str, **more: Any) -> Pod:
 TWO = (node("a", labels=LEAVE), node("b"))
 
 
-async def test_what_moves_next_is_that_of_the_latest_look_with_what_came_of_it() -> None:
+async def test_next_moves_are_those_of_the_latest_look_with_outcomes() -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
         assert await it.summary() == "not looked at yet: nodes, pods or a source are waited for"
         await it.look()
@@ -184,7 +184,7 @@ async def test_where_nothing_is_ever_moved_nothing_is_said_of_it() -> None:
         assert (await it.node("a")).moving is None
 
 
-async def test_a_plugin_that_got_stuck_or_fails_is_why_nothing_moves() -> None:
+async def test_a_stuck_or_failing_plugin_explains_why_nothing_moves() -> None:
     async with bench(TWO, [running("p", "a")], Tired()) as it:
         await it.look()
         assert await it.summary() == "nothing moves: plugin tired: rebalance_nodes raised ValueError: too tired"
@@ -192,7 +192,7 @@ async def test_a_plugin_that_got_stuck_or_fails_is_why_nothing_moves() -> None:
         assert await it.summary() == "nothing moves: stuck in tired.py:7 rebalance_nodes"
 
 
-async def test_one_that_fails_again_and_again_is_switched_off_though_no_pod_is_concerned() -> None:
+async def test_a_plugin_is_switched_off_though_no_pod_is_concerned() -> None:
     async with bench(TWO, [running("p", "a")], Tired()) as it:
         for _ in range(6):
             it.mover.trigger()
@@ -218,7 +218,7 @@ async def test_one_that_cannot_explain_is_not() -> None:
         assert (found.moving.summary, found.moving.failures) == ("nothing moves: no pod should", (failure,))
 
 
-async def test_a_node_that_gives_and_has_nobody_to_give_says_what_keeps_them() -> None:
+async def test_a_node_without_movable_pods_says_why_they_stay() -> None:
     class Picky(Leave, tag="picky", frozen=True):
         @hookimpl
         def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
@@ -235,7 +235,7 @@ async def test_a_node_that_gives_and_has_nobody_to_give_says_what_keeps_them() -
         assert await it.summary() == told
 
 
-async def test_a_node_has_its_heaps_its_taints_its_labels_and_its_moves() -> None:
+async def test_a_node_report_has_heaps_taints_labels_and_moves() -> None:
     taint = Taint("gpu", "NoSchedule", "yes")
     nodes = [
         node("a", labels={**LEAVE, "disk": "ssd", "rack": "7"}, taints=(taint, Taint("old", "NoExecute"))),
@@ -269,14 +269,14 @@ async def test_a_node_has_its_heaps_its_taints_its_labels_and_its_moves() -> Non
         assert {one.decision.target for one in other.moving.moves} <= {"b"}
 
 
-async def test_of_a_node_the_labels_are_shown_that_its_policy_picks_nodes_by_or_a_strategy_of_it_names() -> None:
+async def test_a_node_report_shows_the_labels_its_policy_uses() -> None:
     labels = {"pool": "x", "cert": "pci", "rack": "7"}
     async with bench((node("a", labels=labels),), (), Fits(), Certified(), pool=PoolSelect(nodes={"pool": "x"})) as it:
         await it.look()
         assert (await it.node("a")).labels == {"pool": "x", "cert": "pci"}
 
 
-async def test_a_pod_that_only_the_broker_keeps_says_what_that_would_say() -> None:
+async def test_a_pod_kept_only_by_the_broker_reports_its_reason() -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], disruption={"per_node": 1}) as it:
         assert [one.stays for one in (await it.node("a")).always] == ["", ""]
         it.board.lingers = True
@@ -288,7 +288,7 @@ async def test_a_pod_that_only_the_broker_keeps_says_what_that_would_say() -> No
         assert [one.stays for one in (await it.node("b")).always] == [""]
 
 
-async def test_what_is_not_known_before_it_is_tried_is_told_as_of_the_last_look() -> None:
+async def test_a_budgets_refusal_is_reported_as_of_the_last_look() -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")]) as it:
         it.board.refuse = lambda _: Answer("refused", 429, "the budget web allows none", "Budget")
         await it.look()
@@ -304,9 +304,7 @@ async def test_what_is_not_known_before_it_is_tried_is_told_as_of_the_last_look(
         pytest.param("blocked", ("PluginBlocked", "stuck in tired.py:7"), id="a plugin got stuck"),
     ],
 )
-async def test_where_nobody_is_made_to_go_a_pod_that_nothing_else_keeps_says_so(
-    how: str, told: tuple[str, str]
-) -> None:
+async def test_a_freely_movable_pod_reports_why_nobody_is_evicted(how: str, told: tuple[str, str]) -> None:
     pods = [running("p", "a"), running("r", "b"), running("young", "a", started=NOW)]
     strategies = (Fits(), Leave(), Preemption())
     async with bench(TWO, pods, *strategies, mode="observe" if how == "observe" else "act") as it:
@@ -318,7 +316,7 @@ async def test_where_nobody_is_made_to_go_a_pod_that_nothing_else_keeps_says_so(
         assert line == ((("", ""), "") if how == "blocked" else (told, "Young")), "its plugins are not called again"
 
 
-async def test_where_pods_give_way_and_are_not_moved_its_rules_are_shown_and_not_those_of_moves() -> None:
+async def test_without_moves_a_node_report_shows_the_rules_of_preemption() -> None:
     pods = [
         running("kept", "a", memory=GIB, restart="Never", owner=("Job", "j", "j-1")),
         running("free", "a", restart="Never", owner=("Job", "j", "j-1")),
@@ -339,7 +337,7 @@ async def test_where_pods_give_way_and_are_not_moved_its_rules_are_shown_and_not
         assert found.never[2].spared_why == "it has run for less than min_run = 40 s"
 
 
-async def test_who_would_give_way_is_not_let_through_by_the_broker() -> None:
+async def test_a_preemption_candidate_may_be_spared_by_the_broker() -> None:
     pods = [running("p", "a"), running("q", "a")]
     async with bench(TWO, pods, Fits(), Preemption(), disruption={"blackout": ALWAYS}) as it:
         found = await it.node("a")
@@ -347,7 +345,7 @@ async def test_who_would_give_way_is_not_let_through_by_the_broker() -> None:
         assert found.always[0].spared_why.startswith("no pod is moved: ")
 
 
-async def test_where_the_rules_of_who_gives_way_cannot_be_asked_it_is_said() -> None:
+async def test_a_node_report_says_when_explain_victims_does_not_answer() -> None:
     async def stuck(_: Any) -> list[Queue | str]:
         return ["stuck in slow.py:7 explain_victims"]
 
@@ -385,7 +383,7 @@ def gate() -> Iterator[threading.Event]:
     GATE.set()
 
 
-async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_about(gate: threading.Event) -> None:
+async def test_a_hanging_plugin_costs_one_thread_for_all_reports(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")], Fits(), Hangs()) as it:
         it.reports._line_up = EvictionOrderWorker(patience=0.05)
         together = await asyncio.gather(it.node("a"), it.node("b"), it.node("a"))
@@ -400,7 +398,7 @@ async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_ab
         assert (await it.node("a")).failures == (), "after a reload it is asked again"
 
 
-async def test_a_pool_of_which_a_plugin_got_stuck_is_asked_nothing(gate: threading.Event) -> None:
+async def test_a_pool_with_a_stuck_plugin_is_asked_nothing(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a")], Fits(), Hangs()) as it:
         it.reports._line_up = EvictionOrderWorker(patience=0.05)
         it.placer.pools[0].blocked = "stuck in tired.py:7 filter_nodes; it is not called again until reload"
@@ -409,14 +407,14 @@ async def test_a_pool_of_which_a_plugin_got_stuck_is_asked_nothing(gate: threadi
         assert CAME == []
 
 
-async def test_of_a_pool_in_which_nobody_gives_way_none_is_asked_who_does() -> None:
+async def test_a_pool_without_preemption_is_not_asked_for_victims() -> None:
     async with bench(TWO, [running("p", "a")]) as it:
         it.placer.pools[0].blocked = "stuck in tired.py:7"
         found = await it.node("a")
         assert (found.yields, found.failures) == (False, ())
 
 
-async def test_what_is_on_its_way_to_a_node_gives_way_to_nobody() -> None:
+async def test_a_nominated_pod_is_no_victim_on_its_node() -> None:
     noted = replace(pod("waits", cpu=1.0, memory=GIB), nominated="b")
     async with bench(TWO, [noted], Fits(), Preemption()) as it:
         found = await it.node("b")
@@ -426,7 +424,7 @@ async def test_what_is_on_its_way_to_a_node_gives_way_to_nobody() -> None:
         )
 
 
-async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_this_is_awaited() -> None:
+async def test_a_surging_pod_is_reported_as_awaiting_its_replacement() -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
         going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
         it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
@@ -443,7 +441,7 @@ async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_th
         assert ("p", "Leaving", told) in [(one.name, one.stays, one.why) for one in view.leaving]
 
 
-async def test_of_a_pod_whose_move_is_taken_back_it_is_said_that_it_stays() -> None:
+async def test_a_surge_being_taken_back_is_reported_as_staying() -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], moves={"per_look": 1}) as it:
         going = Underway(pod("p").ref, "uid-p", "surge", "wait", NOW, "a")
         it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
@@ -461,7 +459,7 @@ async def test_of_a_pod_whose_move_is_taken_back_it_is_said_that_it_stays() -> N
         assert found.summary == "nothing moves: 2 pods should, and stay: 1 Enough, 1 TakenBack"
 
 
-async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided() -> None:
+async def test_a_previous_daemons_move_is_shown_with_its_decision() -> None:
     nodes = (node("a"), node("b"))
     async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
         it.mover._journal.append(decided("p"))
@@ -476,7 +474,7 @@ async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided()
         ]
 
 
-async def test_a_bare_pod_that_gave_way_after_a_move_that_was_held_back_is_not_shown_as_that_move() -> None:
+async def test_a_bare_pods_preemption_is_not_shown_as_a_move() -> None:
     nodes, bare = (node("a", labels=LEAVE), node("b")), {"owner": ("", "", "")}
     async with bench(nodes, [running("p", "a", **bare), running("r", "b")], moves={"bare": False}) as it:
         await it.look()
@@ -501,7 +499,7 @@ async def test_a_node_that_no_pool_has_is_not_there() -> None:
         assert await it.reports.nodes("none") == []
 
 
-async def test_what_is_on_its_way_to_a_node_is_counted_there() -> None:
+async def test_a_nominated_pod_counts_towards_its_nodes_requests() -> None:
     noted = replace(pod("waits", cpu=1.0, memory=GIB), nominated="b")
     async with bench(TWO, [noted]) as it:
         found = await it.pool()

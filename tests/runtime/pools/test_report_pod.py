@@ -85,7 +85,7 @@ async def test_a_pod_is_found_where_it_is(scene: Scene, named: str, expected: tu
     assert (seen.leading, seen.fresh) == (True, True)
 
 
-async def test_in_a_dry_run_a_pod_is_found_where_it_really_is_with_what_was_done_to_it(scene: Scene) -> None:
+async def test_a_dry_run_reports_real_node_and_pretended_action(scene: Scene) -> None:
     dry = DryRun(scene.board)
 
     async def look(now: float) -> Snapshot:
@@ -113,7 +113,7 @@ async def test_in_a_dry_run_a_pod_is_found_where_it_really_is_with_what_was_done
     assert (await scene.find("shop/gose")).near == ', did you mean "shop/goes"?'
 
 
-async def test_it_is_known_when_a_pod_that_waits_and_a_pool_were_looked_at_last(scene: Scene) -> None:
+async def test_the_time_of_the_last_look_is_reported(scene: Scene) -> None:
     for at in (1.0, 5.0, 70.0):
         await scene.tick(at)
     seen = await scene.find("shop/waits")

@@ -118,7 +118,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("heeds", [True, False], ids=["costs are heeded", "costs are not heeded"])
-async def test_a_pod_is_moved_step_by_step_and_every_step_is_told(heeds: bool) -> None:
+async def test_a_surge_goes_step_by_step_and_reports_every_step(heeds: bool) -> None:
     bench = Bench(heeds=heeds)
     assert await bench.begin() == Answer("done", 200, "another is made first")
     await bench.turn(15)
@@ -154,7 +154,7 @@ async def test_a_pod_is_moved_step_by_step_and_every_step_is_told(heeds: bool) -
         ),
     ],
 )
-async def test_why_a_move_would_not_begin_is_said_without_beginning_it(
+async def test_a_refusal_is_explained_without_beginning_the_move(
     prepare: Callable[[Bench], None], told: tuple[str, str] | None
 ) -> None:
     bench = Bench()
@@ -163,7 +163,7 @@ async def test_why_a_move_would_not_begin_is_said_without_beginning_it(
     assert bench.site.acts == []
 
 
-async def test_a_pod_of_no_deployment_counts_for_the_budget_of_its_controller() -> None:
+async def test_a_pod_without_deployment_counts_against_its_controllers_budget() -> None:
     bench = Bench()
     bench.site.also = (pod("bare", on="a", owner=("StatefulSet", "db", "sts")),)
     evict = replace(EVICT, uid="uid-bare", owner="sts")
@@ -189,7 +189,7 @@ async def test_who_does_not_lead_does_nothing() -> None:
     assert len(bench.site.acts) == 1
 
 
-async def test_the_copy_of_a_note_at_a_replica_set_is_nobodys_move() -> None:
+async def test_an_annotation_copied_to_a_replica_set_is_no_move() -> None:
     """The controller of Deployments copies annotations to ReplicaSets, and never takes them away."""
     bench = Bench()
     await bench.begin()
@@ -199,7 +199,7 @@ async def test_the_copy_of_a_note_at_a_replica_set_is_nobodys_move() -> None:
     assert (len(bench.site.acts), await bench.in_flight()) == (1, [*bench.site.begun])
 
 
-async def test_what_was_moved_in_vain_is_not_tried_again_at_once_and_then_ever_later() -> None:
+async def test_a_move_in_vain_is_retried_after_growing_pauses() -> None:
     bench = Bench(ready=False)
     for pause in (60, 120):
         await bench.begin(within=3.0)
@@ -216,7 +216,7 @@ async def test_what_was_moved_in_vain_is_not_tried_again_at_once_and_then_ever_l
     assert bench.outcomes[-1].reason == "Moved"
 
 
-async def test_a_step_that_is_refused_is_told_once_and_tried_again() -> None:
+async def test_a_refused_step_is_reported_once_and_retried() -> None:
     bench = Bench()
     await bench.begin()
     bench.site.answer = lambda one: Answer("refused", reason="Breaker") if isinstance(one, Scale) else None
@@ -228,7 +228,7 @@ async def test_a_step_that_is_refused_is_told_once_and_tried_again() -> None:
     assert bench.outcomes[-1].reason == "Moved"
 
 
-async def test_where_the_pod_may_not_be_marked_all_is_as_before_in_the_end() -> None:
+async def test_a_move_whose_pod_cannot_be_marked_is_taken_back() -> None:
     """No right to mark pods, say: or there would be one too many, and the count held, for ever."""
     bench = Bench()
     await bench.begin(within=5.0)
@@ -268,7 +268,7 @@ async def test_only_pods_of_deployments_are_moved_so(owner: tuple[str, str, str]
     assert (found and found.reason, bench.site.acts) == (answer, [])
 
 
-async def test_a_pod_that_has_gone_meanwhile_is_left_to_the_eviction_to_tell() -> None:
+async def test_a_pod_already_gone_is_left_to_the_eviction() -> None:
     bench = Bench()
     assert await bench.loop.begin(Evict(OLD.ref, "another", "a"), 60.0, "d") is None
 
@@ -301,7 +301,7 @@ async def test_what_is_in_flight_is_shown_whoever_began_it() -> None:
     assert bench.loop.in_flight(None) == [*bench.site.begun]
 
 
-async def test_a_pod_whose_move_is_taken_back_does_not_leave_though_its_workload_is_busy() -> None:
+async def test_a_pod_whose_move_is_taken_back_does_not_leave() -> None:
     bench = Bench(ready=False)
     bench.site.begun = ()
     await bench.begin(within=3.0)
@@ -336,7 +336,7 @@ async def test_of_a_pod_that_stays_after_all_it_is_told(ready: bool, gone: bool,
     assert (bench.surging, bench.taken_back) == (False, told)
 
 
-async def test_a_step_that_was_done_is_not_done_again_before_it_can_be_seen() -> None:
+async def test_a_step_is_not_repeated_before_its_effect_is_visible() -> None:
     bench = Bench()
     await bench.begin()
     bench.site.answer = lambda _: Answer("done", 200)  # and nothing is seen of it

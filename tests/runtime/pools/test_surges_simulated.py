@@ -112,7 +112,7 @@ async def test_one_that_waits_for_its_turn_is_told_of_once() -> None:
 
 
 @pytest.mark.parametrize("replicas", [4, 8])
-async def test_one_that_takes_its_time_to_end_is_told_as_one_for_which_another_was_made_first(replicas: int) -> None:
+async def test_a_slowly_terminating_pod_is_still_reported_as_a_surge(replicas: int) -> None:
     site = Site(web("web", replicas, stop_seconds=6))
     await site.run()
     assert {one.how for one in site.flights} == {"surge"}

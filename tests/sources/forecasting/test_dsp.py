@@ -25,7 +25,7 @@ def test_nothing_at_all_for_a_load_is_bad_but_finite() -> None:
     assert 50 < lopsided(np.array([10.0]), np.array([0.0])) < 100
 
 
-def test_where_the_load_was_next_to_nothing_the_absolute_error_counts() -> None:
+def test_the_absolute_error_counts_for_loads_near_zero() -> None:
     assert (
         lopsided(np.array([0.0, 10.0]), np.array([2.0, 9.0]))
         == mean_absolute(np.array([0.0, 10.0]), np.array([2.0, 9.0]))
@@ -67,7 +67,7 @@ def test_what_falls_to_nothing_becomes_a_hundredth() -> None:
     assert LEAST in smooth
 
 
-def test_of_the_eight_the_one_is_chosen_that_would_have_been_best() -> None:
+def test_the_margin_with_the_smallest_past_error_is_chosen() -> None:
     growing = wave(4, 0) * np.repeat([1.0, 1.0, 1.0, 1.15], DAY)
     assert estimated(growing, DAY, HOUR).margin == 0.15
     assert estimated(wave(4, 0), DAY, HOUR).margin == MARGINS[0]

@@ -64,7 +64,7 @@ def test_outliers_take_the_value_before(values: list[float], expected: list[floa
 
 
 @given(some.lists(some.one_of(some.floats(0, 1e9), some.just(NAN)), max_size=60))
-def test_what_is_filled_has_no_gap_and_nothing_that_was_not_between_what_was_seen(values: list[float]) -> None:
+def test_filled_series_have_no_gaps_and_stay_within_observed_values(values: list[float]) -> None:
     series = np.array(values)
     found = filled(Regular(0.0, 60.0, series)).values
     assert not np.isnan(found).any()

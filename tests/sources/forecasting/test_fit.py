@@ -35,7 +35,7 @@ def test_a_daily_wave_is_forecast_and_believed(method: str) -> None:
     assert off.mean() == pytest.approx(5 if method.startswith("crane") else 0, abs=6)
 
 
-def test_the_last_period_again_is_believed_where_it_is_better_than_what_the_load_is_now() -> None:
+def test_the_naive_method_is_believed_when_better_than_persistence() -> None:
     """By itself it would have no skill, however good it is."""
     found = forecast(wave(7, 3), method="naive")
     assert (found.method, found.doubt) == ("naive", "")
@@ -44,7 +44,7 @@ def test_the_last_period_again_is_believed_where_it_is_better_than_what_the_load
 
 
 @pytest.mark.parametrize(("horizon", "believed"), [(600.0, False), (1800.0, False), (14400.0, True)], ids=str)
-def test_the_last_period_again_is_doubted_where_the_present_load_says_as_much(horizon: float, believed: bool) -> None:
+def test_the_naive_method_is_doubted_when_no_better_than_persistence(horizon: float, believed: bool) -> None:
     """Every other day has a fifth more, which the day before does not tell; what is there now does."""
     unequal = wave(8, 0.5) * np.repeat([1.0, 1.2] * 4, DAY)
     doubt = forecast(unequal, method="naive", horizon=horizon).doubt
@@ -53,11 +53,11 @@ def test_the_last_period_again_is_doubted_where_the_present_load_says_as_much(ho
     )
 
 
-def test_a_horizon_that_is_longer_than_the_past_takes_its_first_value() -> None:
+def test_a_horizon_longer_than_the_past_takes_its_first_value() -> None:
     assert forecast(wave(3), method="naive", horizon=604800.0).skill is not None
 
 
-def test_the_best_method_is_chosen_by_what_it_would_have_said() -> None:
+def test_the_best_method_is_chosen_by_its_past_forecasts() -> None:
     by_method = {name: forecast(wave(7), method=name) for name in ("robust-stl", "fft")}
     best = forecast(wave(7))
     assert best == by_method[best.method]
@@ -85,7 +85,7 @@ def test_only_expected_periods_are_looked_for() -> None:
     assert periods_of(np.tile(np.repeat([1.0, 5.0], 30), 60), Wish(periods=(3600.0,))) == [60]
 
 
-def test_four_of_five_values_are_below_the_quantile_of_four_fifths() -> None:
+def test_the_interval_width_matches_the_configured_quantile() -> None:
     found = forecast(wave(14), quantile=0.8)
     width = found.upper[5] - found.values[5]
     assert width == pytest.approx(0.8416 * 5, rel=0.2)  # of the noise's deviation of 5
@@ -133,7 +133,7 @@ def test_a_ramp_is_followed_by_holt() -> None:
     assert found.values[60] > 2999
 
 
-def test_a_level_shift_days_ago_is_where_the_forecast_is_now() -> None:
+def test_a_level_shift_days_ago_sets_the_forecast_level() -> None:
     values = wave(14) + np.where(np.arange(MINUTES) >= 11 * DAY, 40.0, 0.0)
     found = forecast(values)
     assert found.doubt == ""
@@ -165,7 +165,7 @@ def test_a_method_that_needs_a_period_says_so(method: str) -> None:
     assert f"has no period, for {method}" in reply.problem
 
 
-def test_a_counter_that_was_reset_is_forecast_as_what_it_reads_and_doubted_or_not_but_finite() -> None:
+def test_the_forecast_of_a_reset_counter_is_finite() -> None:
     found = forecast(np.tile(np.arange(1.0, 1000), 5))
     assert np.isfinite(found.values).all()
 
@@ -178,7 +178,7 @@ def test_gaps_within_the_hour_change_little() -> None:
     assert np.array(found.values[1:]) == pytest.approx(np.array(whole.values[1:]), abs=8)
 
 
-def test_it_begins_with_what_is_known_and_reaches_the_horizon_until_it_expires() -> None:
+def test_a_forecast_covers_the_horizon_until_it_expires() -> None:
     values = wave(7)
     found = forecast(values, horizon=7200.0, valid=1800.0)
     assert found.first == found.fitted == START + 60 * (len(values) - 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from elasticd.sources.forecasting.holt import damped
 
 
-def test_check_holt_1_a_straight_line_goes_on_when_nothing_is_damped() -> None:
+def test_check_holt_1_an_undamped_straight_line_continues() -> None:
     assert damped(np.array([10.0, 12, 14, 16, 18]), 3, damping=1.0) == pytest.approx([20, 22, 24])
 
 

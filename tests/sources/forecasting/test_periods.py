@@ -32,7 +32,7 @@ def test_check_period_1_the_period_of_a_short_series(values: Floats, expected: i
     assert acf_period(values) == expected
 
 
-def test_check_period_1_a_day_is_found_exactly_only_where_it_is_expected() -> None:
+def test_check_period_1_a_day_is_exact_only_when_expected() -> None:
     # Without a prior the table has 1424 for one draw of the noise; ten draws give 1426 to 1434, and never the day.
     found = [acf_period(wave(7, seed=seed)) for seed in range(10)]
     assert all(one is not None and abs(one - 1424) <= 10 for one in found)
@@ -80,7 +80,7 @@ def test_the_trend_of_three_values_is_their_mean() -> None:
     assert trend_of(np.array([1.0, 2, 6])).tolist() == [3, 3, 3]
 
 
-def test_autocorrelation_is_one_at_no_lag_and_leaves_out_the_last_tenth() -> None:
+def test_autocorrelation_is_one_at_lag_zero_and_omits_the_tail() -> None:
     found = autocorrelation(np.sin(np.arange(100.0)))
     assert (found[0], len(found)) == (pytest.approx(1.0), 90)
     assert not autocorrelation(np.zeros(10)).any()

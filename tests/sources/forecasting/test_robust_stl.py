@@ -53,7 +53,7 @@ def test_check_rstl_1_the_errors_of_trend_and_season(
     assert squared(parts.season, SEASON) == pytest.approx(season, abs=5e-5)
 
 
-def test_check_rstl_1_the_level_shift_and_the_spikes_are_found() -> None:
+def test_check_rstl_1_level_shift_and_spikes_are_recovered() -> None:
     parts = taken_apart(noisy(), T, PAPER._replace(season_time=2.0))
     assert parts.trend[[238, 241]] == pytest.approx([9.97, 15.07], abs=0.005)
     assert parts.remainder[[100, 300]] == pytest.approx([7.70, -4.86], abs=0.005)
@@ -84,7 +84,7 @@ def test_the_parts_add_up_to_the_series_whatever_it_is(values: list[float]) -> N
         assert parts.trend + parts.season + parts.remainder == pytest.approx(series, rel=1e-9, abs=1e-6)
 
 
-def test_one_pass_is_all_for_the_recombined_series_is_the_series() -> None:
+def test_a_second_pass_leaves_the_remainder_unchanged() -> None:
     once = taken_apart(noisy(), T)
     again = taken_apart(once.trend + once.season + once.remainder, T)
     assert np.abs(again.remainder - once.remainder).max() < 1e-6
@@ -97,13 +97,13 @@ def test_a_constant_series_is_all_trend(value: float) -> None:
     assert continued(parts, T, 5) == pytest.approx(np.full(5, value))
 
 
-def test_the_next_period_is_the_last_season_on_the_trend_as_it_goes_on() -> None:
+def test_a_forecast_adds_the_last_season_to_the_continued_trend() -> None:
     values = TREND + SEASON
     parts = taken_apart(values, T)
     assert continued(parts, T, 2 * T) == pytest.approx(15 + np.tile(SEASON[:T], 2), abs=0.5)
 
 
-def test_what_is_forecast_for_more_than_a_period_is_the_season_over_and_over() -> None:
+def test_a_forecast_beyond_one_period_repeats_the_season() -> None:
     parts = taken_apart(TREND + SEASON, T)
     long = continued(parts, T, 3 * T) - continued(parts._replace(season=np.zeros(N)), T, 3 * T)
     assert long[:T] == pytest.approx(long[T : 2 * T])
@@ -125,7 +125,7 @@ def test_a_series_of_less_than_two_periods_has_no_trend() -> None:
 
 
 @pytest.mark.parametrize("extra", [0, 7], ids=["whole groups", "a part of a group"])
-def test_the_trend_of_a_long_series_is_that_of_its_groups(extra: int) -> None:
+def test_a_long_series_gets_the_trend_of_its_groups(extra: int) -> None:
     count = 2 * MOST_POINTS + extra
     times = np.arange(count)
     level = np.where(times < count // 2, 0.0, 5.0)
@@ -136,7 +136,7 @@ def test_the_trend_of_a_long_series_is_that_of_its_groups(extra: int) -> None:
     assert (off > 0.5).sum() < 12
 
 
-def test_a_program_without_a_solution_is_an_error_and_no_trend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsolvable_linear_program_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = optimize.OptimizeResult(x=None, message="out of iterations")
     monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: lost)
     with pytest.raises(ArithmeticError, match="no solution: out of iterations"):

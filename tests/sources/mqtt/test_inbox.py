@@ -29,7 +29,7 @@ def test_while_there_are_few_all_wait_in_their_order() -> None:
     assert inbox.shed == 0
 
 
-def test_of_too_many_the_oldest_of_each_topic_behind_the_first_half_go() -> None:
+def test_overflow_sheds_the_oldest_messages_behind_the_first_half() -> None:
     inbox = Inbox(10)
     for number in range(25):
         inbox.put(said(number % 2, number))
@@ -37,7 +37,7 @@ def test_of_too_many_the_oldest_of_each_topic_behind_the_first_half_go() -> None
     assert inbox.shed == 18
 
 
-def test_a_topic_that_is_told_again_and_again_is_decoded_in_its_turn() -> None:
+def test_every_flooding_topic_is_decoded_in_its_turn() -> None:
     inbox, decoded = Inbox(100), set[str]()
     for number in range(4000):
         inbox.put(said(number % 40, number))
@@ -46,7 +46,7 @@ def test_a_topic_that_is_told_again_and_again_is_decoded_in_its_turn() -> None:
     assert len(decoded) == 40
 
 
-def test_it_has_room_until_the_newest_of_a_topic_would_be_lost() -> None:
+def test_an_inbox_has_room_until_newest_messages_would_be_lost() -> None:
     inbox = Inbox(10)
     for number in range(10):
         assert inbox.room
@@ -73,7 +73,7 @@ def test_large_messages_that_wait_are_bounded_by_their_bytes(
     assert inbox._bytes == 0
 
 
-def test_a_message_that_is_larger_than_all_may_be_waits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_above_the_byte_limit_waits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inboxes, "MOST_BYTES", 100)
     inbox = Inbox(10)
     inbox.put(said(0, 0))
@@ -84,9 +84,7 @@ def test_a_message_that_is_larger_than_all_may_be_waits_alone(monkeypatch: pytes
 
 
 @given(st.lists(st.integers(0, 9) | st.none(), max_size=300), st.integers(10, 40))
-def test_whatever_comes_and_goes_nothing_is_lost_uncounted_and_the_newest_of_each_topic_is_decoded(
-    turns: list[int | None], most: int
-) -> None:
+def test_the_newest_message_of_each_topic_is_always_decoded(turns: list[int | None], most: int) -> None:
     inbox, newest, got, put = Inbox(most), dict[str, int](), list[tuple[str, int]](), 0
     for turn in turns:
         if turn is None:
@@ -106,7 +104,7 @@ def test_whatever_comes_and_goes_nothing_is_lost_uncounted_and_the_newest_of_eac
 
 
 @given(st.lists(st.integers(0, 3) | st.none(), max_size=300))
-def test_with_fewer_topics_than_half_of_the_room_there_always_is_some(turns: list[int | None]) -> None:
+def test_an_inbox_with_few_topics_always_has_room(turns: list[int | None]) -> None:
     inbox = Inbox(10)
     for number, turn in enumerate(turns):
         if turn is None:

@@ -47,7 +47,7 @@ def topic(template: str = "sensors/{namespace}/{workload}/load", **options: Any)
     return Topic(**{"topic": template, "series": "load", "subject": "workload", **options})
 
 
-def test_a_number_on_a_topic_is_a_reading_and_wakes_its_subject() -> None:
+def test_a_number_on_a_topic_becomes_a_reading_and_wakes() -> None:
     heard = Listened(topic(scale=0.001))
     heard.hear(WEB, b"250")
     assert heard.values() == {"shop/Deployment/web": 0.25}
@@ -82,7 +82,7 @@ def test_items_that_are_none_are_refused() -> None:
     assert heard.intake.refused == {"items": 1, "value": 1}
 
 
-def test_a_large_batch_is_read_in_parts_that_leave_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_batch_is_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "SLICE", 0.0005)
     heard = Listened(
         topic("load/{namespace}", subject="pod", payload="$", items="$", names={"pod": "$key"}), subjects=9999
@@ -171,7 +171,7 @@ def test_names_of_items_remembered_are_bounded_too() -> None:
     assert (heard.table.size, heard.intake.verdicts["subjects"]) == (10, 25)
 
 
-def test_of_messages_that_come_faster_than_they_are_decoded_each_is_decoded_or_counted_as_shed() -> None:
+def test_every_message_of_a_flood_is_decoded_or_counted() -> None:
     heard = Listened(topic(), queue=100)
     for number in range(1000):
         heard.intake.put(Message(f"sensors/shop/w{number % 10}/load", b"%d" % number, False, False, NOW))

@@ -105,7 +105,7 @@ async def test_a_message_in_pieces_is_one_message(version_5: bool) -> None:
 
 
 @version
-async def test_without_room_what_comes_is_left_with_the_broker_and_comes_later(version_5: bool) -> None:
+async def test_messages_wait_at_the_broker_while_there_is_no_room(version_5: bool) -> None:
     taker = Taker(100)
     async with linked(taker, version_5=version_5) as (link, broker):
         broker.writer.write(b"".join(broker.say(number) for number in range(1, 1001)))
@@ -160,7 +160,7 @@ def _endless(broker: Scripted) -> None:
         pytest.param(_endless, id="a length that cannot be"),
     ],
 )
-async def test_a_connection_that_ends_is_lost_and_what_came_before_was_taken(end: Callable[[Scripted], None]) -> None:
+async def test_a_closed_connection_is_lost_after_its_messages_were_taken(end: Callable[[Scripted], None]) -> None:
     taker = Taker()
     async with linked(taker, version_5=False) as (link, broker):
         broker.writer.write(broker.say(1) + broker.say(2))
@@ -180,7 +180,7 @@ async def test_while_more_is_to_be_read_little_is_decoded() -> None:
         assert min(taker.asked) < 0.005 == max(taker.asked)
 
 
-async def test_who_lets_go_of_a_connection_reads_no_more_from_it() -> None:
+async def test_an_abandoned_link_reads_no_more() -> None:
     async with linked(Taker(), version_5=True) as (link, _):
         resuming = link._resuming = asyncio.get_running_loop().call_later(3600, list)
         await link.abandon()

@@ -82,7 +82,7 @@ def user_properties(count: int) -> bytes:
         pytest.param(packet(0x30, b"\0\1a\x09b"), True, None, None, id="shorter than its properties"),
     ],
 )
-def test_what_is_plainly_a_message_is_read_and_all_else_is_left(
+def test_only_plain_publish_packets_are_read(
     data: bytes, version_5: bool, message: Message | None, identifier: bytes | None
 ) -> None:
     assert told(data, version_5) == [(len(data), message, identifier)]

@@ -118,7 +118,7 @@ def gone(verdicts: list[SensorReading]) -> tuple[list[str], Sample]:
     return [made.take(slot, KEY, one, SENDER) for one in verdicts], sample(slot)
 
 
-def test_a_live_sensor_whose_will_says_offline_is_unknown_and_not_zero() -> None:
+def test_a_will_saying_offline_makes_a_sensor_unknown_not_zero() -> None:
     _, left = gone([])
     assert (left.value, left.measured) == (1.0, 0.0)
 
@@ -140,7 +140,7 @@ def test_only_a_newer_message_brings_a_sensor_back(after: SensorReading, verdict
     assert (left.measured > 0) == (verdict == "new")
 
 
-def test_a_retained_reading_of_a_sender_that_is_away_is_not_taken() -> None:
+def test_a_retained_reading_of_an_absent_sender_is_not_taken() -> None:
     made, slot = table()
     made.gone(slot, SENDER, NOW)
     assert made.take(slot, KEY, reading(retained=True), SENDER) == "late"

@@ -111,7 +111,7 @@ async def test_a_sample_has_its_own_time_and_is_given_once(server: Scripted, tmp
     assert [row["time"] for row in rows_of(tmp_path / "r.jsonl")] == [NOW - 5, NOW + 25]
 
 
-async def test_a_long_time_is_asked_for_in_parts_of_what_prometheus_answers(server: Scripted, tmp_path: Path) -> None:
+async def test_a_long_range_is_queried_in_parts(server: Scripted, tmp_path: Path) -> None:
     server.on(RANGE, ramp(WEB))
     total = 30_000
     done = await record(server, tmp_path / "r.csv", steps=TimeRange(NOW, NOW + 15 * (total - 1), 15))
@@ -124,9 +124,7 @@ async def test_a_long_time_is_asked_for_in_parts_of_what_prometheus_answers(serv
 
 
 @pytest.mark.parametrize("why", ["bytes", "samples"])
-async def test_fewer_steps_are_asked_for_where_the_answer_would_be_too_much(
-    server: Scripted, tmp_path: Path, why: str
-) -> None:
+async def test_a_query_is_split_when_its_answer_is_too_large(server: Scripted, tmp_path: Path, why: str) -> None:
     asked: list[int] = []
 
     async def picky(request: web.Request) -> web.StreamResponse:
@@ -146,9 +144,7 @@ async def test_fewer_steps_are_asked_for_where_the_answer_would_be_too_much(
     assert times == [NOW + 15 * index for index in range(60)]
 
 
-async def test_two_label_sets_for_one_subject_have_no_sample_while_there_are_two(
-    server: Scripted, tmp_path: Path
-) -> None:
+async def test_samples_of_two_label_sets_at_one_time_are_omitted(server: Scripted, tmp_path: Path) -> None:
     old, new = {**WEB, "version": "1"}, {**WEB, "version": "2"}
     server.on(RANGE, matrix((old, [(NOW, 1), (NOW + 15, 2)]), (new, [(NOW + 15, 3), (NOW + 30, 4)])))
     done = await record(server, tmp_path / "r.jsonl")
@@ -186,7 +182,7 @@ async def test_a_server_in_trouble_leaves_no_file(server: Scripted, tmp_path: Pa
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
-async def test_a_file_that_is_there_is_written_over_only_by_force(server: Scripted, tmp_path: Path) -> None:
+async def test_an_existing_file_is_overwritten_only_with_force(server: Scripted, tmp_path: Path) -> None:
     server.on(RANGE, matrix((WEB, [(NOW, 1)])))
     out = tmp_path / "r.jsonl"
     out.write_text("mine")
@@ -197,7 +193,7 @@ async def test_a_file_that_is_there_is_written_over_only_by_force(server: Script
     assert len(rows_of(out)) == 1
 
 
-async def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
+async def test_a_full_disk_is_one_error_line_without_leftovers(
     server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:

@@ -82,7 +82,7 @@ def test_every_format_gives_the_same_rows(name: str, text: str, tmp_path: Path) 
     assert plain(rows(written(tmp_path, text, name))) == EXPECTED
 
 
-def test_the_order_of_columns_is_all_one_and_those_with_an_underscore_are_left_alone(tmp_path: Path) -> None:
+def test_column_order_is_free_and_underscored_columns_are_ignored(tmp_path: Path) -> None:
     path = written(tmp_path, "value,_host,key,subject,series,time\n3,here,worker-1,node,rx,5\n")
     assert rows(path) == [(2, 5.0, "rx", "node", "worker-1", 3.0, 0.0, "")]
 
@@ -185,7 +185,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert refused(tmp_path / "day.jsonl") == "must be a readable JSON lines file, is not: Is a directory"
 
 
-def test_without_pyarrow_a_parquet_file_is_refused_saying_what_to_install(
+def test_without_pyarrow_a_parquet_file_is_refused_with_install_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:

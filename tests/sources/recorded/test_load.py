@@ -26,7 +26,7 @@ def written(folder: Path, rows: str = ROWS) -> Path:
     return path
 
 
-def test_rows_are_sorted_and_of_two_at_one_time_the_later_line_counts(tmp_path: Path) -> None:
+def test_rows_are_sorted_and_the_last_of_equal_times_counts(tmp_path: Path) -> None:
     web, log = load(written(tmp_path)).pods["cpu"]["shop/web-1"]
     assert (web.container, log.container) == ("web", "log")
     assert (list(web.times), list(web.values)) == ([10, 20, 20, 30], [1, 2, 2.5, 3])
@@ -35,13 +35,13 @@ def test_rows_are_sorted_and_of_two_at_one_time_the_later_line_counts(tmp_path: 
     assert (list(log.times), log.window(0)) == ([10], 0)
 
 
-def test_it_knows_its_first_and_last_time_and_what_it_holds(tmp_path: Path) -> None:
+def test_a_recording_knows_its_first_and_last_time(tmp_path: Path) -> None:
     found = load(written(tmp_path))
     assert (found.first, found.last) == (10, 40)
     assert (set(found.pods), set(found.workloads), set(found.nodes)) == ({"cpu"}, {"queue"}, {"rx"})
 
 
-def test_only_the_series_that_are_asked_for_are_held_and_counted(tmp_path: Path) -> None:
+def test_only_the_requested_series_are_loaded_and_counted(tmp_path: Path) -> None:
     found = load(written(tmp_path), series=["queue"], most=1)
     assert (set(found.workloads), found.pods, found.nodes) == ({"queue"}, {}, {})
     assert (found.first, found.last) == (10, 40)  # of the whole file: two who read it must not drift apart
