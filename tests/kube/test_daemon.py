@@ -297,6 +297,8 @@ async def test_a_concurrent_scale_by_a_person_is_not_overwritten_blindly(
     """A person and the daemon write in turn: each write of the daemon's is judged on what the person left."""
     async with governed(kube, namespace, tmp_path / "one", table="[foreign]\nstrikes = 0\n") as daemon:
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web/scale"
+        # Of 100m, three pods have 34m each, rounded up, and stay three; of 95m each count asks for two.
+        kube.loads.set_load(namespace, "web", cpu=0.095)
         for _ in range(5):
             await kube.client.patch(path, {"spec": {"replicas": 5}})
             await scaled(kube, namespace, 2)
