@@ -13,6 +13,13 @@ CRITICAL = 2_000_000_000
 SPARE = "elasticd.io/do-not-disrupt"
 """Annotation of a pod that is to be left alone."""
 
+AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+KARPENTER = "karpenter.sh/do-not-disrupt"
+"""Annotations by which a pod asks the same of Cluster Autoscaler and of Karpenter."""
+
+OWN = ("app.kubernetes.io/name", "elasticd")
+"""The label of elasticd's own pods."""
+
 
 def stationary(pod: Pod) -> bool:
     """Whether a pod belongs to its node: a kubelet runs it from a file, or a DaemonSet wants it there and ends it where
@@ -44,6 +51,20 @@ def rooted(pod: Pod) -> tuple[str, str] | None:
         return "DaemonSet", "its DaemonSet wants it on this node"
     if pod.needs.priority >= CRITICAL:
         return "Critical", "it is of system-critical priority"
-    if pod.annotations.get(SPARE, "false") != "false":
-        return "DoNotDisrupt", f"its annotation {SPARE} asks for it"
+    if OWN in pod.labels.items():
+        return "Own", "it is elasticd's own"
+    if annotation := sparing_annotation(pod):
+        return "DoNotDisrupt", f"its annotation {annotation} asks for it"
     return None
+
+
+def sparing_annotation(pod: Pod) -> str:
+    """The annotation by which a pod asks to be left alone, with its value where that matters; empty: it has none."""
+    annotations = pod.annotations
+    if not annotations:
+        return ""
+    if annotations.get(SPARE, "false") != "false":
+        return SPARE
+    if annotations.get(AUTOSCALER) == "false":
+        return f"{AUTOSCALER}: false"
+    return f"{KARPENTER}: true" if annotations.get(KARPENTER) == "true" else ""

@@ -370,11 +370,14 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, le=86400, description="seconds that the other may take to be ready, or the old one stays")
     ] = 300.0
     local_storage: Annotated[bool, Meta(description="also pods with emptyDir or hostPath volumes")] = False
-    claims: Annotated[bool, Meta(description="also pods with persistent volume claims")] = False
+    claims: Annotated[bool, Meta(description="also pods with persistent volume claims, or disks of their own")] = False
     single: Annotated[bool, Meta(description="also the only pod of its controller")] = False
     bare: Annotated[bool, Meta(description="also pods without a controller: they are made anew under their name")] = (
         True
     )
+    rerun: Annotated[
+        bool, Meta(description="also those of them with restartPolicy Never: what they have done is done again")
+    ] = False
     others: Annotated[
         bool,
         Meta(description="also its namespaces' pods that other schedulers place, where they must go"),

@@ -25,7 +25,7 @@ from elasticd.api import (
     field,
     hookimpl,
 )
-from elasticd.kit import CRITICAL, SPARE, possible_namespace
+from elasticd.kit import CRITICAL, possible_namespace, sparing_annotation
 
 from .groups import CLASSES, Group, NodePods, Rank, node_pods
 from .protection import Cause, Causes, Lesser, Lifted, Options, PodBudgets, budgets_of, mends_of, within
@@ -42,9 +42,10 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     more are evicted than PodDisruptionBudgets allow. Of several nodes the one is chosen whose victims have the lower
     highest rank, then the lower sum of priorities, then are fewer, and whose important ones started last.
 
-    Never a victim: static pods and pods of DaemonSets, pods that are being deleted or not there yet, pods with
-    annotation elasticd.io/do-not-disrupt, pods that the options spare, and, unless `others`, pods that another
-    scheduler places: it puts another pod in their place before the room can be used.
+    Never a victim: static pods and pods of DaemonSets, elasticd's own, pods that are being deleted or not there yet,
+    pods that ask for it (elasticd.io/do-not-disrupt, or its like of Cluster Autoscaler and Karpenter), pods that the
+    options spare, and, unless `others`, pods that another scheduler places: it puts another pod in their place before
+    the room can be used.
 
     Mode "paper" is the thesis's: restartPolicy alone ranks, a pod that Never restarts preempts none, pods are evicted
     in the order above until there is room and none is kept back, and the first node by score that can make room is
@@ -212,9 +213,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
         order = self._order(observation.use.get("cpu", {}))
         ranked = [
-            (order(pod), pod, (*self._options(pod, scheduler, observation.at), *asks))
-            for group, asks in ((groups.movable, ()), (groups.asking, (_ASKS,)))
-            for pod in group.pods
+            (order(pod), pod, tuple(self._options(pod, scheduler, observation.at)))
+            for pod in (*groups.movable.pods, *groups.asking.pods)
             # The thesis follows the order alone, so it also evicts pods whose eviction provides nothing.
             if self._rank(pod) < rank and (paper or helps(pod, short))
         ]
@@ -231,7 +231,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         )
 
     def _options(self, pod: Pod, scheduler: str, at: float) -> Iterator[str]:
-        """Each option that keeps a pod from being evicted for a pod of this scheduler."""
+        """Each option that keeps a pod from being evicted for a pod of this scheduler, and its own annotation."""
         if not self.others and pod.needs.scheduler != scheduler:
             yield "others"
         if pod.namespace in self.spare_namespaces:
@@ -244,6 +244,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             yield "local_storage"
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
             yield "min_run"
+        if annotation := sparing_annotation(pod):
+            yield annotation
 
     def _with_causes(
         self, lesser: Sequence[tuple[Pod, Options]], budgets: tuple[DisruptionBudget, ...]
@@ -269,8 +271,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             "spare_labels": Cause("have one of spare_labels", f"spare_labels {_OWN} has none of theirs"),
             "local_storage": Cause("have local storage", f"local_storage {_OWN} is true"),
             "min_run": Cause(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
-            _ASKS: _ASKING,
-        }[option]
+        }.get(option) or Cause(f"have annotation {option}", f"lesser pods have no annotation {option}")
 
     def _reason_of_option(self, option: str) -> tuple[str, str]:
         """Reason (one word) and message for an option that keeps one pod."""
@@ -338,10 +339,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return "; ".join(clauses)
 
 
-_ASKS = "do-not-disrupt"
 _OWN = "of strategy preemption"
 _NOBODY_LESSER = Spared("no pod there matters less")
-_ASKING = Cause(f"have annotation {SPARE}", f"lesser pods have no annotation {SPARE}")
 _FORCED_ALONE = Spared("nobody does for pods whose binding does not say resourceNotFit force")
 _NOT_FORCED = Spared(_FORCED_ALONE.why, (f"only_forced {_OWN} is false",))
 

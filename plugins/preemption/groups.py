@@ -16,6 +16,7 @@ _FIXED = {
     "Static": "belong to their node",
     "DaemonSet": "belong to their node",
     "Critical": "are of system-critical priority",
+    "Own": "are elasticd's own",
 }
 """Text for pods that are never evicted, by why they are node-bound."""
 
@@ -29,7 +30,7 @@ class Group(Struct, frozen=True, gc=False):
 
 
 class NodePods(Struct, frozen=True, gc=False):
-    """A node's pods: those that may be evicted, those that have the annotation do-not-disrupt, those that never are and
+    """A node's pods: those that may be evicted, those that an annotation asks to leave alone, those that never are and
     why, and those that are being deleted."""
 
     movable: Group

@@ -10,7 +10,7 @@ from elasticd.kit import Derived
 from .shortage import Shortage, helps
 
 Options = tuple[str, ...]
-"""What keeps a pod, a word each: names of options, and that it has the annotation do-not-disrupt."""
+"""What keeps a pod, a word each: names of options, and the annotation that asks to leave it alone."""
 
 
 class Cause(Struct, frozen=True, gc=False):

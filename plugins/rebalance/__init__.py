@@ -9,7 +9,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, PoolStrategy, Scores, hookimpl
+from elasticd.api import (
+    Move,
+    NodeLevel,
+    Nodes,
+    Pod,
+    PoolObservation,
+    PoolPast,
+    PoolPolicy,
+    PoolStrategy,
+    Scores,
+    hookimpl,
+)
 
 from .choice import Choice
 from .explanation import explain
@@ -80,6 +91,12 @@ class Rebalance(Options, tag="rebalance", frozen=True):
         if self.mode == "paper" or not self.avoid:
             return None
         return Scores(np.where(above(self, nodes), -self.avoid, 0.0))
+
+    def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
+        """Warn that pods of restartPolicy Never, which the thesis moves first, stay."""
+        if self.mode == "product" or policy.moves.rerun:
+            return ()
+        return ('mode: "paper" moves pods of restartPolicy Never first, and they stay: rerun of [moves] is false',)
 
 
 @hookimpl

@@ -87,6 +87,7 @@ amount = "{amount}"
 [moves]
 every = 3600
 min_age = 0
+rerun = true
 """
 )
 SPEC: dict[str, Any] = {

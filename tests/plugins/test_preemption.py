@@ -25,6 +25,7 @@ from elasticd.api import (
     Spared,
     Victims,
 )
+from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
@@ -336,6 +337,9 @@ PROTECTED = [
     pytest.param({"owner": ("Node", "a", "u1")}, {}, id="a mirror"),
     pytest.param({"annotations": {"elasticd.io/do-not-disrupt": "true"}}, {}, id="asked not to be disrupted"),
     pytest.param({"annotations": {"elasticd.io/do-not-disrupt": ""}}, {}, id="asked so without a word"),
+    pytest.param({"annotations": {AUTOSCALER: "false"}}, {}, id="asked Cluster Autoscaler so"),
+    pytest.param({"annotations": {KARPENTER: "true"}}, {}, id="asked Karpenter so"),
+    pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {"spare_labels": {}}, id="elasticd's own"),
     pytest.param({"namespace": "kube-system"}, {}, id="kube-system"),
     pytest.param({"namespace": "vault"}, {"spare_namespaces": ["vault"]}, id="a namespace that is spared"),
     pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {}, id="the daemon"),
@@ -368,7 +372,7 @@ def test_who_is_protected_never_goes(more: dict[str, Any], options: dict[str, An
         pytest.param({"local": True}, {"local_storage": True}, id="local storage is allowed"),
         pytest.param({"scheduler": "default-scheduler"}, {"others": True}, id="other schedulers' are allowed"),
         pytest.param({"priority": 49}, {"spare_priority": 50}, id="below the priority that is spared"),
-        pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {"spare_labels": {}}, id="no label is spared"),
+        pytest.param({"labels": {"tier": "db"}}, {"spare_labels": {"tier": "web"}}, id="another value of a label"),
         pytest.param({"owner": ("ReplicaSet", "web-1", "u1")}, {}, id="of a ReplicaSet"),
     ],
 )

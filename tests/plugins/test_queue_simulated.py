@@ -45,7 +45,7 @@ async def test_released_pods_wait_in_the_queue_until_there_is_room(order: Order,
         WorkloadTable(name="new", restart_policy="Never", at=COMES, **common, **there),
     ]
     strategies = (Filters(), Static(mode="paper"), Rebalance(mode="paper", amount="mean"))
-    moves = MovesTable(min_age=0.0, single=True)
+    moves = MovesTable(min_age=0.0, single=True, rerun=True)
     pool = PoolSelect(order=order)
     policy = PoolPolicy(name="pool", pool=pool, strategies=strategies, mode="act", moves=moves)
     told = Told()

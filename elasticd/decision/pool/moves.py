@@ -314,14 +314,30 @@ def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
         return LEAVING, "it is being deleted"
     if pod.namespace in table.spared:
         return "Spared", f"pods of {pod.namespace} stay"
+    if why := _why_stored(pod, table) or (None if pod.owner[0] else _why_bare(pod, table)):
+        return why
+    young = pod.started is None or at - pod.started < table.min_age
+    return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+
+
+def _why_stored(pod: Pod, table: MovesTable) -> Refused | None:
+    """Why what a pod has stored keeps it where it is."""
     if pod.needs.local and not table.local_storage:
         return "LocalStorage", "what it has stored on its node would be lost"
     if pod.needs.claims and not table.claims:
         return "Claims", "it uses persistent volume claims"
-    if not pod.owner[0] and not table.bare:
+    if pod.needs.disks and not table.claims:
+        return "Disks", f"it uses {pod.needs.disks[0].kind} {pod.needs.disks[0].name}"
+    return None
+
+
+def _why_bare(pod: Pod, table: MovesTable) -> Refused | None:
+    """Why a pod without a controller stays, which elasticd would have to make anew."""
+    if not table.bare:
         return "Bare", "it has no controller"
-    young = pod.started is None or at - pod.started < table.min_age
-    return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+    if pod.needs.restart == "Never" and not table.rerun:
+        return "RunsOnce", "of restartPolicy Never and without a controller, it would do all again"
+    return None
 
 
 def _unsupported(pod: Pod) -> str:

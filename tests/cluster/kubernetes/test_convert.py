@@ -7,6 +7,7 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.convert import scaled_workload, to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
+from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.model.pod_spec import Needs, Taint
 from elasticd.model.workload import Container, Node, Pod, Ref, Workload
 
@@ -230,6 +231,12 @@ CONTROLLER = {"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": T
 )
 def test_owner_of_a_pod_is_its_controller(owners: Any, owner: tuple[str, str, str]) -> None:
     assert pod_of(metadata={**FULL["metadata"], "ownerReferences": owners}).owner == owner
+
+
+def test_annotations_that_ask_to_be_left_alone_are_read() -> None:
+    annotations = {AUTOSCALER: "false", KARPENTER: "true", "elasticd.io/a": "b"}
+    wire = {**FULL["metadata"], "annotations": {**annotations, "c": "d"}}
+    assert pod_of(metadata=wire).annotations == annotations
 
 
 def test_mirror_pod_is_static_and_its_nominated_node_is_read() -> None:

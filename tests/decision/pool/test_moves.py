@@ -21,9 +21,11 @@ from elasticd.api import (
 )
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
+from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
+from elasticd.model.pod_spec import Disk
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
 from elasticd.registry import Hooks
@@ -122,6 +124,11 @@ def test_where_it_fits_nowhere_else_it_stays() -> None:
         pytest.param({"owner": ("DaemonSet", "d", "u")}, "DaemonSet", id="daemon set"),
         pytest.param({"priority": 2_000_000_000}, "Critical", id="critical"),
         pytest.param({"annotations": {"elasticd.io/do-not-disrupt": "true"}}, "DoNotDisrupt", id="annotation"),
+        pytest.param({"annotations": {AUTOSCALER: "false"}}, "DoNotDisrupt", id="Cluster Autoscaler may not evict it"),
+        pytest.param({"annotations": {KARPENTER: "true"}}, "DoNotDisrupt", id="Karpenter may not disrupt it"),
+        pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, "Own", id="elasticd's own"),
+        pytest.param({"disks": (Disk("GCE disk", "d"),)}, "Disks", id="disk"),
+        pytest.param({"owner": ("", "", ""), "restart": "Never"}, "RunsOnce", id="runs once"),
         pytest.param({"deleted": True}, "Leaving", id="being deleted"),
         pytest.param({"namespace": "kube-system"}, "Spared", id="kube-system"),
         pytest.param({"local": True}, "LocalStorage", id="local storage"),
@@ -143,6 +150,9 @@ def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal:
     [
         pytest.param({"local_storage": True}, {"local": True}, id="local storage"),
         pytest.param({"claims": True}, {"claims": True}, id="claims"),
+        pytest.param({"claims": True}, {"disks": (Disk("GCE disk", "d"),)}, id="disk"),
+        pytest.param({"rerun": True}, {"owner": ("", "", ""), "restart": "Never"}, id="runs once"),
+        pytest.param({}, {"annotations": {AUTOSCALER: "true", KARPENTER: "false"}}, id="may be evicted, it says"),
         pytest.param({"single": True}, {"owner": ("ReplicaSet", "x", "alone")}, id="single"),
         pytest.param({"spared": ()}, {"namespace": "kube-system"}, id="kube-system"),
         pytest.param({"min_age": 0.0}, {"started": NOW}, id="young"),

@@ -111,10 +111,9 @@ def planned(
     budgets: Sequence[DisruptionBudget] = (),
     **table: Any,
 ) -> tuple[MoveDecision, ...]:
-    """The plan."""
-    policy = PoolPolicy(
-        name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act", moves=MovesTable(**table)
-    )
+    """The plan. The thesis moves pods of restartPolicy Never too."""
+    moves = MovesTable(**{"rerun": True, **table})
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act", moves=moves)
     case = PoolCase(policy, observed(found, budgets=budgets), found.view, Hooks(strategies), past=past)
     return plan_moves(case).decisions
 

@@ -22,11 +22,14 @@ from elasticd.cluster.kubernetes.wire.objects import (
     WireWorkload,
 )
 from elasticd.cluster.kubernetes.wire.selector import to_text
+from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.model import workload as model
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
+_OTHERS = frozenset({COST, AUTOSCALER, KARPENTER})
+"""Annotations of others that decisions use."""
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the API's picture of a pod that a kubelet runs from a file."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -158,7 +161,7 @@ def _looked_at(annotations: Labels) -> dict[str, str]:
     """The annotations of a pod or node that decisions use; nearly always none."""
     if not annotations:
         return _NOTHING
-    return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key == COST}
+    return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key in _OTHERS}
 
 
 def _annotations(annotations: Labels) -> dict[str, str]:
