@@ -56,6 +56,7 @@ _NODE: Kind = ("v1", "Node")
 _AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _BUDGET: Kind = ("policy", "PodDisruptionBudget")
 _RECORD: Kind = ("v1", "ConfigMap")
+_WRITES: Kind = ("", "writes")
 _FAREWELL = 3.0
 
 
@@ -356,11 +357,14 @@ class KubernetesCluster:
             problems[_LEASE] = self._parts.elector.fault
         if self._restorer.fault:
             problems[_RECORD] = self._restorer.fault
+        if deferred := self._parts.deps.session.deferred():
+            more = f", and {len(deferred) - 1} more" if deferred[1:] else ""
+            problems[_WRITES] = f"the server asked not to repeat {deferred[0]}{more}"
         return problems
 
     def describe(self) -> Description:
         elector = self._parts.elector
-        problems = {"/".join(kind): text for kind, text in self.problems().items()}
+        problems = {"/".join(filter(None, kind)): text for kind, text in self.problems().items()}
         return Description(
             server=self._parts.deps.session.host,
             version=self._parts.version,

@@ -34,13 +34,18 @@ _METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH",
 _RELOAD_EVERY = 10.0
 _BODY_FACTOR = 6
 _QUIET = 1.0
+_FLOW_CONTROL = 32.0
+"""The longest Retry-After, in seconds, by which an API server sheds load (priority and fairness). A longer one is about
+one object, and comes from a webhook or a proxy."""
+_LONGEST = 300.0
+"""Seconds that Retry-After may ask for at most."""
 
 
 class ApiError(Exception):
     """The server said no (`code` is its HTTP status), or nothing (0).
 
     `sent` is false only when the request surely did not reach the server. `retry_after` are the seconds
-    it asked to be left alone for, `causes` the words by which it says more than `reason` does.
+    it asked to be left alone for, at most 300, `causes` the words by which it says more than `reason` does.
     """
 
     def __init__(
@@ -64,10 +69,11 @@ class ApiError(Exception):
 
     @property
     def quiet(self) -> float:
-        """For how many seconds the server asks not to be written to; 0: it does not ask."""
-        if self.code == 429 or (self.code == 503 and self.retry_after is not None):
-            return self.retry_after or _QUIET
-        return 0.0
+        """For how many seconds the server asks not to be written to; 0: it does not ask, or for one object alone."""
+        if not self.sent or not (self.code == 429 or (self.code == 503 and self.retry_after is not None)):
+            return 0.0
+        seconds = self.retry_after or _QUIET
+        return seconds if seconds <= _FLOW_CONTROL else 0.0
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -98,6 +104,8 @@ class Session:
         self._reloading = asyncio.Lock()
         self._reloaded = -_RELOAD_EVERY
         self._generation = 0
+        self._deferred: dict[tuple[str, str], float] = {}
+        """Until when each write (its verb and path) is not to be tried, on the monotonic clock."""
 
     async def __aenter__(self) -> Self:
         await self._credentials.load()
@@ -126,10 +134,32 @@ class Session:
         )
 
     async def send(self, request: Request) -> bytes:
-        """The body of the answer. Raises ApiError for any other than a 2xx."""
+        """The body of the answer. Raises ApiError for any other than a 2xx, and for a write that the server asked not
+        to repeat yet."""
         timeout = self._limits(request)
-        async with self._answer(request, timeout) as response:
-            return await (response.read() if request.largest is None else _at_most(response, request.largest))
+        self._refuse_deferred(request)
+        try:
+            async with self._answer(request, timeout) as response:
+                return await (response.read() if request.largest is None else _at_most(response, request.largest))
+        except ApiError as error:
+            seconds = error.retry_after or 0.0
+            if (
+                seconds > _FLOW_CONTROL and request.verb in _METHODS and request.resource != "leases"
+            ):  # it would be lost
+                self._deferred[request.verb, request.path] = time.monotonic() + seconds
+            raise
+
+    def _refuse_deferred(self, request: Request) -> None:
+        seconds = self._deferred.get((request.verb, request.path), 0.0) - time.monotonic()
+        if seconds > 0:
+            message = f"the server asked not to repeat it for another {seconds:.0f} s"
+            raise ApiError(429, "TooManyRequests", message, sent=False)
+
+    def deferred(self) -> list[str]:
+        """The writes that the server asked not to repeat yet, and for how long."""
+        now = time.monotonic()
+        self._deferred = {write: until for write, until in self._deferred.items() if until > now}
+        return [f"{verb} {path} for {until - now:.0f} s" for (verb, path), until in self._deferred.items()]
 
     @asynccontextmanager
     async def stream(self, request: Request, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
@@ -246,6 +276,7 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
     causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
+    seconds = None if seconds is None else min(max(seconds, 0.0), _LONGEST)
     return ApiError(response.status, reason, status.message or reason, seconds, causes=causes)
 
 

@@ -23,6 +23,7 @@ from tests.cluster.kubernetes.fake import (
     Anchored,
     FakeApi,
     Feed,
+    Say,
     page,
     pod,
     scale,
@@ -288,6 +289,17 @@ async def test_description_says_what_a_status_page_shows(open_cluster: Open, api
         found = cluster.describe()
         assert (found.server, found.version, found.identity, found.leading) == (api.url, "v1.2.3", "me", True)
         assert (found.problems, found.skipped, found.events_dropped) == ({}, 0, 0)
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_a_write_that_must_wait_is_a_problem(open_cluster: Open, api: FakeApi) -> None:
+    api.on("PATCH", SCALE, Say(429, {"message": "busy"}, {"Retry-After": "86400"}))
+    async with open_cluster() as cluster:
+        await cluster.observe(0.0, KINDS)
+        await cluster.act(Scale(REF, "u", "5", 3, 6, "busy"))
+        (problem,) = cluster.describe().problems.items()
+    assert problem[0] == "writes"
+    assert problem[1].startswith("the server asked not to repeat patch /apis/apps/v1/namespaces/shop/deployments/web/")
 
 
 @pytest.mark.usefixtures("feeds")

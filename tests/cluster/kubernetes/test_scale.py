@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
@@ -194,7 +195,7 @@ async def test_long_pause_is_kept_and_the_write_read_back(api: FakeApi, bench: B
     api.on("GET", PATH, scale(3))
     answer = await bench.scale()
     assert (answer.result, answer.code, answer.reason) == ("failed", 503, "ServerError")
-    assert (await bench.scale()).reason == "BudgetSpent"
+    assert (await bench.scale()).reason == "TooManyRequests"
     assert len(api.asked("PATCH", PATH)) == 1
 
 
@@ -205,9 +206,23 @@ async def test_second_refusal_for_quiet_is_the_answer(api: FakeApi, bench: Bench
 
 
 async def test_pause_longer_than_a_write_may_wait_fails_at_once(api: FakeApi, bench: Bench) -> None:
-    api.on("PATCH", PATH, Say(429, {"message": "slow down"}, {"Retry-After": "3600"}))
+    api.on("PATCH", PATH, Say(429, {"message": "slow down"}, {"Retry-After": "31"}))
     assert await bench.scale() == Answer("failed", 429, "slow down", "TooManyRequests")
     assert (await bench.scale()).result == "refused"  # the quiet that was asked for is kept
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+async def test_a_pause_of_a_day_is_about_one_object(api: FakeApi, bench: Bench) -> None:
+    other = PATH.replace("/web/", "/api/")
+    api.on("PATCH", PATH, Say(429, {"message": "slow down"}, {"Retry-After": "86400"}))
+    api.on("PATCH", other, scale(6))
+    assert await bench.scale() == Answer("failed", 429, "slow down", "TooManyRequests")
+    began = bench.clock.now()
+    answer = await bench.scale()
+    assert (answer.result, answer.reason) == ("failed", "TooManyRequests")
+    assert answer.message.startswith("the server asked not to repeat it for another ")
+    assert await bench.scale(replace(ACTION, workload=Ref("shop", "Deployment", "api"))) == Answer("done", 200)
+    assert bench.clock.now() - began < 30
     assert len(api.asked("PATCH", PATH)) == 1
 
 

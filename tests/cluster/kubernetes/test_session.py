@@ -24,6 +24,19 @@ async def refusal(session: Session, request: Request = GET) -> ApiError:
     return caught.value
 
 
+async def test_only_a_write_with_a_long_retry_after_is_deferred(api: FakeApi, session: Session) -> None:
+    busy = Say(429, {"reason": "TooManyRequests"}, {"Retry-After": "60"})
+    for method, path in (("GET", "/thing"), ("POST", "/thing"), ("PUT", "/lease")):
+        api.on(method, path, busy)
+    create = Request(verb="create", path="/thing", resource="things", body=b"{}")
+    for request in (GET, Request(verb="update", path="/lease", resource="leases", body=b"{}"), create):
+        await refusal(session, request)
+        await refusal(session, request)
+    assert [len(api.asked(*asked)) for asked in (("GET", "/thing"), ("PUT", "/lease"), ("POST", "/thing"))] == [2, 2, 1]
+    (text,) = session.deferred()
+    assert text.startswith("create /thing for ")
+
+
 @pytest.mark.parametrize(
     ("verb", "method"),
     [("get", "GET"), ("list", "GET"), ("create", "POST"), ("update", "PUT"), ("patch", "PATCH")],
@@ -49,6 +62,9 @@ async def test_each_verb_has_its_method(api: FakeApi, session: Session, verb: Ve
         ),
         pytest.param(
             Say(429, {"reason": "R", "message": "m"}, {"Retry-After": "5"}), (429, "R", "m", 5), id="Retry-After"
+        ),
+        pytest.param(
+            Say(429, {"reason": "R", "message": "m"}, {"Retry-After": "86400"}), (429, "R", "m", 300), id="for a day"
         ),
         pytest.param(Say(502, b"<html>\nbad"), (502, "Bad Gateway", "<html> bad", None), id="a proxy's page"),
         pytest.param(Say(503, b""), (503, "Service Unavailable", "Service Unavailable", None), id="nothing"),
