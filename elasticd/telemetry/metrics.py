@@ -3,12 +3,10 @@
 Knows prometheus-client; knows nothing of how a decision is made. The series of a workload vanish with it.
 """
 
-from bisect import bisect_left
 from collections import Counter as Counted
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,8 +16,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.utils import floatToGoString
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from elasticd.model.listener import Governed, MovesPlanned, Notice, PodsPlanned, PodsWaiting, PoolsApplied, Ticked
 from elasticd.model.moves import MoveDecision, Underway
@@ -35,6 +32,8 @@ _CHILDREN = 50
 """Series of one metric for one workload, at most. Plugins choose some labels, and might choose new ones for ever:
 further ones are counted together, labelled `other`."""
 
+F = TypeVar("F", CounterMetricFamily, GaugeMetricFamily)
+
 Labels = tuple[str, ...]
 
 Owner = tuple[Any, ...]
@@ -49,7 +48,7 @@ class _Counts:
     scrape, because each decision counts several times: labels() and inc() cost ten times as much."""
 
     def __init__(self, name: str, text: str, owner: tuple[str, ...], further: tuple[str, ...]) -> None:
-        self._name, self._text, self._labels = f"elasticd_{name}", text, (*owner, *further)
+        self._name, self._text, self._labels = name, text, (*owner, *further)
         self._owners: dict[Owner, dict[Labels, int]] = {}
 
     def add(self, owner: Owner, *further: str) -> None:
@@ -70,118 +69,73 @@ class _Counts:
         """Drop the series of all other owners."""
         self._owners = {owner: counts for owner, counts in self._owners.items() if owner in owners}
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """The counter; called in another thread than the loop's."""
-        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
-        for owner, counts in list(self._owners.items()):
-            owner_labels = _labels(*owner) if isinstance(owner[-1], Ref) else owner
-            for further, count in list(counts.items()):
-                family.add_metric((*owner_labels, *map(str, further)), count)
-        yield family
-
-
-class _Ages:
-    """A histogram by source, kept as plain numbers like _Counts."""
-
-    def __init__(self, name: str, text: str) -> None:
-        self._name, self._text = f"elasticd_{name}", text
-        self._counts: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = {}
-
-    def observe(self, source: str, age: float) -> None:
-        """Count an age, in seconds."""
-        if source not in self._counts:
-            source = self._begin(source)
-        self._counts[source][bisect_left(_AGES, age)] += 1
-        self._sums[source] += age
-
-    def _begin(self, source: str) -> str:
-        """Begin a source's series; returns its label, `other` where there are too many sources."""
-        if len(self._counts) >= _CHILDREN:
-            source = "other"
-        self._counts.setdefault(source, [0] * (len(_AGES) + 1))
-        self._sums.setdefault(source, 0.0)
-        return source
-
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        """The histogram; called in another thread than the loop's."""
-        family = HistogramMetricFamily(self._name, self._text, labels=("source",))
-        for source, counts in list(self._counts.items()):
-            edges = map(floatToGoString, (*_AGES, float("inf")))
-            family.add_metric((source,), list(zip(edges, accumulate(counts), strict=True)), self._sums[source])
-        yield family
-
-
-class _Latest:
-    """Gauges of the last decisions, made at a scrape: a scrape is rare, a decision is not."""
-
-    def __init__(self) -> None:
-        self.decisions: dict[tuple[str, Ref], Decision] = {}
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges; called in another thread than the loop's."""
-        gauges = [
-            GaugeMetricFamily("elasticd_current_replicas", "Replicas the workload asks for.", labels=_WORKLOAD),
-            GaugeMetricFamily("elasticd_wanted_replicas", "Replicas decided on, after all limits.", labels=_WORKLOAD),
-            GaugeMetricFamily("elasticd_poll_interval_seconds", "Poll interval in force.", labels=_WORKLOAD),
-        ]
-        recommended = GaugeMetricFamily(
-            "elasticd_recommended_replicas", "Replicas a strategy wants.", labels=(*_WORKLOAD, "strategy")
+        rows = (
+            ((*(_labels(*owner) if isinstance(owner[-1], Ref) else owner), *map(str, further)), count)
+            for owner, counts in list(self._owners.items())
+            for further, count in list(counts.items())
         )
-        for decision in list(self.decisions.values()):
-            labels = _labels(decision.policy, decision.workload)
-            values = (decision.current, decision.replicas, decision.interval)
-            for gauge, value in zip(gauges, values, strict=True):
-                if decision.uid or gauge is gauges[-1]:  # a workload that is not there has not 0 replicas
-                    gauge.add_metric(labels, value)
-            for recommendation in decision.recommendations:
-                if recommendation.replicas is not None:
-                    recommended.add_metric((*labels, recommendation.strategy), recommendation.replicas)
-        yield from (*gauges, recommended, *self._request_gauges())
-
-    def _request_gauges(self) -> Iterator[GaugeMetricFamily]:
-        """Gauges of what containers request, and what they should request."""
-        for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
-            labels = (*_WORKLOAD, "container")
-            has = GaugeMetricFamily(
-                f"elasticd_requested_{resource}_{unit}", "What a container requests.", labels=labels
-            )
-            should = GaugeMetricFamily(f"elasticd_recommended_{resource}_{unit}", "What it should.", labels=labels)
-            for decision in list(self.decisions.values()):
-                for container in decision.sizing.resources:
-                    container_labels = (*_labels(decision.policy, decision.workload), container.container)
-                    for gauge, amounts in ((has, container.present), (should, container.requests)):
-                        if resource in amounts:
-                            gauge.add_metric(container_labels, amounts[resource])
-            yield from (has, should)
+        yield _family(CounterMetricFamily, self._name, self._text, self._labels, rows)
 
 
-class _Sources:
+class _Collector(NamedTuple):
+    """Makes families at a scrape, in another thread than the loop's: a scrape is rare, a decision is not."""
+
+    collect: Callable[[], Iterable[Metric]]
+
+
+def _family(kind: type[F], name: str, text: str, labels: Labels, rows: Iterable[tuple[Labels, float | None]]) -> F:
+    """A metric with a series for each row that has a value."""
+    family = kind(f"elasticd_{name}", text, labels=labels)
+    for values, value in rows:
+        if value is not None:
+            family.add_metric(values, value)
+    return family
+
+
+def _collect_decisions(latest: Iterable[Decision]) -> Iterator[Metric]:
+    """Gauges of the last decisions."""
+
+    def gauge(name: str, text: str, rows: Iterable[tuple[Labels, float | None]], *labels: str) -> Metric:
+        return _family(GaugeMetricFamily, name, text, (*_WORKLOAD, *labels), rows)
+
+    decisions = [(_labels(decision.policy, decision.workload), decision) for decision in latest]
+    present = [(labels, decision) for labels, decision in decisions if decision.uid]  # others have not 0 replicas
+    rows = [(labels, decision.current) for labels, decision in present]
+    yield gauge("current_replicas", "Replicas the workload asks for.", rows)
+    rows = [(labels, decision.replicas) for labels, decision in present]
+    yield gauge("wanted_replicas", "Replicas decided on, after all limits.", rows)
+    intervals = [(labels, decision.interval) for labels, decision in decisions]
+    yield gauge("poll_interval_seconds", "Poll interval in force.", intervals)
+    wishes = [(labels, wish) for labels, decision in decisions for wish in decision.recommendations]
+    wanted = [((*labels, wish.strategy), wish.replicas) for labels, wish in wishes]
+    yield gauge("recommended_replicas", "Replicas a strategy wants.", wanted, "strategy")
+    sized = [(labels, container) for labels, decision in decisions for container in decision.sizing.resources]
+    for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
+        name = f"{resource}_{unit}"
+        has = [((*labels, container.container), container.present.get(resource)) for labels, container in sized]
+        yield gauge(f"requested_{name}", "What a container requests.", has, "container")
+        should = [((*labels, container.container), container.requests.get(resource)) for labels, container in sized]
+        yield gauge(f"recommended_{name}", "What it should.", should, "container")
+
+
+def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
     """Metrics of the sources, as last reported."""
 
-    def __init__(self) -> None:
-        self.reports: Sequence[SourceReport] = ()
+    def gauge(name: str, text: str, values: Mapping[str, float | None]) -> Metric:
+        rows = (((source,), value) for source, value in values.items())
+        return _family(GaugeMetricFamily, f"source_{name}", text, ("source",), rows)
 
-    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """The series; called in another thread than the loop's."""
-        up = GaugeMetricFamily("elasticd_source_up", "1 where a source's last read was good.", labels=("source",))
-        age = GaugeMetricFamily("elasticd_source_age_seconds", "Age of its newest sample.", labels=("source",))
-        pace = GaugeMetricFamily(
-            "elasticd_source_resolution_seconds", "Time between its renewals, if known.", labels=("source",)
-        )
-        messages = CounterMetricFamily(
-            "elasticd_source_messages", "Messages by what became of them.", labels=("source", "result")
-        )
-        for report in self.reports:
-            up.add_metric((report.name,), float(report.health == "ok"))
-            if report.age is not None:
-                age.add_metric((report.name,), report.age)
-            if report.resolution is not None:
-                pace.add_metric((report.name,), report.resolution)
-            if isinstance(report.details, Counts):
-                for result, count in report.details.counts().items():
-                    messages.add_metric((report.name, result), count)
-        yield from (up, age, pace, messages)
+    text = "1 where a source's last read was good."
+    yield gauge("up", text, {report.name: report.health == "ok" for report in reports})
+    yield gauge("age_seconds", "Age of its newest sample.", {report.name: report.age for report in reports})
+    text = "Time between its renewals, if known."
+    yield gauge("resolution_seconds", text, {report.name: report.resolution for report in reports})
+    counts = [(report.name, report.details.counts()) for report in reports if isinstance(report.details, Counts)]
+    messages = [((name, result), count) for name, results in counts for result, count in results.items()]
+    text = "Messages by what became of them."
+    yield _family(CounterMetricFamily, "source_messages", text, ("source", "result"), messages)
 
 
 class _PodMetrics:
@@ -238,22 +192,21 @@ class _PodMetrics:
                 if labels[0] not in names:
                     metric.remove(*labels)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Gauges of waiting pods and moves in flight; called in another thread than the loop's."""
-        gauge = GaugeMetricFamily("elasticd_waiting_pods", "Pods without a node.", labels=("policy", "reason"))
-        for policy, counts in list(self._waiting.items()):
-            for reason, count in counts.items():
-                gauge.add_metric((policy, reason), count)
-        yield gauge
+        waiting = [
+            ((policy, reason), count)
+            for policy, counts in list(self._waiting.items())
+            for reason, count in counts.items()
+        ]
+        yield _family(GaugeMetricFamily, "waiting_pods", "Pods without a node.", ("policy", "reason"), waiting)
         stuck = [move for move in self.moves if move.fault]
         for name, text, moves in (
-            ("elasticd_moves_in_flight", "Pods that are being moved.", self.moves),
-            ("elasticd_moves_in_trouble", "Those of them that cannot go on.", stuck),
+            ("moves_in_flight", "Pods that are being moved.", self.moves),
+            ("moves_in_trouble", "Those of them that cannot go on.", stuck),
         ):
-            gauge = GaugeMetricFamily(name, text, labels=("how",))
-            for how, count in Counted(move.how for move in moves).items():
-                gauge.add_metric((how,), count)
-            yield gauge
+            rows = (((how,), count) for how, count in Counted(move.how for move in moves).items())
+            yield _family(GaugeMetricFamily, name, text, ("how",), rows)
 
 
 class DaemonMetrics:
@@ -262,11 +215,12 @@ class DaemonMetrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, that nobody asks for
         self._registry = registry = CollectorRegistry()
-        self._latest = _Latest()
-        self._sources = _Sources()
-        registry.register(self._latest)
-        registry.register(self._sources)
+        self._latest: dict[tuple[str, Ref], Decision] = {}
+        self._sources: Sequence[SourceReport] = ()
         self._lost = 0
+        self._age_by_source: dict[str, Histogram] = {}
+        registry.register(_Collector(lambda: _collect_decisions(list(self._latest.values()))))
+        registry.register(_Collector(lambda: _collect_sources(self._sources)))
 
         def make(kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
             return kind(f"elasticd_{name}", text, labels, registry=registry, **options)
@@ -282,8 +236,8 @@ class DaemonMetrics:
         self._holds = count("holds", "Decisions to hold, by reason.", _WORKLOAD, "reason")
         self._failures = count("plugin_failures", "Failures of plugins.", ("policy",), "plugin", "hook")
         self._worth = count("series", "Series that were judged, by what they were worth.", ("source",), "quality")
-        self._ages = _Ages("sample_age_seconds", "Age of the newest sample when judged.")
-        registry.register(self._ages)
+        text = "Age of the newest sample when judged."
+        self._ages = make(Histogram, "sample_age_seconds", text, ("source",), buckets=_AGES)
         self._lag = make(Histogram, "loop_lag_seconds", "How late ticks began.", buckets=_LAGS)
         self._unchanged = make(Counter, "unchanged_total", "Polls whose samples had not moved.")
         self._calls = make(Counter, "api_calls_total", "Calls of the Kubernetes API.", ("verb", "resource", "code"))
@@ -314,7 +268,7 @@ class DaemonMetrics:
     def _note_decision(self, decision: Decision) -> None:
         """Count a decision, and the series that it saw."""
         owner = decision.policy, decision.workload
-        self._latest.decisions[owner] = decision
+        self._latest[owner] = decision
         self._decisions.add(owner, decision.verdict)
         for limit in decision.limits:
             if limit.bound:
@@ -326,7 +280,14 @@ class DaemonMetrics:
         for series in decision.series:
             self._worth.add((series.source,), series.quality)
             if series.samples:
-                self._ages.observe(series.source, max(0.0, decision.at - series.measured))
+                self._age_of(series.source).observe(max(0.0, decision.at - series.measured))
+
+    def _age_of(self, source: str) -> Histogram:
+        """The histogram of a source's ages; labels() takes longer than to observe one."""
+        if source not in self._age_by_source:
+            source = source if len(self._age_by_source) < _CHILDREN else "other"
+            self._age_by_source[source] = self._ages.labels(source)
+        return self._age_by_source[source]
 
     def called(self, verb: str, resource: str, code: int, seconds: float) -> None:
         """Count a call of the Kubernetes API; code 0: no answer."""
@@ -345,7 +306,7 @@ class DaemonMetrics:
             self._policies.set(policies)
 
     def _keep(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
-        self._latest.decisions = {key: decision for key, decision in self._latest.decisions.items() if key in keys}
+        self._latest = {key: decision for key, decision in self._latest.items() if key in keys}
         for counter in (self._decisions, self._limited, self._actions, self._holds):
             counter.keep(keys)
         self._failures.keep({(policy,) for policy, _ in keys})
@@ -359,7 +320,7 @@ class DaemonMetrics:
         moves: Sequence[Underway] = (),
     ) -> bytes:
         """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
-        self._sources.reports, self._pods.moves = sources, moves
+        self._sources, self._pods.moves = sources, moves
         self._leader.set(leading)
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)
