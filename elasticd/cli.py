@@ -207,67 +207,56 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return load_settings(arguments.config, discover())
 
 
-def _state_folder(arguments: argparse.Namespace) -> Path:
-    folder: Path = arguments.state or _settings(arguments).state
+def _journal_of(arguments: argparse.Namespace) -> tuple[Path, Settings | None]:
+    """The daemon's state folder, and its settings, which are not read where --state names the folder."""
+    settings = None if arguments.state else _settings(arguments)
+    folder: Path = arguments.state if settings is None else settings.state
     if not folder.is_dir():
         raise UnavailableError(f"{folder}: must be the daemon's state folder, is not there")
-    return folder
+    return folder, settings
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if pod := pod_of(arguments.workload, arguments.namespace):
-        return _explain_pod(arguments, pod)
-    folder = _state_folder(arguments)
+    pod = pod_of(arguments.workload, arguments.namespace)
+    folder, settings = _journal_of(arguments)
+    if pod:
+        _note_unready(settings)
+        report = reports.pod(pod, folder, settings, arguments.config, arguments.policy)
+        keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
+        record = {key: getattr(report, key) for key in keys}
+        return _show(arguments, record, show_pods.explain(pod, report, time.time()))
     known = lambda: {str(decision.workload) for decision in latest_of_all(folder)}  # noqa: E731
     workload = workload_of(arguments.workload, arguments.namespace, known)
     decision, outcome = latest(folder, workload.split("/"), arguments.policy)
-    if not arguments.state:
-        _note_unready(_settings(arguments))
+    _note_unready(settings)
     if decision is None:
-        missing = _describe_missing(folder, workload, arguments)
+        missing = _describe_missing(folder, workload, arguments.policy, settings)
         raise UnavailableError(f"{folder}: the journal has no decision {missing}")
     text = show_decisions.explain(decision, outcome, time.time())
     return _show(arguments, {"decision": decision, "outcome": outcome}, text)
 
 
-def _explain_pod(arguments: argparse.Namespace, pod: str) -> int:
-    folder = _state_folder(arguments)
-    if not arguments.state:
-        _note_unready(_settings(arguments))
-    report = reports.pod(pod, folder, arguments.config, arguments.policy)
-    keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
-    record = {key: getattr(report, key) for key in keys}
-    return _show(arguments, record, show_pods.explain(pod, report, time.time()))
-
-
-def _note_unready(settings: Settings) -> None:
+def _note_unready(settings: Settings | None) -> None:
     """Print why the daemon is not ready, if so: it may have decided something that the journal does not have."""
-    if why := remote.unready(settings.http):
+    if settings and (why := remote.unready(settings.http)):
         print(f"elasticd is not ready: {why}", file=sys.stderr)
 
 
-def _describe_missing(folder: Path, workload: str, arguments: argparse.Namespace) -> str:
+def _describe_missing(folder: Path, workload: str, policy: str | None, settings: Settings | None) -> str:
     """Say of which workload and policy there is no decision, name the nearest that has one, and say why."""
     decisions, workload_name = latest_of_all(folder), one_line(workload)
     policies = sorted({decision.policy for decision in decisions if str(decision.workload) == workload})
-    if arguments.policy is not None and policies:
-        suggestion = nearest(arguments.policy, policies) or f"; there are some of {', '.join(policies)}"
-        return f'of policy "{arguments.policy}" about {workload_name}{suggestion}'
+    if policy is not None and policies:
+        suggestion = nearest(policy, policies) or f"; there are some of {', '.join(policies)}"
+        return f'of policy "{policy}" about {workload_name}{suggestion}'
     subject = f"about {workload_name}{near(workload, {str(decision.workload) for decision in decisions})}"
-    if arguments.state:
-        return subject
-    return f"{subject}; {why_nothing(workload, _settings(arguments))}"
+    return subject if settings is None else f"{subject}; {why_nothing(workload, settings)}"
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    folder = _state_folder(arguments)
-    if arguments.state:
-        report = reports.remembered(folder)
-    else:
-        registry = discover()
-        settings = load_settings(arguments.config, registry)
-        _note_unready(settings)
-        report = reports.status(settings, registry)
+    folder, settings = _journal_of(arguments)
+    _note_unready(settings)
+    report = reports.remembered(folder) if settings is None else reports.status(settings)
     return _show(arguments, report, *show_decisions.status(report, time.time()))
 
 
@@ -300,7 +289,8 @@ def _moves(arguments: argparse.Namespace) -> int:
 
 
 def _rebalance(arguments: argparse.Namespace) -> int:
-    print(control_file.ask(_state_folder(arguments)))
+    folder, _ = _journal_of(arguments)
+    print(control_file.ask(folder))
     return 0
 
 
@@ -333,17 +323,14 @@ def _record(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _new_plugin(name: str, kind: str) -> int:
-    place = new_plugin.write_plugin(name, kind, discover(), Path())
-    print(f"{place}: a {kind}, with its test: python -m pytest {place}")
-    return 0
-
-
 def _plugins(arguments: argparse.Namespace) -> int:
     if arguments.name == "new":
         if not arguments.new:
             raise ConfigError("", "NAME", "must be given after new, is missing")
-        return _new_plugin(arguments.new, arguments.kind or "strategy")
+        kind = arguments.kind or "strategy"
+        place = new_plugin.write_plugin(arguments.new, kind, discover(), Path())
+        print(f"{place}: a {kind}, with its test: python -m pytest {place}")
+        return 0
     if arguments.new:
         raise ConfigError("", one_line(arguments.name), 'must be "new" before another name, is not')
     if arguments.kind:

@@ -43,7 +43,6 @@ class SeveralError(ConfigError):
 
     @property
     def each(self) -> tuple[ConfigError, ...]:
-        """The mistakes that it tells of."""
         return self._each
 
     def __str__(self) -> str:
@@ -91,11 +90,8 @@ def is_interrupt(error: BaseException) -> bool:
 def near(name: str, candidates: Iterable[str]) -> str:
     """Like `nearest`, for names such as shop/web: each part must be the other's but for one letter in five, or one."""
     parts = name.lower().split("/")
-    return nearest(name, [candidate for candidate in candidates if _is_like(parts, candidate.lower().split("/"))])
-
-
-def _is_like(parts: list[str], candidate: list[str]) -> bool:
-    return len(parts) == len(candidate) and all(map(_is_slip, parts, candidate))
+    split = {candidate: candidate.lower().split("/") for candidate in candidates}
+    return nearest(name, [key for key, own in split.items() if len(own) == len(parts) and all(map(_is_slip, parts, own))])
 
 
 def _is_slip(part: str, candidate: str) -> bool:

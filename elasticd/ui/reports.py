@@ -18,19 +18,19 @@ from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import Held, PodReport, PolicyInForce, StatusReport
-from elasticd.registry import Registry, discover
+from elasticd.registry import discover
 from elasticd.ui import journaled, remote
 from elasticd.ui.pods import undecided
 
 
-def status(settings: Settings, registry: Registry) -> StatusReport:
+def status(settings: Settings) -> StatusReport:
     """Ask the daemon of these settings; if none answers, read its journal, for policies that still exist. Raises
     UnavailableError if the state folder is missing or unreadable."""
     try:
         return remote.status(settings.http)
     except UnavailableError as error:
         report = remembered(settings.state, str(error))
-    policies, errors = read_policies(settings.policies, registry, settings)
+    policies, errors = read_policies(settings.policies, discover(), settings)
     if errors:
         note = f"{report.note}; which policies are in force is not known, for their files have mistakes"
         return replace(report, dry_run=settings.dry_run, note=note)
@@ -69,12 +69,13 @@ def _governs(policy: Policy | PoolPolicy, decision: Decision) -> bool:
     return policy.workload is None or policy.workload.ref == decision.workload
 
 
-def pod(name: str, folder: Path, config: Path, policy: str | None) -> PodReport:
-    """Report on a pod, NAMESPACE/NAME, from the journal in this folder and from the daemon of this config, if the
-    folder is the daemon's. Raises UnavailableError, which says why, if nothing was decided."""
+def pod(name: str, folder: Path, settings: Settings | None, config: Path, policy: str | None) -> PodReport:
+    """Report on a pod, NAMESPACE/NAME, from the journal in this folder and from the daemon of these settings (None:
+    those in `config`), if the folder is the daemon's. Raises UnavailableError, which says why, if nothing was decided.
+    """
     report = journaled.pod_report(folder, name, policy)
     try:
-        settings = load_settings(config, discover())
+        settings = settings or load_settings(config, discover())
         if settings.state.resolve() == folder.resolve():
             report = replace(report, seen=remote.pod(settings.http, name))
         else:
