@@ -23,6 +23,7 @@ from elasticd.cluster.simulated.options import (
     Quantity,
     WorkloadTable,
     amount,
+    check_unique,
     further,
     plain,
 )
@@ -51,12 +52,16 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self._check_sums()
-        _check_names("nodes", ((i, name) for i, table in enumerate(self.nodes) for name in table.names()))
+        # A larger simulation would seem to hang.
+        for key in ("nodes", "workloads", "jobs", "budgets"):
+            _check_sum(f"{key}[%d].count", [table.count for table in getattr(self, key)], MOST)
+        pods = [table.count * table.replicas for table in self.workloads]
+        _check_sum("workloads[%d].replicas", pods, MOST_PODS, " pods")
+        check_unique("nodes", ((i, name) for i, table in enumerate(self.nodes) for name in table.names()))
         # Pods are named after their workload, so two kinds may not share a name as they may in Kubernetes.
         for key in ("workloads", "jobs", "budgets"):
             tables = enumerate(getattr(self, key))
-            _check_names(key, ((i, f"{table.namespace}/{name}") for i, table in tables for name in table.names()))
+            check_unique(key, ((i, f"{table.namespace}/{name}") for i, table in tables for name in table.names()))
         self._check_series()
         self._check_bare()
 
@@ -91,13 +96,6 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
                     allocatable=allocatable,
                     taints=plain(table.taints, tuple[Taint, ...]),
                 )
-
-    def _check_sums(self) -> None:
-        """Check the total sizes of all tables, since a larger simulation would seem to hang. Raises ValueError."""
-        for key in ("nodes", "workloads", "jobs", "budgets"):
-            _check_sum(f"{key}[%d].count", [table.count for table in getattr(self, key)], MOST)
-        pods = [table.count * table.replicas for table in self.workloads]
-        _check_sum("workloads[%d].replicas", pods, MOST_PODS, " pods")
 
     def _check_series(self) -> None:
         per: dict[str, str] = {}
@@ -138,11 +136,3 @@ def _check_sum(key: str, counts: Iterable[int], most: int, unit: str = "") -> No
     for index, total in enumerate(accumulate(counts)):
         if total > most:
             raise ValueError(f"{key % index}: must come to <= {most}{unit} with those before it, is {total}")
-
-
-def _check_names(key: str, names: Iterator[tuple[int, str]]) -> None:
-    names_so_far = set()
-    for index, name in names:
-        if name in names_so_far:
-            raise ValueError(f"{key}[{index}].name: must be given once, is {name} again")
-        names_so_far.add(name)

@@ -6,7 +6,7 @@ Knows what a queue held at a time and how long a Job runs; knows nothing of when
 from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
-from math import inf, isnan
+from math import isnan
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, field
@@ -21,9 +21,10 @@ from elasticd.cluster.simulated.options import (
     SimulatedSeries,
     WorkloadTable,
     amount,
+    check_amounts,
     further,
 )
-from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid
 from elasticd.model.actions import Create
 from elasticd.model.jobs import JOB_KIND, Gone, Job
 from elasticd.model.pod_spec import Restart
@@ -55,8 +56,7 @@ class JobsTable(PodTable, frozen=True, kw_only=True):
         super().__post_init__()
         if self.restart_policy == "Always":
             raise ValueError("restart_policy: must be OnFailure or Never for Jobs, is Always")
-        for key in ("cpu", "memory"):
-            amount(key, getattr(self, key))
+        check_amounts(self, "cpu", "memory")
         SimulatedSeries(name=self.queue, demand=self.arrivals)
 
     def drawn(self, seed: int, name: str) -> float:
@@ -176,23 +176,17 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
     claim = claim_of(table.needs(requests, 0.0))
     for name in table.names():
         ref = Ref(table.namespace, kind, name, api_version)
-        times = WorkloadTable(name=name, start_seconds=table.start_seconds)
-        containers = (Container(name, requests),)
+        pods = WorkloadTable(
+            name=name, labels=table.labels, annotations=table.annotations, start_seconds=table.start_seconds
+        )
         job_set = SimulatedJobSet(
-            table=times,
+            table=pods,
             ref=ref,
-            uid=make_uid(api_version, ref),
             replicas=0,
-            pod_labels={**table.labels, "app": name},
-            containers=containers,
-            need=need_of(containers),
+            containers=(Container(name, requests),),
             claim=claim,
-            pod_annotations=table.annotations,
-            cpu=lambda _t: 0.0,
-            most_cpu=inf,
             memory=memory,
             parts=((name, 1.0),),
-            series=(),
             start=start,
             seed=seed,
             arrivals=remember(table.arrivals.curve()),

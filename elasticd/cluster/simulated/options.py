@@ -4,7 +4,7 @@ Knows options, their defaults and bounds; knows nothing of what the simulation d
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct, convert, field
@@ -36,10 +36,11 @@ def amount(key: str, quantity: Quantity) -> float:
     return value
 
 
-def check_positive(key: str, quantity: Quantity) -> None:
-    """Raises ValueError naming the key unless it is finite and > 0."""
-    if amount(key, quantity) == 0:
-        raise ValueError(f"{key}: must be > 0, is {quantity}")
+def check_amounts(table: Struct, *keys: str) -> None:
+    """Raises ValueError naming the first of these keys that has a quantity which is not finite and >= 0."""
+    for key in keys:
+        if isinstance(quantity := getattr(table, key), str | float | int):
+            amount(key, quantity)
 
 
 def further(resources: Mapping[str, Quantity]) -> dict[str, float]:
@@ -50,13 +51,18 @@ def further(resources: Mapping[str, Quantity]) -> dict[str, float]:
     return {name: amount(f"resources.{name}", quantity) for name, quantity in resources.items()}
 
 
-def check_unique(key: str, names: Collection[str]) -> None:
-    """Raises ValueError naming the first entry whose name was given before."""
+def check_unique(key: str, names: Iterable[tuple[int, str]]) -> None:
+    """Raises ValueError naming the first entry, by its index, whose name was given before."""
     names_so_far: set[str] = set()
-    for index, name in enumerate(names):
+    for index, name in names:
         if name in names_so_far:
-            raise ValueError(f"{key}[{index}].name: must be given once, is {name!r} again")
+            raise ValueError(f"{key}[{index}].name: must be given once, is {name} again")
         names_so_far.add(name)
+
+
+def check_names(table: Struct, key: str) -> None:
+    """Raises ValueError where two entries of this key have the same name."""
+    check_unique(key, ((index, repr(entry.name)) for index, entry in enumerate(getattr(table, key))))
 
 
 class CountedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -224,13 +230,12 @@ class NodeTable(CountedTable, frozen=True):
     changes: tuple[NodeChange, ...] = ()
 
     def __post_init__(self) -> None:
-        check_positive("cpu", self.cpu)
-        check_positive("memory", self.memory)
+        for key in ("cpu", "memory"):
+            if amount(key, quantity := getattr(self, key)) == 0:
+                raise ValueError(f"{key}: must be > 0, is {quantity}")
         further(self.resources)
-        for key in ("cpu_used", "memory_used"):
-            if not isinstance(used := getattr(self, key), Demand):
-                amount(key, used)
-        check_unique("series", [series.name for series in self.series])
+        check_amounts(self, "cpu_used", "memory_used")
+        check_names(self, "series")
 
 
 class ContainerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -242,10 +247,7 @@ class ContainerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     share: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
 
     def __post_init__(self) -> None:
-        if self.cpu is not None:
-            amount("cpu", self.cpu)
-        if self.memory is not None:
-            amount("memory", self.memory)
+        check_amounts(self, "cpu", "memory")
 
 
 class SimulatedSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -299,11 +301,9 @@ class WorkloadTable(PodTable, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("cpu", "memory", "cpu_limit", "memory_per_pod"):
-            if (value := getattr(self, key)) is not None:
-                amount(key, value)
-        check_unique("containers", [container.name for container in self.containers])
-        check_unique("series", [series.name for series in self.series])
+        check_amounts(self, "cpu", "memory", "cpu_limit", "memory_per_pod")
+        check_names(self, "containers")
+        check_names(self, "series")
         self._check_bare()
 
     def _check_bare(self) -> None:

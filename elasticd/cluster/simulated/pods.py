@@ -5,7 +5,7 @@ Knows what a ReplicaSet and a StatefulSet would choose; knows nothing of when, a
 
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import ceil, inf
 from typing import ClassVar, NamedTuple
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from elasticd.base.units import milli
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need, claim_of
-from elasticd.cluster.simulated.options import ContainerTable, SimulatedSeries, WorkloadTable, amount, further
+from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable, amount, further
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import COST, Container, Pod, Ref, Workload
 
@@ -117,7 +117,7 @@ class SimulatedPod(Struct, eq=False):
         return replace(needs, requests=requests_of(self.given)) if self.given else needs
 
 
-class SimulatedWorkload(Struct, eq=False):
+class SimulatedWorkload(Struct, eq=False, kw_only=True):
     """A workload and its pods. `generation` counts the changes of its spec; its status does not count."""
 
     counted: ClassVar[bool] = True
@@ -125,27 +125,29 @@ class SimulatedWorkload(Struct, eq=False):
 
     table: WorkloadTable
     ref: Ref
-    uid: str
     replicas: int
-    pod_labels: dict[str, str]
     containers: tuple[Container, ...]
-    need: Need
-    cpu: Curve
-    most_cpu: float
+    claim: Claim = NOTHING
+    cpu: Curve = lambda _t: 0.0
+    most_cpu: float = inf
     """The cores one pod can use."""
     memory: float
     """The bytes a ready pod uses."""
     parts: Parts
-    series: tuple[tuple[SimulatedSeries, Curve], ...]
-    claim: Claim = NOTHING
-    pod_annotations: dict[str, str] = field(default_factory=dict)
-    """Those that each pod has from the start."""
+    series: tuple[tuple[SimulatedSeries, Curve], ...] = ()
+    uid: str = ""
+    need: Need = (0, 0)
+    pod_labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     generation: int = 1
     serial: int = 0
     pods: dict[str, SimulatedPod] = field(default_factory=dict)
     served: deque[tuple[float, ServingPods]] = field(default_factory=deque)
     """Which pods have served since when, the newest last: samples are of a time that may be past."""
+
+    def __post_init__(self) -> None:
+        self.uid, self.need = make_uid(self.ref.api_version, self.ref), need_of(self.containers)
+        self.pod_labels = {**self.table.labels, "app": self.ref.name}
 
     @property
     def numbered(self) -> bool:
@@ -280,10 +282,12 @@ class Bare(SimulatedWorkload, eq=False):
 def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
     """The workloads of one table. They share curves, so that equal demand is computed once."""
     cpu = table.demand.curve() if table.demand else lambda _t: 0.0
+    most_cpu = inf if table.cpu_limit is None else amount("cpu_limit", table.cpu_limit) * table.max_utilisation
     series = tuple((entry, entry.demand.curve()) for entry in table.series)
     containers = _containers(table)
-    need = need_of(containers)
-    claim = claim_of(table.needs(requests_of(containers), table.stop_seconds))
+    requests = requests_of(containers)
+    memory = requests["memory"] if table.memory_per_pod is None else amount("memory_per_pod", table.memory_per_pod)
+    claim = claim_of(table.needs(requests, table.stop_seconds))
     shares = sum(part.share for part in table.containers) or 1.0
     for name in table.names():
         kind, workload_type = (BARE, Bare) if table.bare else ((table.api_version, table.kind), SimulatedWorkload)
@@ -291,43 +295,23 @@ def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
         yield workload_type(
             table=table,
             ref=ref,
-            uid=make_uid(ref.api_version, ref),
             replicas=table.replicas,
-            pod_labels={**table.labels, "app": name},
             containers=containers,
-            need=need,
             cpu=cpu,
-            most_cpu=_most_cpu(table),
-            memory=_memory(table, containers),
+            most_cpu=most_cpu,
+            memory=memory,
             parts=tuple((part.name, part.share / shares) for part in table.parts()),
             series=series,
             claim=claim,
-            pod_annotations=table.annotations,
         )
-
-
-def _most_cpu(table: WorkloadTable) -> float:
-    if table.cpu_limit is None:
-        return inf
-    return amount("cpu_limit", table.cpu_limit) * table.max_utilisation
-
-
-def _memory(table: WorkloadTable, containers: Iterable[Container]) -> float:
-    if table.memory_per_pod is None:
-        return sum(container.requests["memory"] for container in containers)
-    return amount("memory_per_pod", table.memory_per_pod)
 
 
 def _containers(table: WorkloadTable) -> tuple[Container, ...]:
     """The containers of a pod. What the pod requests beside cpu and memory, the first one does."""
-    first, *further_parts = table.parts()
-    return (
-        _container(table, first, further(table.resources)),
-        *(_container(table, part, {}) for part in further_parts),
-    )
-
-
-def _container(table: WorkloadTable, part: ContainerTable, resources: Mapping[str, float]) -> Container:
-    cpu = amount("cpu", table.cpu if part.cpu is None else part.cpu)
-    memory = amount("memory", table.memory if part.memory is None else part.memory)
-    return Container(part.name, {"cpu": cpu, "memory": memory, **resources})
+    containers: list[Container] = []
+    for part in table.parts():
+        cpu = amount("cpu", table.cpu if part.cpu is None else part.cpu)
+        memory = amount("memory", table.memory if part.memory is None else part.memory)
+        resources = {} if containers else further(table.resources)
+        containers.append(Container(part.name, {"cpu": cpu, "memory": memory, **resources}))
+    return tuple(containers)

@@ -169,7 +169,7 @@ class World:
     def _add(self, pod: SimulatedPod, annotations: Mapping[str, str] | None = None) -> None:
         """Add a created pod; it waits for the simulation's own scheduler, or for another one."""
         owner, pod.created = pod.owner, self.now
-        pod.annotations = dict(owner.pod_annotations if annotations is None else annotations)
+        pod.annotations = dict(owner.table.annotations if annotations is None else annotations)
         owner.pods[pod.name] = self._pods[owner.ref.namespace, pod.name] = pod
         self._unsettled[owner] = None
         if owner.claim.needs.scheduler == OWN:
@@ -212,7 +212,7 @@ class World:
         for workload in self._waiting_for_names:
             self._control(workload)
         self._waiting_for_names.clear()
-        for pod in sorted(self._unbound, key=_urgency):
+        for pod in sorted(self._unbound, key=lambda pod: -pod.owner.claim.needs.priority):
             # What did not fit will not fit before something is given back.
             if (pod.owner.need, pod.owner.claim) not in self._too_big:
                 self._choose(pod)
@@ -317,18 +317,13 @@ class World:
         if name not in self.nodes:
             self._later(ORPHANED, self._collect_orphans, name)
         hears = self.nodes.answers(name)
-        if answered != hears:
-            for pod in list(self._on.get(name, ())):
-                self._set_readiness(pod, at, hears=hears)
+        if answered != hears:  # the node controller sets the readiness of its pods
+            for pod in [pod for pod in self._on.get(name, ()) if pod.healthy]:
+                pod.ready, pod.ready_changed = hears, at
+                self._touch(pod)
         if hears:
             for happen, pod in self._postponed.pop(name, ()):
                 happen(pod, at)
-
-    def _set_readiness(self, pod: SimulatedPod, at: float, *, hears: bool) -> None:
-        """Act as the node controller when a node falls silent or answers again: set the readiness of its pods."""
-        if pod.healthy:
-            pod.ready, pod.ready_changed = hears, at
-            self._touch(pod)
 
     def _collect_orphans(self, name: str, at: float) -> None:
         """The garbage collector removes pods of a node that is no more."""
@@ -339,7 +334,3 @@ class World:
             pod.deleted = True
             self._vanish(pod, at, lost=pod.owner.comes_back(pod))
             self._control(pod.owner)
-
-
-def _urgency(pod: SimulatedPod) -> int:
-    return -pod.owner.claim.needs.priority
