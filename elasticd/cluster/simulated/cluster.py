@@ -103,17 +103,14 @@ class SimulatedCluster:
         return self._usage.read_nodes(now, [node.name for node in view.nodes if node.ready], placed)
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        """None: the further series of simulated workloads are read with their usage, as resource-metrics."""
         message = "a simulated cluster serves no custom or external metrics: its own series are in resource-metrics"
         return Readings("simulated", now, error=message)
 
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
-        """None: simulated nodes have no kubelet."""
         message = "a simulated cluster has no kubelets: what its pods and nodes use is in resource-metrics"
         return Readings("simulated", now, error=message)
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
-        """None: simulated nodes have every image."""
         return nullcontext(_Nothing("a simulated cluster pulls no images"))
 
     async def act(self, action: Action) -> Answer:

@@ -7,6 +7,7 @@ import math
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -97,27 +98,16 @@ class Demand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def remember(curve: Curve) -> Curve:
     """The same curve, computed once for equal times in a row: workloads of one table share theirs."""
-    last_t, last_value = math.nan, math.nan
-
-    def remembered(t: float) -> float:
-        nonlocal last_t, last_value
-        if t != last_t:
-            last_t, last_value = t, curve(t)
-        return last_value
-
-    return remembered
+    return lru_cache(maxsize=1)(curve)
 
 
 def _formula(text: str) -> Curve:
-    """The formula, parsed once. Where it has no finite value, the curve is NaN."""
-    names = {"t": 0.0, "pi": math.pi}
-    evaluator = SimpleEval(functions=_FUNCTIONS, names=names)
-    parsed = evaluator.parse(text)
+    """The formula. Where it has no finite value, the curve is NaN."""
+    evaluate = _evaluator(text)
 
     def curve(t: float) -> float:
-        names["t"] = t
         try:
-            return _number(evaluator.eval(text, parsed))
+            return evaluate(t)
         except (ArithmeticError, InvalidExpression, TypeError, ValueError):
             return math.nan
 
@@ -125,26 +115,33 @@ def _formula(text: str) -> Curve:
 
 
 def _try_formula(text: str) -> None:
-    names = {"t": 0.0, "pi": math.pi}
-    evaluator = SimpleEval(functions=_FUNCTIONS, names=names)
     for t in _TRIED:
-        names["t"] = t
         try:
             # A second statement or an assignment is only warned of; here it is as wrong as any other mistake.
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                _number(evaluator.eval(text))
+                _evaluator(text)(t)
         except Exception as problem:
             message = " ".join(str(problem).split())
             raise ValueError(f"formula: must have a finite value at t = {t:g}: {message}") from None
 
 
-def _number(value: object) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"a {type(value).__name__} is no number")
-    if not math.isfinite(value):
-        raise ValueError(f"is {value}")
-    return float(value)
+def _evaluator(text: str) -> Curve:
+    """The formula, parsed once; it raises where it has no finite value."""
+    names = {"t": 0.0, "pi": math.pi}
+    evaluator = SimpleEval(functions=_FUNCTIONS, names=names)
+    parsed = evaluator.parse(text)
+
+    def evaluate(t: float) -> float:
+        names["t"] = t
+        value = evaluator.eval(text, parsed)
+        if not isinstance(value, int | float):
+            raise TypeError(f"a {type(value).__name__} is no number")
+        if not math.isfinite(value):
+            raise ValueError(f"is {value}")
+        return float(value)
+
+    return evaluate
 
 
 def _table(rows: Sequence[tuple[float, float]], interpolate: Interpolation, repeat: float | None) -> Curve:

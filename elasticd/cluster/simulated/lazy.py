@@ -18,7 +18,6 @@ class Block(NamedTuple):
     samples: Samples = ()
 
     def by_key(self) -> Iterator[tuple[str, Samples]]:
-        """Each key with its samples."""
         each = len(self.samples) // len(self.keys) if self.keys else 0
         for number, key in enumerate(self.keys):
             yield key, self.samples[number * each : (number + 1) * each]

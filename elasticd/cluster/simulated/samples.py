@@ -53,7 +53,6 @@ class _Moment:
         self._usage, self._t, self._measured, self._received = usage, t, measured, received
 
     def of_pods(self, series: str, key: str) -> Block:
-        """The samples of a workload's pods."""
         workload = self._usage.workloads.get(key)
         pods = ServingPods() if workload is None else workload.serving_at(self._measured)
         if workload is None or not pods.keys:
@@ -67,7 +66,6 @@ class _Moment:
         return self._split_evenly(series, pods, self._series_value(workload, series, "pod") / len(pods.keys), _WHOLE)
 
     def of_workload(self, series: str, key: str) -> Block:
-        """The sample of a workload as a whole."""
         workload = self._usage.workloads.get(key)
         value = nan if workload is None else self._series_value(workload, series, "workload")
         if isnan(value):
@@ -163,7 +161,6 @@ class SimulatedUsage:
         return Readings("resource-metrics", now, nodes=usage, newest=renewal.measured)
 
     def _renew(self, now: float) -> UsageSnapshot:
-        """The renewal that is in force at a time."""
         number = floor((now - self._start) / self.metrics.resolution)
         if self._renewal is None or self._renewal.number != number:
             t = number * self.metrics.resolution

@@ -140,7 +140,6 @@ class World:
         self._settle()
 
     def nominate(self, pod: SimulatedPod, node: str) -> None:
-        """Note on a pod the node that is made free for it."""
         pod.nominated = node
         self._touch(pod)
         self._settle()
@@ -188,7 +187,6 @@ class World:
             self._vanish(pod, self.now)
 
     def _drop(self, pod: SimulatedPod) -> None:
-        """Remove a pod and free its room."""
         self._unbound.pop(pod, None)
         del pod.owner.pods[pod.name], self._pods[pod.owner.ref.namespace, pod.name]
         if pod.node:
