@@ -4,6 +4,8 @@ All are synchronous, none is firstresult, none a wrapper: the order of plugins n
 An implementation takes the arguments it needs, by name; `now` is `observation.at`.
 """
 
+# mypy: disable-error-code=empty-body
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,20 +37,17 @@ hookimpl = pluggy.HookimplMarker("elasticd")
 @hookspec
 def register_strategies() -> Sequence[type[Strategy]]:
     """The strategy and limit types of a plugin, once at start. A name given twice is refused."""
-    raise NotImplementedError
 
 
 @hookspec
 def register_sources() -> Sequence[type[Any]]:
     """The source types of a plugin, once at start. A name given twice is refused."""
-    raise NotImplementedError
 
 
 @hookspec
 def recommend_replicas(workload: Workload, observation: Observation, past: Past) -> Recommendation | None:
     """How many replicas are wanted. None, or a Recommendation that `abstains` and says why: no opinion. The largest
     opinion wins."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -59,7 +58,6 @@ def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Li
     all that shorten (ScalingLimited), then all that take a change back (`takes_back`), then the policy's bounds; so
     their order never matters.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -72,7 +70,6 @@ def rank_pods(
     Asked only when it falls. Of several ranks the one of the strategy with the highest priority goes first, and where
     that tells two pods not apart, the next. None: no opinion.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -82,34 +79,29 @@ def recommend_resources(workload: Workload, observation: Observation, past: Past
     Of several opinions the largest counts, by pod, container and resource. No pod is changed that may not be: see
     `unfit`. None: no opinion.
     """
-    raise NotImplementedError
 
 
 @hookspec
 def filter_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal] | None:
     """Which nodes of a pool cannot take a pending pod, by reason. What any of them refuses is refused."""
-    raise NotImplementedError
 
 
 @hookspec
 def select_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Selection | None:
     """The nodes that a pod is bound to, and what is done where they cannot take it. Of several, only nodes in all;
     None: it is bound to none."""
-    raise NotImplementedError
 
 
 @hookspec
 def score_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Scores | None:
     """How good each node is for a pod. All scores are added by their weights; the highest sum wins, of equal ones the
     node with the most room left, and then the first by name."""
-    raise NotImplementedError
 
 
 @hookspec
 def place_pods(pods: Sequence[Candidate], nodes: Nodes, observation: PoolObservation) -> Sequence[Placement] | None:
     """Where pending pods should go, looked at together. Each is checked again with those before it in place, and one
     that does not fit, or is left out, waits for the next look. Where this is implemented, scores only break ties."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -120,7 +112,6 @@ def select_victims(
     leaving already. Spared: nobody does, and why; None: the same without a word. Before anybody goes, filters are asked
     again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it. `missing`: how much of
     a resource the node lacks for the pod where a filter says so (Refusal), as it keeps some of it."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -128,7 +119,6 @@ def explain_victims(node: int, nodes: Nodes, observation: PoolObservation, polic
     """The pods of a node in the order in which they would have to give way, whoever needs the room, and what keeps each
     from it now, in words for people: `elasticd nodes NODE` shows it. Asked when somebody looks; nothing is decided by
     it. What budgets and `[disruption]` keep is added. None: this strategy lets nobody give way."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -136,14 +126,12 @@ def explain_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) ->
     """Where nodes stand for this strategy, the most loaded first, in words for people: who gives pods, who takes them,
     and how far the others are from that. Asked in each look, before anything is moved; nothing is decided by it, and
     where it fails nothing else does. Of several the most urgent word about a node is shown."""
-    raise NotImplementedError
 
 
 @hookspec
 def rebind_pods(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
     """Pods whose nodes no longer are as they ask, and what becomes of them. Asked when a node's labels have changed,
     and each period."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -153,13 +141,11 @@ def rebalance_nodes(
     """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
     each period, and when a node comes, goes or fails, or a pod fails. `movable`: whether a pod that need not go may be
     moved, as things stand, if there is a place for it and it is worth it; only of those that the policy places."""
-    raise NotImplementedError
 
 
 @hookspec
 def poll_interval(policy: Policy, observation: Observation, past: Past) -> float | None:
     """Seconds until the workload should be looked at again. None: no opinion. The shortest wins."""
-    raise NotImplementedError
 
 
 @hookspec
@@ -172,7 +158,6 @@ def steady_bands(workload: Workload, observation: Observation, past: Past) -> Ma
     waits for its turn. A series that is left out, of one that is read, and None: it has left its band when it has moved
     by more than a tenth. Whether a series is there, and can be trusted, need not be thought of.
     """
-    raise NotImplementedError
 
 
 @hookspec

@@ -4,28 +4,18 @@ Knows where a strategy, a limit or a source may stand; knows nothing of the file
 """
 
 from collections.abc import Collection, Mapping
+from inspect import signature
 from typing import Any
 
+from elasticd import hookspecs
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.text import is_name, raised, shown
 from elasticd.model.policy import Strategy
-from elasticd.registry import Installed, Registry, implemented
+from elasticd.registry import HOOKS, Installed, Registry, implemented
 
-PLACING = frozenset(
-    {
-        "filter_nodes",
-        "select_nodes",
-        "score_nodes",
-        "place_pods",
-        "select_victims",
-        "explain_victims",
-        "rebind_pods",
-        "rebalance_nodes",
-        "explain_nodes",
-    }
-)
-"""The hooks that are about the pods of a pool."""
+PLACING = frozenset(hook for hook in HOOKS if "nodes" in signature(getattr(hookspecs, hook)).parameters)
+"""The hooks that are about the pods of a pool: they are given its nodes."""
 
 
 def records(
