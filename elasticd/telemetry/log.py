@@ -4,6 +4,7 @@ Knows formats and streams; knows nothing of what is logged.
 """
 
 import logging
+import math
 import os
 import traceback
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ Format = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
+MOST, MINUTE = 20, 60.0
+"""Records of a library's logger in so many seconds."""
+
 _PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 """The priority of syslog(3) from each level on; below the last it is 7."""
 
@@ -28,6 +32,7 @@ def set_up(stream: IO[str], form: Format = "text", level: str = "info") -> None:
     """Log to this stream from now on. Below info only elasticd's own loggers are heard: libraries may log secrets."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(Formatter(form, journal=is_journal(stream, os.environ)))
+    handler.addFilter(Sparing())
     own = getattr(logging, level.upper())
     logging.basicConfig(level=max(own, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("elasticd").setLevel(own)
@@ -43,6 +48,27 @@ def is_journal(stream: IO[str], environment: Mapping[str, str]) -> bool:
     except (OSError, ValueError):
         return False
     return (device, inode) == (str(stat.st_dev), str(stat.st_ino))
+
+
+class Sparing(logging.Filter):
+    """Lets through `MOST` records a minute of each library's logger, and says how many were left out. What elasticd
+    itself logs is about changes, and always let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minutes: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] == "elasticd":
+            return True
+        begun, count = self._minutes.get(record.name, (-math.inf, 0))
+        if record.created < begun + MINUTE:
+            self._minutes[record.name] = begun, count + 1
+            return count < MOST
+        if count > MOST:
+            record.msg, record.args = f"{record.getMessage()} ({count - MOST} more before it were left out)", ()
+        self._minutes[record.name] = record.created, 1
+        return True
 
 
 class Formatter(logging.Formatter):

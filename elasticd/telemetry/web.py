@@ -5,15 +5,18 @@ Knows HTTP; knows of the daemon only the questions it is given.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import isawaitable
+from ipaddress import ip_address
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from msgspec import Struct
 
 from elasticd.base import shapes
 from elasticd.base.errors import UnavailableError
+from elasticd.telemetry.connections import Connections, most_connections
 
 
 class Pages(Struct, frozen=True):
@@ -39,7 +42,8 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         body = await asyncio.to_thread(pages.metrics())
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    app = web.Application(client_max_size=1024)
+    connections = Connections(most_connections())
+    app = web.Application(client_max_size=1024, middlewares=[connections.attend, *_guards(host)])
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", _check(pages.health))
     app.router.add_get("/readyz", _check(pages.readiness))
@@ -52,15 +56,37 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise UnavailableError(f"http: {host}:{port} must be free to listen on, is not: {error.strerror}") from None
-        bound = runner.addresses[0][1]
-        yield f"http://{host}:{bound}"
+        assert runner.server is not None, "it is set up"  # noqa: S101
+        async with AsyncExitStack() as stack:
+            try:
+                bound = await stack.enter_async_context(connections.accepted(runner.server, host, port))
+            except OSError as error:
+                why = f"must be free to listen on, is not: {error.strerror}"
+                raise UnavailableError(f"http: {host}:{port} {why}") from None
+            yield f"http://{host}:{bound}"
     finally:
         await runner.cleanup()
+
+
+def _guards(host: str) -> list[Middleware]:
+    """Where the pages are for this machine alone, a browser must not be led to them by another's name for it."""
+    return [_by_its_own_name] if host == "localhost" or _is_address(host, loopback=True) else []
+
+
+@web.middleware
+async def _by_its_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+    name = request.url.host or ""
+    if name == "localhost" or _is_address(name):
+        return await handler(request)
+    return web.Response(status=421, text="the Host header must be localhost or an address\n")
+
+
+def _is_address(host: str, *, loopback: bool = False) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or not loopback
 
 
 def _page(answer: Callable[[Mapping[str, str]], object]) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -156,15 +156,15 @@ def write(folder: Path, **policies: str) -> Path:
 
 
 @contextmanager
-def daemon(folder: Path, **policies: str) -> Iterator[Daemon]:
-    """A daemon with these policies, or with those that are there; ended with the block if it has not been before."""
+def daemon(folder: Path, files: int = 1024, **policies: str) -> Iterator[Daemon]:
+    """A daemon with these policies, or with those that are there, which may open so many files; ended with the block if
+    it has not been before."""
     settings = folder / "elasticd.toml"
     if policies or not settings.exists():
         settings = write(folder, **(policies or {"web": policy()}))
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command("run", "--config", settings), stderr=log, stdout=subprocess.DEVNULL, cwd=folder
-        )
+        limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command("run", "--config", settings)]
+        process = subprocess.Popen(limited, stderr=log, stdout=subprocess.DEVNULL, cwd=folder)
     try:
         yield Daemon(folder, process)
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.telemetry.log import Format, Formatter, is_journal
+from elasticd.telemetry.log import MINUTE, MOST, Format, Formatter, Sparing, is_journal
 from tests.kit.daemons import command, policy, run, until, write
 
 AT = 1_790_000_000.1234
@@ -23,6 +23,21 @@ def record(message: str, level: int = logging.WARNING, **more: Any) -> logging.L
     for name, value in more.items():
         setattr(made, name, value)
     return made
+
+
+def test_a_library_logs_so_many_lines_a_minute() -> None:
+    sparing = Sparing()
+    flood = [record("refused", name="aiohttp.server", created=AT + second / 100) for second in range(1000)]
+    assert sum(map(sparing.filter, flood)) == MOST
+    later = record("refused", name="aiohttp.server", created=AT + MINUTE)
+    assert sparing.filter(later)
+    assert later.getMessage() == f"refused ({1000 - MOST} more before it were left out)"
+    assert sparing.filter(record("refused", name="asyncio", created=AT))
+
+
+def test_every_line_of_our_own_is_logged() -> None:
+    sparing = Sparing()
+    assert all(sparing.filter(record("changed")) for _ in range(10 * MOST))
 
 
 def raised() -> logging.LogRecord:

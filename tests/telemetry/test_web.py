@@ -110,6 +110,29 @@ async def test_nothing_can_be_written(client: Client, method: str, path: str) ->
     assert (await client(path, method, data=b"x" * 100_000))[0] == 405
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        pytest.param("127.0.0.1:9464", 200, id="address"),
+        pytest.param("localhost", 200, id="name of this machine"),
+        pytest.param("[::1]:9464", 200, id="address of IPv6"),
+        pytest.param("10.1.2.3", 200, id="another address"),
+        pytest.param("evil.example", 421, id="another name"),
+        pytest.param("localhost.evil.example:9464", 421, id="another name that begins alike"),
+        pytest.param("", 421, id="none"),
+    ],
+)
+async def test_on_loopback_no_other_host_name_is_answered(client: Client, host: str, status: int) -> None:
+    assert (await client("/status", headers={"Host": host}))[0] == status
+
+
+async def test_pages_for_other_machines_are_read_by_any_name() -> None:
+    async with serve(Told().pages(), "0.0.0.0", 0) as address, aiohttp.ClientSession() as session:
+        url = f"http://{HOST}:{address.rpartition(':')[2]}/status"
+        async with session.get(url, headers={"Host": "elasticd.elasticd.svc"}) as answer:
+            assert answer.status == 200
+
+
 async def test_a_port_in_use_is_told_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))

@@ -1,0 +1,122 @@
+"""Bounds the connections to the pages, so that whoever opens many or sends nothing keeps nobody else out.
+
+Knows connections and requests; knows nothing of what the pages show.
+"""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
+
+MOST = 256
+"""Connections at a time, where the process may open four times as many files."""
+
+AT_WORK = 32
+"""Requests that are answered at a time, beside those of probes."""
+
+PROBES = frozenset({"/healthz", "/readyz"})
+
+HEADERS = 10.0
+"""Seconds from a connection to its first request."""
+
+IDLE = 85.0
+"""Seconds from an answer, which must be read in them too, to the next request: Prometheus asks each minute."""
+
+SWEEP = 1.0
+"""Seconds between two looks for connections that have waited for too long."""
+
+
+def most_connections() -> int:
+    """As many as leave three quarters of the files that this process may open to everything else."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if limit == resource.RLIM_INFINITY else max(4, min(MOST, limit // 4))
+
+
+class Connections:
+    """The connections of one server, `most` at a time.
+
+    Where one too many comes, the one that has waited longest for a request is closed; where all are at work, the new
+    one. One that sends no request within `headers` seconds is closed too.
+    """
+
+    def __init__(self, most: int, headers: float = HEADERS) -> None:
+        self._most, self._headers = most, headers
+        self._waiting: dict[RequestHandler, float] = {}
+        """Until when each may wait for a request; those that have waited longest come first."""
+        self._working: set[RequestHandler] = set()
+        self._pages = 0
+
+    @asynccontextmanager
+    async def accepted(self, server: web.Server, host: str, port: int) -> AsyncIterator[int]:
+        """Accept connections for a server for as long as the block runs; yields the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: self._accept(server, loop.time()), host, port)
+        sweeping = asyncio.create_task(self._sweep())
+        try:
+            yield listener.sockets[0].getsockname()[1]
+        finally:
+            sweeping.cancel()
+            listener.close()
+
+    @web.middleware
+    async def attend(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, or say that too many are being answered; probes are always answered."""
+        page, connection = request.path not in PROBES, request.protocol
+        if page and self._pages >= AT_WORK:
+            return web.Response(status=503, text="too many requests at a time\n", headers={"Retry-After": "1"})
+        self._waiting.pop(connection, None)
+        self._working.add(connection)
+        self._pages += page
+        try:
+            return await handler(request)
+        finally:
+            self._pages -= page
+            self._working.discard(connection)
+            self._waiting[connection] = asyncio.get_running_loop().time() + IDLE
+
+    def _accept(self, server: web.Server, now: float) -> asyncio.BaseProtocol:
+        if self._full():
+            self._forget_closed(now)
+        if self._full():
+            if not self._waiting:
+                return _Refusal()
+            self._close(next(iter(self._waiting)))
+        connection = server()
+        self._waiting[connection] = now + self._headers
+        return connection
+
+    def _full(self) -> bool:
+        return len(self._waiting) + len(self._working) >= self._most
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            now = asyncio.get_running_loop().time()
+            self._forget_closed(now)
+            for connection in [connection for connection, until in self._waiting.items() if until < now]:
+                self._close(connection)
+
+    def _forget_closed(self, now: float) -> None:
+        """One without a transport has been closed, unless it was accepted a moment ago."""
+        recent = now + self._headers - SWEEP
+        self._waiting = {
+            connection: until
+            for connection, until in self._waiting.items()
+            if connection.transport is not None or recent < until <= recent + SWEEP
+        }
+
+    def _close(self, connection: RequestHandler) -> None:
+        del self._waiting[connection]
+        if connection.transport is not None:
+            connection.transport.abort()
+
+
+class _Refusal(asyncio.Protocol):
+    """Closes a connection at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
