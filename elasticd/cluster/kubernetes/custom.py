@@ -18,7 +18,7 @@ from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
-from elasticd.cluster.kubernetes.wire.objects import Envelope, MetricValue
+from elasticd.cluster.kubernetes.wire.objects import RAW_LIST, MetricValue
 from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import MetricQuery
@@ -29,7 +29,6 @@ _CALLS_AT_ONCE = 8
 _ITEMS_AT_ONCE = 2000
 _LARGEST = 64 << 20
 _PATIENCE_FACTOR = 3
-_ENVELOPE = msgspec.json.Decoder(Envelope)
 _VALUE = msgspec.json.Decoder(MetricValue)
 
 SeriesSamples = dict[str, dict[str, tuple[Sample, ...]]]
@@ -118,7 +117,7 @@ class AggregatedMetrics:
 
     async def _decoded(self, ask: MetricQuery, body: bytes, now: float) -> _Answer:
         """A list may be long: it is decoded in parts, so that the loop is never held up for long."""
-        items, offset, answer = _ENVELOPE.decode(body).items or [], self._times.offset(), _Answer([])
+        items, offset, answer = RAW_LIST.decode(body).items or [], self._times.offset(), _Answer([])
         unreadable = strange = 0
         for index, raw in enumerate(items):
             if index % _ITEMS_AT_ONCE == _ITEMS_AT_ONCE - 1:

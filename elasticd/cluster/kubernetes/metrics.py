@@ -16,7 +16,7 @@ from msgspec import Raw
 from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
-from elasticd.cluster.kubernetes.wire.objects import Envelope, UsageMetrics
+from elasticd.cluster.kubernetes.wire.objects import RAW_LIST, UsageMetrics
 from elasticd.cluster.kubernetes.wire.values import amount, go_seconds
 from elasticd.model.workload import Readings, Sample
 
@@ -26,7 +26,6 @@ SOURCE = "resource-metrics"
 GROUP = "metrics.k8s.io"
 SERIES = ("cpu", "memory")
 _AT_ONCE = 2000
-_ENVELOPE = msgspec.json.Decoder(Envelope)
 _USAGE, _USAGES = msgspec.json.Decoder(UsageMetrics), msgspec.json.Decoder(list[UsageMetrics])
 
 Samples = dict[str, dict[str, tuple[Sample, ...]]]
@@ -57,7 +56,7 @@ class MetricsClient:
     async def node_usage(self, now: float) -> Readings:
         """The usage of all nodes. Never raises."""
         try:
-            items = _ENVELOPE.decode(await self._list("/nodes", "nodes.metrics")).items or ()
+            items = RAW_LIST.decode(await self._list("/nodes", "nodes.metrics")).items or ()
         except ApiError as error:
             return Readings(SOURCE, now, error=f"the metrics API: {error}")
         except (msgspec.DecodeError, ValueError) as error:
@@ -90,7 +89,7 @@ class MetricsClient:
 
     async def _take_pods(self, body: bytes, into: tuple[Samples, Samples], now: float, offset: float) -> None:
         """A list may hold 150,000 pods: it is decoded in parts, so that the loop is never held up for long."""
-        items = _ENVELOPE.decode(body).items or []
+        items = RAW_LIST.decode(body).items or []
         for start in range(0, len(items), _AT_ONCE):
             for usage in self._decode(items[start : start + _AT_ONCE]):
                 _take(usage, into, now, offset)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from elasticd.base.errors import nearest
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb
-from elasticd.cluster.kubernetes.wire.objects import ApiGroup, ApiGroups, ApiResource, ApiResources
+from elasticd.cluster.kubernetes.wire.objects import ApiGroup, ApiResource, Discovered
 from elasticd.ports.cluster import Kind
 
 
@@ -117,7 +117,7 @@ class Discovery:
             if error.code != 404:
                 raise
             raise UnknownKindError(await self._not_served(api_version)) from error
-        resources = msgspec.json.decode(body, type=ApiResources).resources or []
+        resources = msgspec.json.decode(body, type=Discovered).resources or []
         plurals = {resource.name: resource for resource in resources if "/" not in resource.name}
         scaled = {resource.name.removesuffix("/scale") for resource in resources if resource.name.endswith("/scale")}
         self._served[api_version] = _Served(
@@ -129,7 +129,7 @@ class Discovery:
 
     async def _not_served(self, api_version: str) -> str:
         body = await self._session.send(Request(verb="get", path="/apis", resource="discovery"))
-        groups = msgspec.json.decode(body, type=ApiGroups).groups or []
+        groups = msgspec.json.decode(body, type=Discovered).groups or []
         api_versions = ["v1", *[version.group_version for group in groups for version in group.versions or ()]]
         return f'the server does not serve apiVersion "{api_version}"{nearest(api_version, api_versions)}'
 

@@ -7,23 +7,23 @@ once, and its pods share the resulting records.
 
 import sys
 from functools import lru_cache
+from math import isfinite
 from typing import TypeVar, get_args
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from elasticd.base.units import parse_quantity
 from elasticd.cluster.kubernetes.wire.objects import (
     UNREAD,
+    Affinity,
     Amount,
     Amounts,
     ContainerStatus,
     LabelSelector,
-    NodeAffinity,
     NodeTerm,
+    NodeTerms,
     OwnerReference,
-    PodAffinity,
     PodMetadata,
     PodSpec,
     PodStatus,
@@ -38,6 +38,7 @@ from elasticd.cluster.kubernetes.wire.objects import (
     WireToleration,
     WireVolume,
 )
+from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
 
@@ -74,33 +75,11 @@ def shape_of(pod: WirePod) -> Shape:
 
 
 def _key(pod: WirePod) -> bytes:
-    """A cache key of everything that a pod's template decides. Every pod that is read passes here, and one encoded text
-    is faster to build and compare than the parts. (It is no valid JSON: absent parts leave no mark.)"""
-    spec = pod.spec
-    return _TEXT.encode(
-        (
-            spec.containers,
-            spec.init_containers,
-            spec.volumes,
-            _affinity(pod) if spec.affinity is not None else None,
-            spec.tolerations,
-            spec.node_selector,
-            spec.resources,
-            spec.overhead,
-            spec.topology_spread_constraints,
-            spec.resource_claims,
-            spec.scheduling_gates,
-            spec.workload_ref,
-            spec.scheduling_group,
-            spec.scheduler_name,
-            spec.restart_policy,
-            spec.priority,
-            spec.priority_class_name,
-            spec.preemption_policy,
-            spec.termination_grace_period_seconds,
-            _allocated(pod.status),
-        )
-    )
+    """A cache key of everything that a pod's template decides: its spec apart from its node, and what is allocated.
+    Every pod that is read passes here, and one encoded text is faster to build and compare than the parts. (It is no
+    valid JSON: absent parts of a status leave no mark.)"""
+    spec = replace(pod.spec, node_name="", affinity=_affinity(pod))
+    return _TEXT.encode((spec, _allocated(pod.status)))
 
 
 _TEXT = msgspec.json.Encoder()
@@ -116,10 +95,10 @@ def _allocated(status: PodStatus) -> object:
     ]
     if not per_container and not bytes(status.resources):
         return None
-    return per_container, status.resources, status.allocated_resources, is_infeasible(status)
+    return per_container, status.resources, status.allocated_resources, _is_infeasible(status)
 
 
-def is_infeasible(status: PodStatus) -> bool:
+def _is_infeasible(status: PodStatus) -> bool:
     """Whether the pod's node can never give it what it requests."""
     return any(
         condition.type == "PodResizePending" and condition.reason == "Infeasible"
@@ -127,13 +106,13 @@ def is_infeasible(status: PodStatus) -> bool:
     )
 
 
-def _affinity(pod: WirePod) -> WireAffinity:
+def _affinity(pod: WirePod) -> WireAffinity | None:
     """A pod's affinity. A DaemonSet's pod names its own node there; once it is bound that is left out, so that the
     set's pods share one key."""
-    affinity = pod.spec.affinity or WireAffinity()
-    if pod.spec.node_name and affinity.node_affinity is not UNREAD and family_of(pod.metadata)[1][0] == "DaemonSet":
-        return replace(affinity, node_affinity=UNREAD)
-    return affinity
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is UNREAD or not pod.spec.node_name:
+        return affinity
+    return replace(affinity, node_affinity=UNREAD) if family_of(pod.metadata)[1][0] == "DaemonSet" else affinity
 
 
 def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
@@ -145,8 +124,8 @@ def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
 @lru_cache(maxsize=_MOST)
 def _family(both: bytes) -> tuple[dict[str, str], Owner]:
     labels, _, owners = both.partition(b"\0")
-    shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str], {}).items()}
-    controller = next((owner for owner in _read(owners, list[OwnerReference], []) if owner.controller), None)
+    shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str]).items()}
+    controller = next((owner for owner in _read(owners, list[OwnerReference]) if owner.controller), None)
     return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
 
 
@@ -154,13 +133,13 @@ def _shape(pod: WirePod) -> Shape:
     spec, status = pod.spec, pod.status
     ordinary = [_container(container) for container in spec.containers or ()]
     starting = [_container(container, sidecar=_sidecar(container)) for container in spec.init_containers or ()]
-    pod_level = amounts(_read(spec.resources, ResourceRequirements, ResourceRequirements()).requests)
+    pod_level = amounts(_read(spec.resources, ResourceRequirements).requests)
     statuses = {
         container_status.name: container_status
         for container_status in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     }
-    overhead = amounts(_read(spec.overhead, dict[str, Amount], {}))
-    infeasible = is_infeasible(status)
+    overhead = amounts(_read(spec.overhead, dict[str, Amount]))
+    infeasible = _is_infeasible(status)
     requests = pod_spec.effective(
         [_counted(container.requests, statuses.get(container.name), infeasible) for container in ordinary],
         [
@@ -192,8 +171,8 @@ def _counted(
     is requested, allocated and in use. An infeasible request does not count."""
     if status is None or bytes(status.resources) in (b"", b"null"):
         return requests
-    has = amounts(_read(status.resources, ResourceRequirements, ResourceRequirements()).requests)
-    set_aside = amounts(_read(status.allocated_resources, dict[str, Amount], {}))
+    has = amounts(_read(status.resources, ResourceRequirements).requests)
+    set_aside = amounts(_read(status.allocated_resources, dict[str, Amount]))
     return pod_spec.greatest([has, set_aside] if infeasible else [requests, has, set_aside])
 
 
@@ -203,10 +182,10 @@ def _sidecar(container: WireContainer) -> bool:
 
 def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     spec = pod.spec
-    affinity = _affinity(pod)
-    nodes = _read(affinity.node_affinity, NodeAffinity, NodeAffinity()).required
+    affinity = _affinity(pod) or WireAffinity()
+    nodes = _read(affinity.node_affinity, Affinity[NodeTerms]).required
     terms = None if nodes is None else tuple(_term(term) for term in nodes.node_selector_terms or ())
-    repels = _read(affinity.pod_anti_affinity, PodAffinity, PodAffinity()).required or []
+    repels = _read(affinity.pod_anti_affinity, Affinity[list[PodTerm]]).required or []
     volumes = spec.volumes or ()
     restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
     grace = spec.termination_grace_period_seconds
@@ -217,13 +196,13 @@ def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         priority_class=spec.priority_class_name,
         preempts=spec.preemption_policy != "Never",
         requests=requests,
-        selector=_read(spec.node_selector, dict[str, str], {}),
+        selector=_read(spec.node_selector, dict[str, str]),
         affinity=terms,
-        tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[WireToleration], [])))),
+        tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[WireToleration])))),
         ports=_ports(spec),
         disks=tuple(disk for volume in volumes for disk in _disks(volume)),
         unsupported=tuple(_unsupported(spec, affinity, terms or ())),
-        gated=bool(_read(spec.scheduling_gates, list[Raw], [])),
+        gated=bool(_read(spec.scheduling_gates, list[Raw])),
         grace=30.0 if grace is None else float(grace),
         local=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
         claims=any(map(_claims, volumes)),
@@ -234,9 +213,10 @@ def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
 T = TypeVar("T")
 
 
-def _read(raw: Raw | bytes, shape: type[T], default: T) -> T:
+def _read(raw: Raw | bytes, shape: type[T]) -> T:
+    """A part of a template, empty where it is not there."""
     body = bytes(raw)
-    return default if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
+    return shape() if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
 
 
 def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
@@ -245,22 +225,17 @@ def _container(container: WireContainer, *, sidecar: bool = False) -> model.Cont
 
 @lru_cache(maxsize=_MOST)
 def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
-    requirements = _read(resources, ResourceRequirements, ResourceRequirements())
+    requirements = _read(resources, ResourceRequirements)
     return model.Container(name, amounts(requirements.requests), sidecar, amounts(requirements.limits))
 
 
-@lru_cache(maxsize=_MOST)
-def _parse(quantity: Amount) -> float | None:
-    try:
-        return parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
-    except ValueError:
-        return None
+_parse = lru_cache(maxsize=_MOST)(amount)
 
 
 def amounts(quantities: Amounts) -> dict[str, float]:
     """Quantities in base units. An unreadable one is left out: to judgement that is a missing request, never a zero."""
-    parsed = {name: _parse(quantity) for name, quantity in (quantities or {}).items()}
-    return {sys.intern(name): value for name, value in parsed.items() if value is not None}
+    parsed = {sys.intern(name): _parse(quantity) for name, quantity in (quantities or {}).items()}
+    return {name: value for name, value in parsed.items() if isfinite(value)}
 
 
 def _term(term: NodeTerm) -> pod_spec.Term:
@@ -284,7 +259,7 @@ def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
 def _ports(spec: PodSpec) -> tuple[pod_spec.Port, ...]:
     """The host ports that a pod takes while it runs."""
     running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
-    ports = [port for container in running for port in _read(container.ports, list[WirePort], [])]
+    ports = [port for container in running for port in _read(container.ports, list[WirePort])]
     return tuple(
         pod_spec.Port(port.host_port, port.protocol or "TCP", port.host_ip) for port in ports if port.host_port > 0
     )
@@ -311,9 +286,9 @@ def _claims(volume: WireVolume) -> bool:
 
 def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
     """The scheduling constraints of a pod that elasticd does not support, by name."""
-    spread = _read(spec.topology_spread_constraints, list[SpreadConstraint], [])
+    spread = _read(spec.topology_spread_constraints, list[SpreadConstraint])
     near, apart = (
-        _read(raw, PodAffinity, PodAffinity()).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
+        _read(raw, Affinity[list[PodTerm]]).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
     )
     groups = [bytes(field) for field in (spec.workload_ref, spec.scheduling_group)]
     volumes = spec.volumes or ()
@@ -323,7 +298,7 @@ def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Te
         "inter-pod affinity": bool(near),
         "inter-pod anti-affinity": bool(apart),
         "operators of its node affinity": any(rule.operator not in get_args(pod_spec.Operator) for rule in rules),
-        "resource claims": bool(_read(spec.resource_claims, list[Raw], [])),
+        "resource claims": bool(_read(spec.resource_claims, list[Raw])),
         "persistent volume claims": any(map(_claims, volumes)),
         "volumes of a limited number": any(volume.azure_disk or volume.cinder for volume in volumes),
         "groups of pods that start together": any(group not in (b"", b"null") for group in groups),

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 Amount = str | int | float
 Amounts = dict[str, Amount] | None
 Labels = dict[str, str] | None
-
+T = TypeVar("T")
 
 UNREAD = Raw()
 """A part that is not there."""
@@ -70,12 +70,6 @@ class NodeTerms(Wire, frozen=True):
     node_selector_terms: list[NodeTerm] | None = None
 
 
-class NodeAffinity(Wire, frozen=True):
-    """Which nodes a pod may be on."""
-
-    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-
-
 class LabelSelector(Wire, frozen=True):
     """A labelSelector: which objects something is about."""
 
@@ -92,10 +86,10 @@ class PodTerm(Wire, frozen=True):
     namespace_selector: LabelSelector | None = None
 
 
-class PodAffinity(Wire, frozen=True):
-    """Which pods a pod must be near, or keep away."""
+class Affinity(Wire, Generic[T], frozen=True):
+    """Which nodes a pod may be on (NodeTerms), or which pods it must be near, or keep away (list[PodTerm])."""
 
-    required: list[PodTerm] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    required: T | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class WireToleration(Wire, frozen=True):
@@ -176,11 +170,11 @@ class ObjectMeta(Wire, frozen=True):
     metadata: Metadata
 
 
-class Envelope(Wire, frozen=True):
-    """A list whose items are looked at one by one."""
+class WireList(Wire, Generic[T], frozen=True):
+    """A list; of Raw, where the items are looked at one by one."""
 
     metadata: ListMetadata = ListMetadata()
-    items: list[Raw] | None = None
+    items: list[T] | None = None
 
 
 class WatchEvent(Wire, frozen=True):
@@ -190,8 +184,8 @@ class WatchEvent(Wire, frozen=True):
     object: Raw
 
 
-class StatusCause(Wire, frozen=True):
-    """One cause of a failure, in a word."""
+class Reason(Wire, frozen=True):
+    """Something of which only the reason is used: one cause of a failure, a waiting container, a condition."""
 
     reason: str = ""
 
@@ -200,7 +194,7 @@ class StatusDetails(Wire, frozen=True):
     """What a Status says beside its message."""
 
     retry_after_seconds: float | None = None
-    causes: list[StatusCause] | None = None
+    causes: list[Reason] | None = None
 
 
 class Status(Wire, frozen=True):
@@ -280,18 +274,12 @@ class Terminated(Wire, frozen=True):
     finished_at: datetime | None = None
 
 
-class Waiting(Wire, frozen=True):
-    """Why a container waits."""
-
-    reason: str = ""
-
-
 class ContainerState(Wire, frozen=True):
     """What a container does, or did: one of these."""
 
     running: Raw = UNREAD
     terminated: Terminated | None = None
-    waiting: Waiting | None = None
+    waiting: Reason | None = None
 
     @property
     def started(self) -> bool:
@@ -361,10 +349,9 @@ class NodeStatus(Wire, frozen=True):
     conditions: list[WireCondition] | None = None
 
 
-class WireNode(Wire, frozen=True):
+class WireNode(ObjectMeta, frozen=True):
     """A Node."""
 
-    metadata: Metadata
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -382,10 +369,9 @@ class ScaleStatus(Wire, frozen=True):
     selector: str = ""
 
 
-class WireScale(Wire, frozen=True):
+class WireScale(ObjectMeta, frozen=True):
     """The scale subresource (autoscaling/v1)."""
 
-    metadata: Metadata
     spec: ScaleSpec = ScaleSpec()
     status: ScaleStatus = ScaleStatus()
 
@@ -404,10 +390,9 @@ class LeaseSpec(Wire, frozen=True):
     lease_transitions: int | None = None
 
 
-class WireLease(Wire, frozen=True):
+class WireLease(ObjectMeta, frozen=True):
     """A Lease (coordination.k8s.io/v1)."""
 
-    metadata: Metadata
     spec: LeaseSpec = LeaseSpec()
 
 
@@ -442,10 +427,9 @@ class EventSeries(Wire, frozen=True):
     last_observed_time: datetime | None = None
 
 
-class WireEvent(Wire, frozen=True):
+class WireEvent(ObjectMeta, frozen=True):
     """An Event, as far as it tells what a kubelet did."""
 
-    metadata: Metadata
     message: str = ""
     count: int | None = None
     source: EventSource | None = None
@@ -463,6 +447,7 @@ class ObjectReference(Wire, frozen=True):
     kind: str = ""
     namespace: str = ""
     name: str = ""
+    api_version: str = ""
 
 
 class MetricValue(Wire, frozen=True):
@@ -523,13 +508,6 @@ class WorkloadSpec(Wire, frozen=True):
     strategy: UpdateStrategy | None = None
 
 
-class WorkloadCondition(Wire, frozen=True):
-    """One condition of a Deployment, without its sentences."""
-
-    type: str
-    reason: str = ""
-
-
 class WorkloadStatus(Wire, frozen=True):
     """Of a Deployment, StatefulSet or ReplicaSet."""
 
@@ -538,7 +516,7 @@ class WorkloadStatus(Wire, frozen=True):
     updated_replicas: int | None = None
     current_revision: str = ""
     update_revision: str = ""
-    conditions: list[WorkloadCondition] | None = None
+    conditions: list[Reason] | None = None
 
 
 class WireWorkload(ObjectMeta, frozen=True):
@@ -549,18 +527,10 @@ class WireWorkload(ObjectMeta, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
-class ScaleTarget(Wire, frozen=True):
-    """What an autoscaler scales."""
-
-    kind: str
-    name: str
-    api_version: str = ""
-
-
 class AutoscalerSpec(Wire, frozen=True):
     """Of a HorizontalPodAutoscaler, in whichever version."""
 
-    scale_target_ref: ScaleTarget
+    scale_target_ref: ObjectReference
 
 
 class WireAutoscaler(ObjectMeta, frozen=True):
@@ -579,12 +549,6 @@ class ApiResource(Wire, frozen=True):
     version: str = ""
 
 
-class ApiResources(Wire, frozen=True):
-    """All that a group and version serve."""
-
-    resources: list[ApiResource] | None = None
-
-
 class GroupVersion(Wire, frozen=True):
     """A group's name for one of its versions."""
 
@@ -592,17 +556,17 @@ class GroupVersion(Wire, frozen=True):
 
 
 class ApiGroup(Wire, frozen=True):
-    """A group and its versions."""
+    """The versions of a group."""
 
-    name: str = ""
     versions: list[GroupVersion] | None = None
     preferred_version: GroupVersion | None = None
 
 
-class ApiGroups(Wire, frozen=True):
-    """All groups."""
+class Discovered(Wire, frozen=True):
+    """An answer of discovery: all groups, or all that a group and version serve."""
 
     groups: list[ApiGroup] | None = None
+    resources: list[ApiResource] | None = None
 
 
 class Version(Wire, frozen=True):
@@ -611,7 +575,7 @@ class Version(Wire, frozen=True):
     git_version: str = "unknown"
 
 
-W = TypeVar("W", bound=WirePod | WireNode | WireEvent | ObjectMeta)
+W = TypeVar("W", bound=WirePod | ObjectMeta)
 M = TypeVar("M")
 Fault = tuple[Metadata, str]
 """An object that cannot be read, and why."""
@@ -624,7 +588,7 @@ class Codec(Generic[W, M]):
         """`convert` takes a decoded object and, if `offset` is given, its result: the seconds to add to times. It is
         called once a page."""
         self._one = msgspec.json.Decoder(wire)
-        self._list = msgspec.json.Decoder(_list_of(wire))
+        self._list = msgspec.json.Decoder(WireList[wire])  # type: ignore[valid-type]
         self._convert, self._offset = convert, offset
 
     def _now(self) -> Callable[[W], M]:
@@ -650,23 +614,18 @@ class Codec(Generic[W, M]):
             return self._page_with_faults(body)
 
     def _page_with_faults(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
-        envelope = _ENVELOPE.decode(body)
+        page = RAW_LIST.decode(body)
         objects: list[M] = []
         faults: list[Fault] = []
-        for raw in envelope.items or ():
+        for raw in page.items or ():
             try:
                 objects.append(self.one(raw)[1])
             except (msgspec.DecodeError, ValueError) as error:
                 faults.append((meta_of(raw), str(error)))
-        return envelope.metadata, objects, faults
+        return page.metadata, objects, faults
 
 
-def _list_of(wire: type[W]) -> type[Any]:
-    fields = [("metadata", ListMetadata, ListMetadata()), ("items", list[wire] | None, None)]  # type: ignore[valid-type]
-    return msgspec.defstruct(f"{wire.__name__}List", fields, gc=False)
-
-
-_ENVELOPE = msgspec.json.Decoder(Envelope)
+RAW_LIST = msgspec.json.Decoder(WireList[Raw])
 _META = msgspec.json.Decoder(ObjectMeta)
 
 
