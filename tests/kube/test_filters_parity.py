@@ -17,7 +17,7 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from elasticd.cluster.kubernetes.watch.places import Places
+from elasticd.cluster.kubernetes.watch.store import Places
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WireNode, WirePod
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.watch.places import Places, affects_placement
-from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.watch.store import NodeStore, Places, PodStore, affects_placement
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Node, Pod
 from tests.kit.pools import pod

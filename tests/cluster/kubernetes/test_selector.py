@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.cluster.kubernetes.wire.objects import LabelSelector
-from elasticd.cluster.kubernetes.wire.selector import Requirement, SelectorError, parse_selector, to_text
+from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector, to_text
+from elasticd.model.pod_spec import Expression
 
 WEB = {"app": "web", "tier": "front", "example.com/zone": "a"}
 
@@ -95,39 +96,37 @@ def test_an_unknown_operator_of_a_selector_is_an_error() -> None:
 
 def test_the_index_gets_only_pairs_that_every_match_carries() -> None:
     parsed = parse_selector("a=1,b in (2),c in (3,4),d!=5,e,!f")
-    assert parsed.pairs == (("a", "1"), ("b", "2"))
+    assert parsed.pairs == [("a", "1"), ("b", "2")]
 
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
-REQUIREMENTS = st.one_of(
-    st.tuples(KEYS, st.sampled_from(["in", "notin"]), st.frozensets(VALUES, min_size=1)),
-    st.tuples(KEYS, st.sampled_from(["exists", "!"]), st.just(frozenset[str]())),
+RULES = st.one_of(
+    st.builds(Expression, KEYS, st.sampled_from(["In", "NotIn"]), st.lists(VALUES, min_size=1, unique=True).map(tuple)),
+    st.builds(Expression, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
 )
 
 
-def write(key: str, operator: str, values: frozenset[str]) -> str:
-    """One requirement as text."""
-    if operator in ("in", "notin"):
-        return f"{key} {operator} ({','.join(sorted(values))})"
-    return key if operator == "exists" else f"!{key}"
+def write(rule: Expression) -> str:
+    """One rule as text."""
+    if rule.operator in ("In", "NotIn"):
+        return f"{rule.key} {rule.operator.lower()} ({','.join(rule.values)})"
+    return rule.key if rule.operator == "Exists" else f"!{rule.key}"
 
 
-def naive(labels: dict[str, str], key: str, operator: str, values: frozenset[str]) -> bool:
+def naive(labels: dict[str, str], rule: Expression) -> bool:
     """What Kubernetes' documentation says, word by word."""
-    if operator == "in":
-        return key in labels and labels[key] in values
-    if operator == "notin":
-        return not (key in labels and labels[key] in values)
-    return (key in labels) == (operator == "exists")
+    if rule.operator == "In":
+        return rule.key in labels and labels[rule.key] in rule.values
+    if rule.operator == "NotIn":
+        return not (rule.key in labels and labels[rule.key] in rule.values)
+    return (rule.key in labels) == (rule.operator == "Exists")
 
 
-@given(st.lists(REQUIREMENTS, min_size=1, max_size=4), st.dictionaries(KEYS, VALUES))
-def test_selectors_match_as_documented(
-    requirements: list[tuple[str, str, frozenset[str]]], labels: dict[str, str]
-) -> None:
-    parsed = parse_selector(",".join(write(*one) for one in requirements))
-    assert parsed.requirements == tuple(Requirement(*one) for one in requirements)
-    assert parsed.matches(labels) is all(naive(labels, *one) for one in requirements)
+@given(st.lists(RULES, min_size=1, max_size=4), st.dictionaries(KEYS, VALUES))
+def test_selectors_match_as_documented(rules: list[Expression], labels: dict[str, str]) -> None:
+    parsed = parse_selector(",".join(map(write, rules)))
+    assert parsed.rules == tuple(rules)
+    assert parsed.matches(labels) is all(naive(labels, rule) for rule in rules)
 
 
 @given(st.text(max_size=30))

@@ -9,8 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.watch.places import Key
-from elasticd.cluster.kubernetes.watch.store import PodStore, Store
+from elasticd.cluster.kubernetes.watch.store import Key, PodStore, Store
 from elasticd.cluster.kubernetes.wire.objects import LabelSelector, ObjectMeta, Wire
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, to_text
 from elasticd.model.placement import DisruptionBudget

@@ -6,7 +6,6 @@ or of templates.
 
 from collections.abc import Callable
 
-from elasticd.cluster.kubernetes.watch.places import Key
 from elasticd.cluster.kubernetes.watch.store import Store
 from elasticd.cluster.kubernetes.wire.jobs import SET, PlacedJob
 from elasticd.model.jobs import Gone, Job
@@ -24,13 +23,10 @@ class JobStore(Store[PlacedJob]):
         self._workloads: dict[Ref, Workload] = {}
         self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
 
-    def put(self, item: PlacedJob, *, listed: bool) -> Key:
-        """Store a Job. One that has ended does not begin again, so an older event that says otherwise is ignored."""
-        old = self._items.get(self._key(item))
-        same = old if old is not None and (old.set, old.job.uid) == (item.set, item.job.uid) else None
-        if same is not None and not listed and same.job.result and not item.job.result:
-            return self._key(item)
-        return super().put(item, listed=listed)
+    def _goes_back(self, old: PlacedJob, new: PlacedJob, *, listed: bool) -> bool:
+        """A Job that has ended does not begin again."""
+        same = (old.set, old.job.uid) == (new.set, new.job.uid)
+        return same and not listed and bool(old.job.result) and not new.job.result
 
     def remove(self, item: PlacedJob) -> None:
         """The Job is gone, unless another of its name has come."""

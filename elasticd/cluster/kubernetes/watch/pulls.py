@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.watch.store import Key
 from elasticd.cluster.kubernetes.wire.objects import WireEvent
 from elasticd.cluster.kubernetes.wire.values import go_seconds
 from elasticd.ports.metrics_api import Pull

@@ -13,8 +13,7 @@ from msgspec import Struct
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
-from elasticd.cluster.kubernetes.watch.places import Key
-from elasticd.cluster.kubernetes.watch.store import WorkloadStore
+from elasticd.cluster.kubernetes.watch.store import Key, WorkloadStore
 from elasticd.cluster.kubernetes.watch.watch import Retries
 from elasticd.cluster.kubernetes.wire.convert import described, ref_of, scaled_workload
 from elasticd.cluster.kubernetes.wire.objects import Metadata, WireScale

@@ -5,23 +5,28 @@ Knows how to find things without scanning; knows nothing of how they came or of 
 
 import sys
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.watch.places import Key, Places, affects_placement
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.cluster.rooms import Loads
+from elasticd.kit.evictability import fails
 from elasticd.model.workload import Node, Pod, Ref, Workload
 from elasticd.ports.cluster import Kind
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
+Key = tuple[str, str]
+"""Namespace and name."""
+
+_OVER = ("Succeeded", "Failed")
 _CACHED_SELECTIONS = 100_000
 
 
@@ -38,6 +43,41 @@ class Sink(Protocol[T_contra]):
         """Forget all objects of the namespace (all namespaces, if empty) but these."""
 
 
+class Store(Generic[T]):
+    """Objects of one kind by their keys. A subclass does in `_changed` what follows when one comes, changes or goes."""
+
+    def __init__(self, key: Callable[[T], Key]) -> None:
+        self._key = key
+        self._items: dict[Key, T] = {}
+
+    def put(self, item: T, *, listed: bool) -> Key:
+        """Take an object; one that is equal to what is known, or older, disturbs nothing."""
+        key = self._key(item)
+        old = self._items.get(key)
+        if old is None or (old != item and not self._goes_back(old, item, listed=listed)):
+            self._items[key] = item
+            self._changed(old, item)
+        return key
+
+    def remove(self, item: T) -> None:
+        self._drop(self._key(item))
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        for key in [key for key in self._items if namespace in ("", key[0]) and key not in keep]:
+            self._drop(key)
+
+    def _drop(self, key: Key) -> None:
+        if (old := self._items.pop(key, None)) is not None:
+            self._changed(old, None)
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        raise NotImplementedError
+
+    def _goes_back(self, old: T, new: T, *, listed: bool) -> bool:
+        """Whether `new` is known to be older than `old`."""
+        return False
+
+
 class Callbacks:
     """Calls back when something happened that may let pods be placed. Callbacks must not block or raise."""
 
@@ -47,6 +87,84 @@ class Callbacks:
     def __call__(self) -> None:
         for callback in self.callbacks:
             callback()
+
+
+def waits(pod: Pod) -> bool:
+    """Whether it has yet to be put on a node."""
+    return not pod.node and not pod.deleted and pod.phase not in _OVER
+
+
+def takes_room(pod: Pod) -> bool:
+    """Whether it takes room on a node. One that is being deleted does until it is gone."""
+    return bool(pod.node) and pod.phase not in _OVER
+
+
+def affects_placement(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a change may let another pod be placed, or needs one to be: a pod waits, has left a node, changed its
+    requests, or has failed."""
+    if new is not None and waits(new):
+        return True
+    if old is None or not takes_room(old):
+        return False
+    if new is None or not takes_room(new) or new.uid != old.uid or new.needs.requests != old.needs.requests:
+        return True
+    return fails(old, new)
+
+
+class Places:
+    """All pods that wait or take room."""
+
+    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+        self._waiting: dict[Key, Pod] = {}
+        self._pending: tuple[Pod, ...] | None = None
+        self._on: dict[str, dict[Key, Pod]] = {}
+        self._on_nodes: dict[str, Sequence[Pod]] = {}
+        self._stale: set[str] = set()
+        for pod in pods:
+            self.change(None, pod)
+
+    def change(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came (no old one), changed or went (no new one)."""
+        if old is not None:
+            self._leave(old)
+        if new is None:
+            return
+        key = (new.namespace, new.name)
+        if takes_room(new):
+            pods = self._on.get(new.node)
+            if pods is None:
+                pods = self._on[new.node] = {}
+            pods[key] = new
+            self._stale.add(new.node)
+        elif waits(new):
+            self._waiting[key], self._pending = new, None
+
+    def _leave(self, pod: Pod) -> None:
+        key = (pod.namespace, pod.name)
+        if takes_room(pod):
+            del self._on[pod.node][key]
+            self._stale.add(pod.node)
+        elif waits(pod):
+            del self._waiting[key]
+            self._pending = None
+
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that wait, by namespace and name; the same tuple while nothing changed."""
+        if self._pending is None:
+            self._pending = tuple(pod for _, pod in sorted(self._waiting.items()))
+        return self._pending
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods on each node, by namespace and name; a node keeps the same sequence while nothing changed there. The
+        mapping itself is always the same object."""
+        for node in self._stale:
+            if pods := self._on.get(node):
+                self._on_nodes[node] = tuple([pods[key] for key in sorted(pods)])
+            else:
+                self._on.pop(node, None)
+                self._on_nodes.pop(node, None)
+        self._stale.clear()
+        return self._on_nodes
 
 
 class _Bucket:
@@ -74,72 +192,64 @@ class _Namespace:
 
     def __init__(self) -> None:
         self.all = _Bucket()
-        self.by_label: dict[str, dict[str, _Bucket]] = {}
+        self.by_label: dict[str, defaultdict[str, _Bucket]] = {}
 
-    def put(self, old: Pod | None, new: Pod) -> None:
-        """Put a pod, in place of what is known of it."""
-        if old is not None and self.by_label:
-            self._forget(old)
-        self.all.put(new.name, new)
+    def change(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came (no old one), changed or went (no new one). Values come and go (a StatefulSet's pod names), so an
+        empty bucket is not kept."""
+        if new is not None:
+            self.all.put(new.name, new)
+        elif old is not None:
+            self.all.drop(old.name)
         for key, by_value in self.by_label.items():
-            if (value := new.labels.get(key)) is not None:
-                by_value.setdefault(value, _Bucket()).put(new.name, new)
-
-    def remove(self, pod: Pod) -> None:
-        self.all.drop(pod.name)
-        self._forget(pod)
-
-    def _forget(self, pod: Pod) -> None:
-        """Take it out of the index. Values come and go (a StatefulSet's pod names), so an empty bucket is not kept."""
-        for key, by_value in self.by_label.items():
-            if (value := pod.labels.get(key)) is not None and (bucket := by_value.get(value)) is not None:
-                bucket.drop(pod.name)
-                if not bucket.pods:
+            if old is not None and (value := old.labels.get(key)) is not None:
+                by_value[value].drop(old.name)
+                if not by_value[value].pods:
                     del by_value[value]
+            if new is not None and (value := new.labels.get(key)) is not None:
+                by_value[value].put(new.name, new)
 
     def _index(self, key: str) -> dict[str, _Bucket]:
-        if (existing := self.by_label.get(key)) is not None:
-            return existing
-        index = self.by_label[key] = {}
-        for name, pod in self.all.pods.items():
-            if (value := pod.labels.get(key)) is not None:
-                index.setdefault(value, _Bucket()).pods[name] = pod
-        return index
+        if key not in self.by_label:
+            index = self.by_label[key] = defaultdict(_Bucket)
+            for name, pod in self.all.pods.items():
+                if (value := pod.labels.get(key)) is not None:
+                    index[value].pods[name] = pod
+        return self.by_label[key]
 
     def smallest(self, selector: Selector) -> _Bucket:
         """The fewest pods known to hold all that the selector selects. A set of them can only change with it."""
-        buckets = [self._index(key).setdefault(value, _Bucket()) for key, value in selector.pairs]
+        buckets = [self._index(key)[value] for key, value in selector.pairs]
         return min(buckets, key=lambda bucket: len(bucket.pods), default=self.all)
 
 
-class PodStore:
+class PodStore(Store[Pod]):
     """All pods."""
 
     def __init__(self) -> None:
-        self._namespaces: dict[str, _Namespace] = {}
+        super().__init__(attrgetter("namespace", "name"))
+        self._namespaces = defaultdict[str, _Namespace](_Namespace)
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
         self._loads: Loads | None = None
         self._places: Places | None = None
         self.placement_changed = Callbacks()
 
-    def put(self, item: Pod, *, listed: bool) -> Key:
-        """Take a pod; one that is equal to what is known disturbs nothing."""
-        namespace = self._namespaces.get(item.namespace)
-        if namespace is None:
-            namespace = self._namespaces[item.namespace] = _Namespace()
-        old = namespace.all.pods.get(item.name)
-        if old is None or (old != item and not _goes_back(old, item, listed=listed)):
-            namespace.put(old, item)
-            self._changed(old, item)
-        return item.namespace, item.name
-
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if (pod := new or old) is not None:
+            self._namespaces[pod.namespace].change(old, new)
         if self._loads is not None:
             self._loads.change(old, new)
         if self._places is not None:
             self._places.change(old, new)
         if affects_placement(old, new):
             self.placement_changed()
+
+    def _goes_back(self, old: Pod, new: Pod, *, listed: bool) -> bool:
+        """A pod never leaves its node, and a deletion is never undone. But a deletion may only have been assumed, so a
+        list that does not show it is believed."""
+        return old.uid == new.uid and (
+            (not new.node and bool(old.node)) or (old.deleted and not new.deleted and not listed)
+        )
 
     def assume(self, ref: Ref, uid: str, **known: Any) -> None:
         """Store our own change of a pod before the watch reports it, if the pod still has this UID."""
@@ -148,23 +258,7 @@ class PodStore:
             self.put(replace(pod, **known), listed=False)
 
     def get(self, namespace: str, name: str) -> Pod | None:
-        space = self._namespaces.get(namespace)
-        return None if space is None else space.all.pods.get(name)
-
-    def remove(self, item: Pod) -> None:
-        self._remove(item.namespace, item.name)
-
-    def _remove(self, namespace: str, name: str) -> None:
-        space = self._namespaces.get(namespace)
-        if space is not None and (old := space.all.pods.get(name)) is not None:
-            space.remove(old)
-            self._changed(old, None)
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        for space in [namespace] if namespace else list(self._namespaces):
-            pods = self._namespaces[space].all.pods if space in self._namespaces else {}
-            for name in [name for name in pods if (space, name) not in keep]:
-                self._remove(space, name)
+        return self._items.get((namespace, name))
 
     def select(self, namespace: str, selector: str) -> tuple[Pod, ...]:
         """The pods of the namespace that it selects, ordered by name; the same tuple while nothing changed.
@@ -195,61 +289,18 @@ class PodStore:
         """The load of each node, updated from the first call on, so that clusters without pools do not pay for it."""
         if self._loads is None:
             self._loads = Loads()
-            for pod in self._all():
+            for pod in self._items.values():
                 self._loads.change(None, pod)
         return self._loads
 
     def places(self) -> Places:
         """Which pods wait and which are on each node, updated from the first call on."""
         if self._places is None:
-            self._places = Places(self._all())
+            self._places = Places(self._items.values())
         return self._places
 
-    def _all(self) -> Iterable[Pod]:
-        for namespace in self._namespaces.values():
-            yield from namespace.all.pods.values()
-
     def __len__(self) -> int:
-        return sum(len(namespace.all.pods) for namespace in self._namespaces.values())
-
-
-def _goes_back(old: Pod, new: Pod, *, listed: bool) -> bool:
-    """Whether `new` is older than `old`: a pod never leaves its node, and a deletion is never undone. But a deletion
-    may only have been assumed, so a list that does not show it is believed."""
-    return old.uid == new.uid and (
-        (not new.node and bool(old.node)) or (old.deleted and not new.deleted and not listed)
-    )
-
-
-class Store(Generic[T]):
-    """Objects of one kind by their keys. A subclass does in `_changed` what follows when one comes, changes or goes."""
-
-    def __init__(self, key: Callable[[T], Key]) -> None:
-        self._key = key
-        self._items: dict[Key, T] = {}
-
-    def put(self, item: T, *, listed: bool) -> Key:
-        """Take an object; one that is equal to what is known disturbs nothing."""
-        key = self._key(item)
-        old = self._items.get(key)
-        if old != item:
-            self._items[key] = item
-            self._changed(old, item)
-        return key
-
-    def remove(self, item: T) -> None:
-        self._drop(self._key(item))
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        for key in [key for key in self._items if namespace in ("", key[0]) and key not in keep]:
-            self._drop(key)
-
-    def _drop(self, key: Key) -> None:
-        if (old := self._items.pop(key, None)) is not None:
-            self._changed(old, None)
-
-    def _changed(self, old: T | None, new: T | None) -> None:
-        raise NotImplementedError
+        return len(self._items)
 
 
 class NodeStore(Store[Node]):

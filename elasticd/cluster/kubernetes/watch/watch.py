@@ -16,8 +16,7 @@ from msgspec import Raw, Struct
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
-from elasticd.cluster.kubernetes.watch.places import Key
-from elasticd.cluster.kubernetes.watch.store import Sink
+from elasticd.cluster.kubernetes.watch.store import Key, Sink
 from elasticd.cluster.kubernetes.wire.objects import Codec, Fault, Metadata, Status, WatchEvent, meta_of
 
 logger = logging.getLogger(__name__)
