@@ -1,6 +1,7 @@
 """The source endpoints: scrapes the metrics pages of a sample of pods.
 
-Knows how many pods to sample, and which; knows nothing of pages.
+Knows how many pods to sample, and which; and that a page comes from outside: what is too long, too slow or unreadable
+is no page.
 """
 
 import heapq
@@ -8,25 +9,35 @@ import math
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from ipaddress import IPv6Address, ip_address
 from typing import Annotated, ClassVar
 from zlib import crc32
 
+import aiohttp
 from msgspec import Meta, Struct, field
+from prometheus_client.parser import text_string_to_metric_families
 
 from elasticd.api import hookimpl
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import ServerTime
+from elasticd.base.text import one_line, raised
 from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.sources.http import read_body
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import CounterRates
 from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent
-from elasticd.sources.scrape import Page, Place, Scraper, Wanted, scraping
 
 _ENOUGH = 0.75
 _AVOID = 30.0
 _LINES = 10_000
+_HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
 _NOT_YET = "a rate takes two looks at a pod, and too few have had them"
 _X = 1.96**2 * 100.0 / 5.0**2
+
+Page = Mapping[str, Sample]
+"""The samples that were read off a page, by the name of the series."""
 
 
 def sample_size(population: int) -> int:
@@ -54,6 +65,11 @@ class EndpointSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if not self.metric and not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", self.name):
             raise ValueError(f'metric: must be given where the name is none for a metric, name is "{self.name}"')
+
+    @property
+    def on_page(self) -> str:
+        """The metric's name on the page."""
+        return self.metric or self.name
 
 
 class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
@@ -89,11 +105,15 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        place = Place(self.port, self.path, self.timeout, self.max_bytes, _LINES, self.at_once)
-        metrics = [Wanted(series.name, series.metric or series.name, series.labels) for series in self.series]
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
-        async with scraping(place, metrics, site.clock) as scraper:
-            endpoints = _Endpoints(site, self, scraper)
+        # No proxy, no redirect: only pods are asked. Compressed data may unpack to any size, so nothing is unpacked.
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self.at_once),
+            timeout=aiohttp.ClientTimeout(total=self.timeout),
+            headers=_HEADERS,
+            auto_decompress=False,
+        ) as session:
+            endpoints = _Endpoints(site, self, _Scraper(session, self, site.clock))
             async with aclosing(Rounds(endpoints.page, site.clock, limits)) as endpoints.rounds:
                 yield endpoints
 
@@ -108,7 +128,7 @@ class _Plan(Struct, frozen=True):
 class _Endpoints:
     rounds: Rounds[Page]
 
-    def __init__(self, site: Site, options: Endpoints, scraper: Scraper) -> None:
+    def __init__(self, site: Site, options: Endpoints, scraper: "_Scraper") -> None:
         self._site, self._options, self._scraper = site, options, scraper
         self._rates = CounterRates()
         self._addresses: dict[str, str] = {}
@@ -197,6 +217,70 @@ def whole(samples: Sequence[Sample], population: int, now: float) -> Sample:
     value = sum(sample.value for sample in samples) / len(samples) * population
     oldest, window = min(sample.measured for sample in samples), max(sample.window for sample in samples)
     return Sample(value, oldest, now, window)
+
+
+class _Scraper:
+    """Reads pages in the Prometheus text format."""
+
+    def __init__(self, session: aiohttp.ClientSession, options: Endpoints, clock: Clock) -> None:
+        self._session, self._options = session, options
+        self._now, self._offset = clock.now, ServerTime(clock).offset
+        names = "|".join(sorted({series.on_page for series in options.series}))
+        # Parsing takes a hundred times as long as finding the few lines that are needed.
+        self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)
+
+    async def read(self, address: str) -> Page | Fault:
+        """The wanted series on the page at an IP address; missing ones are left out. Never raises."""
+        try:
+            ip = ip_address(address)
+            host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
+            body = await self._fetch(f"http://{host}:{self._options.port}{self._options.path}")
+            return body if isinstance(body, Fault) else self._parse(body)
+        except TimeoutError:
+            return Fault(f"no answer within {self._options.timeout:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Fault(raised(error))
+
+    async def _fetch(self, url: str) -> bytes | Fault:
+        async with self._session.get(url, allow_redirects=False) as answer:
+            if answer.status != 200:
+                return Fault(f"it answers {answer.status}")
+            packed = answer.headers.get("Content-Encoding", "identity")
+            if answer.content_type != "text/plain" or packed != "identity":
+                return Fault(one_line(f"it answers in {answer.content_type}, {packed}"))
+            body = await read_body(answer, self._options.max_bytes)
+            return Fault(f"its page is larger than {self._options.max_bytes} bytes") if body is None else body
+
+    def _parse(self, body: bytes) -> Page | Fault:
+        lines = self._lines.findall(body)
+        if len(lines) > _LINES:
+            return Fault(f"its page has {len(lines)} lines of these metrics, at most {_LINES}")
+        try:
+            families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
+        except Exception as error:  # whatever a malformed line makes the parser raise
+            return Fault(f"its page cannot be read: {raised(error)}")
+        now, page = self._now(), dict[str, Sample]()
+        for sample in (sample for family in families for sample in family.samples):
+            for series in self._options.series:
+                if sample.name == series.on_page and series.labels.items() <= sample.labels.items():
+                    measured = now if sample.timestamp is None else float(sample.timestamp) + self._offset()
+                    page[series.name] = _add(page.get(series.name), _number(sample.value), measured, now)
+        return page
+
+
+def _number(value: float) -> float:
+    """As a float: the parser gives integers of any size."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _add(so_far: Sample | None, value: float, measured: float, now: float) -> Sample:
+    """Add to a sum, which is as old as its oldest part."""
+    if so_far is None:
+        return Sample(value, measured, now)
+    return Sample(so_far.value + value, min(so_far.measured, measured), now)
 
 
 @hookimpl
