@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import WallClock
 from elasticd.daemon import calm_collector
 from elasticd.ports.source import Subject
-from elasticd.sources.mqtt import Mqtt
-from elasticd.sources.mqtt.reader import Described, Listening
+from elasticd.sources.mqtt import Described, Listening, Mqtt
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import site
 from tests.cluster.kubernetes.fake import until

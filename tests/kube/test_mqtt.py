@@ -18,11 +18,10 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources.mqtt import Mqtt
-from elasticd.sources.mqtt import reader as readers
+from elasticd.sources import mqtt
+from elasticd.sources.mqtt import Listening, Mqtt
 from elasticd.sources.mqtt.broker import Tls
 from elasticd.sources.mqtt.link import Link
-from elasticd.sources.mqtt.reader import Listening
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import site
 from tests.cluster.kubernetes.fake import until
@@ -225,7 +224,7 @@ async def test_a_denied_subscription_is_reported_and_harms_no_other(tmp_path: Pa
 
 
 async def test_a_subscription_that_was_denied_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "AGAIN", 0.05)
+    monkeypatch.setattr(mqtt, "AGAIN", 0.05)
     asked: list[str] = []
 
     class Counting(Link):
@@ -233,7 +232,7 @@ async def test_a_subscription_that_was_denied_is_tried_again(tmp_path: Path, mon
             asked.append(str(arguments[0]))
             return await super().subscribe(*arguments, **options)
 
-    monkeypatch.setattr(readers, "Link", Counting)
+    monkeypatch.setattr(mqtt, "Link", Counting)
     heat = topic("nodes/{node}/heat", series="heat", subject="node")
     async with (
         Broker(tmp_path, denying_lines(tmp_path, "nodes/+/heat")) as broker,
@@ -361,7 +360,7 @@ async def test_what_is_delivered_again_is_counted_once(
             if self is not links[0]:
                 super()._acknowledge(client, acknowledged)
 
-    monkeypatch.setattr(readers, "Link", Deaf)
+    monkeypatch.setattr(mqtt, "Link", Deaf)
     options: dict[str, Any] = {"protocol": protocol, "client_id": "elasticd-1", "session_expiry": 600}
     async with listening(broker, TIMED, **options) as source:
         await broker.publish("sensors/shop/web/load", said(5, 1))

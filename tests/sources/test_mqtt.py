@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
 from elasticd.registry import discover
-from elasticd.sources.mqtt import Mqtt
+from elasticd.sources.mqtt import Listening, Mqtt
 from elasticd.sources.mqtt.broker import BrokerOptions, Tls
-from elasticd.sources.mqtt.reader import Listening
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import NOW, site
 from tests.cluster.kubernetes.fake import until

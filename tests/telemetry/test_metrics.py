@@ -16,7 +16,7 @@ from elasticd.model.listener import Governed, Ticked
 from elasticd.model.records import Sizing
 from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
-from elasticd.sources.mqtt.reader import Described
+from elasticd.sources.mqtt import Described
 from elasticd.sources.poller import SourceReport
 from elasticd.telemetry.metrics import DaemonMetrics
 from tests.journal.test_journal import WEB, decision, outcome
