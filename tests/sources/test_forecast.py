@@ -24,9 +24,8 @@ from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.ports.source import Describes, Reader, Site
 from elasticd.registry import discover
-from elasticd.sources.forecast import ForecastSource, register_sources
+from elasticd.sources.forecast import FIRST_PAUSE, ForecastKeeper, ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
-from elasticd.sources.forecast.keeper import FIRST_PAUSE, ForecastKeeper
 from elasticd.sources.forecasting.request import Question, Reply
 from elasticd.sources.recording import RecordingSource
 from elasticd.testing import simulate, site
@@ -140,7 +139,7 @@ class Rounds:
     def __init__(self, memory: Remembered, *refs: Ref, **options: Any) -> None:
         self.refs, self.memory, self.fitter = refs, memory, Counting()
         self.woken: list[tuple[str, str]] = []
-        self.keeper = ForecastKeeper(source(**options).plan(), memory, self._site(), self.fitter.opened)
+        self.keeper = ForecastKeeper(source(**options), memory, self._site(), self.fitter.opened)
 
     def _site(self) -> Site:
         made = site(clock=VirtualClock(NOW), wake=lambda subject, key: self.woken.append((subject, key)))

@@ -1,27 +1,35 @@
 """The source prometheus: queries to a Prometheus server become series.
 
-Knows the options; the modules of this package know PromQL's answers and how their labels name pods, workloads and
-nodes. Knows nothing of who reads them.
+Knows the options, which requests belong to one series, and that a failed one affects no other; the modules of this
+package know PromQL's answers and how their labels name pods, workloads and nodes. Knows nothing of who reads them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
-from elasticd.model.workload import Readings
+from elasticd.base.news import LastReported
+from elasticd.base.server_time import ServerTime
+from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import History, Reader, Site, Source
-from elasticd.sources.http import HttpClient, HttpSource
+from elasticd.sources.http import HttpClient, HttpFault, HttpSource
+from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.history import Remembering
-from elasticd.sources.prometheus.plans import plan_of
-from elasticd.sources.prometheus.reader import Asker, ask_all, readings
+from elasticd.sources.prometheus.plans import QueryPlan
 from elasticd.sources.prometheus.rules import RuleTable
+from elasticd.sources.prometheus.samples import samples_in, times_in
 from elasticd.sources.prometheus.tables import SeriesTable
+
+logger = logging.getLogger("elasticd.sources.prometheus.reader")  # whoever filters logs knows it by this name
+
+QUERY = "/api/v1/query"
 
 
 class Prometheus(HttpSource, frozen=True, tag="prometheus"):
@@ -59,15 +67,22 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
         yield Remembering(self, site.clock)
 
 
+class QueryResult(Struct, frozen=True):
+    """The result of one plan: samples, or None if it failed. `fault` says what is wrong, which both may have."""
+
+    plan: QueryPlan
+    samples: Mapping[str, tuple[Sample, ...]] | None
+    fault: str = ""
+
+
 class Queries:
-    """The reader of an open Prometheus source."""
+    """The reader of an open Prometheus source: sends all queries at once, and combines the answers."""
 
     def __init__(self, options: Prometheus, http: HttpClient, clock: Clock) -> None:
-        self._label, self._clock = options.label, clock
-        self._asker = Asker(http, clock, options.timeout, options.max_samples)
-        self._plans = [plan_of(table) for table in options.series]
+        self._options, self._http, self._clock, self._times = options, http, clock, ServerTime(clock)
+        self._finder = Finder(http, options)
         self._search: asyncio.Task[None] | None = None
-        self._finder = Finder(http, options.rule, self._plans, options.find_every, options.max_found)
+        self._reported = LastReported()
 
     async def read(self, now: float) -> Readings:
         if self._search is None:
@@ -76,14 +91,69 @@ class Queries:
         elif self._search.done():
             self._search.result()
             self._search = asyncio.create_task(self._finder.search(now))
-        results = await ask_all(self._asker, [*self._plans, *self._finder.plans])
-        return readings(self._label, self._clock.now(), results, self._finder.faults)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._find(plan), name=f"query {plan.name}") for plan in self._finder.plans]
+        results = [task.result() for task in tasks]
+        return _readings(self._options.label, self._clock.now(), results, self._finder.faults)
+
+    async def _find(self, plan: QueryPlan) -> QueryResult:
+        """The samples of a plan now. Faults of the server are returned, not raised."""
+        try:
+            return await self._samples(plan)
+        except (QueryFault, HttpFault) as fault:
+            return QueryResult(plan, None, str(fault))
+
+    async def _samples(self, plan: QueryPlan) -> QueryResult:
+        answer = await self._ask(plan, plan.query)
+        received, offset = self._clock.now(), self._times.offset()
+        times = None
+        if plan.measured and answer.kind != "matrix" and answer.items:
+            # At the same time, so that value and timestamp are of one sample.
+            try:
+                times_answer = await self._ask(plan, plan.measured, answer.at)
+                times = await times_in(times_answer, plan)
+            except (QueryFault, HttpFault) as fault:
+                raise QueryFault(f"measured: {fault}") from None
+        samples, problem = await samples_in(answer, plan, times, received, offset)
+        partial = f"partial, accepted: {answer.warning}" if answer.warning else ""
+        return QueryResult(plan, samples, "; ".join(filter(None, (partial, problem))))
+
+    async def _ask(self, plan: QueryPlan, query: str, at: float | None = None) -> QueryAnswer:
+        form = {"query": query, "timeout": f"{self._options.timeout:g}s"}
+        if at is not None:
+            form["time"] = f"{at:.3f}"
+        answer = await answer_of(await self._http.ask(QUERY, form), self._options.max_samples)
+        if answer.warning and not plan.accept_warnings:
+            raise QueryFault(f"a partial answer (accept_warnings): {answer.warning}")
+        if answer.note and self._reported.changed(answer.note, plan.name):
+            logger.info("series %s: the server notes: %s", plan.name, answer.note)
+        return answer
 
     async def aclose(self) -> None:
         """End a search that is under way."""
         if self._search is not None:
             self._search.cancel()
             await asyncio.gather(self._search, return_exceptions=True)
+
+
+def _readings(source: str, received: float, results: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:
+    """The results as one reading. `faults` has the series that failed, or partly; `error` is set only if all failed."""
+    maps: dict[str, dict[str, Mapping[str, tuple[Sample, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
+    problems = dict(faults)
+    for result in results:
+        if result.samples is not None:
+            maps[result.plan.subject][result.plan.name] = result.samples
+        if result.fault:
+            before = problems.get(result.plan.name)
+            problems[result.plan.name] = f"{before}; {result.fault}" if before else result.fault
+    error = _error(problems) if problems and not any(result.samples is not None for result in results) else ""
+    return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, problems)
+
+
+def _error(faults: Mapping[str, str]) -> str:
+    """Why nothing could be read; a reason that all series share is given once."""
+    (name, first), *_ = faults.items()
+    return first if len(set(faults.values())) == 1 else f"{len(faults)} series failed; {name}: {first}"
 
 
 @hookimpl

@@ -6,13 +6,17 @@ for (the values of the label __name__): a list of the series themselves would be
 
 import asyncio
 import time
-from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from elasticd.sources.http import HttpClient, HttpFault
 from elasticd.sources.prometheus.answers import QueryFault, names_of
-from elasticd.sources.prometheus.plans import QueryPlan
-from elasticd.sources.prometheus.rules import RuleTable, Search
+from elasticd.sources.prometheus.plans import QueryPlan, plan_of
+from elasticd.sources.prometheus.rules import Search
+
+if TYPE_CHECKING:  # it imports this module
+    from elasticd.sources.prometheus import Prometheus
 
 NAMES = "/api/v1/label/__name__/values"
 _RETRY = 15.0
@@ -20,16 +24,18 @@ _RECENT = 3600.0
 
 
 class Finder:
-    """The plans of all rules, and why a rule has none. The result of a search counts until the next one succeeds."""
+    """The plans of a source's series, then those of its rules, and why a rule has none. The result of a search counts
+    until the next one succeeds."""
 
-    def __init__(
-        self, http: HttpClient, rules: Sequence[RuleTable], fixed_plans: Sequence[QueryPlan], every: float, most: int
-    ) -> None:
-        self.plans: list[QueryPlan] = []
+    def __init__(self, http: HttpClient, source: "Prometheus") -> None:
+        self._fixed_plans = [plan_of(table) for table in source.series]
+        self.plans: list[QueryPlan] = self._fixed_plans
         self.faults: dict[str, str] = {}
-        self._http, self._every, self._most = http, every, most
-        self._taken = {(plan.name, plan.subject) for plan in fixed_plans}
-        self._searches = [(f"rule[{index}]", search) for index, rule in enumerate(rules) for search in rule.searches()]
+        self._http, self._every, self._most = http, source.find_every, source.max_found
+        self._taken = {(plan.name, plan.subject) for plan in self._fixed_plans}
+        self._searches = [
+            (f"rule[{index}]", search) for index, rule in enumerate(source.rule) for search in rule.searches()
+        ]
         self._found_names: dict[int, list[str]] = {}
         self._due = float("-inf")
 
@@ -68,4 +74,4 @@ class Finder:
         faults.update(dict.fromkeys(empty, "there are no series that it means"))
         if len(plans) > self._most:
             faults["rule"] = f"the rules find {len(plans)} series, at most {self._most} are read (max_found)"
-        self.plans, self.faults = list(plans.values())[: self._most], faults
+        self.plans, self.faults = [*self._fixed_plans, *islice(plans.values(), self._most)], faults

@@ -17,7 +17,7 @@ from elasticd.ports.source import Points, TimeRange
 from elasticd.sources.http import HttpClient, HttpFault
 from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
 from elasticd.sources.prometheus.finder import Finder
-from elasticd.sources.prometheus.plans import QueryPlan, plan_of
+from elasticd.sources.prometheus.plans import QueryPlan
 from elasticd.sources.prometheus.samples import AnswerParts, Tally, chunks, number
 
 if TYPE_CHECKING:  # it imports this module
@@ -122,15 +122,13 @@ async def history(source: "Prometheus", series: Sequence[str], now: float) -> As
     """The history of those series, those found by rules among them. Raises KeyError with the first name that the
     source has no series of, and the names that it has."""
     async with HttpClient(source) as http:
-        plans = [plan_of(table) for table in source.series]
-        finder = Finder(http, source.rule, plans, source.find_every, source.max_found)
+        finder = Finder(http, source)
         await finder.search(now)
-        plans += finder.plans
-        names = [plan.name for plan in plans]
+        names = [plan.name for plan in finder.plans]
         for name in series:
             if name not in names:
                 raise KeyError(name, names, finder.faults)
-        yield PrometheusHistory(http, [plan for plan in plans if plan.name in series], source.max_samples)
+        yield PrometheusHistory(http, [plan for plan in finder.plans if plan.name in series], source.max_samples)
 
 
 async def portions(past: PrometheusHistory, steps: TimeRange, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:
