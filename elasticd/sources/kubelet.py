@@ -4,7 +4,7 @@ Knows which kubelets are asked and what their answers make together; knows nothi
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -50,22 +50,18 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        part: Part = "all" if self.devices else "usage"
-        # A late answer keeps its own timestamps, and ages by them.
-        limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
-        async with aclosing(Rounds(Asking(site, part, self.timeout), site.clock, limits)) as node_rounds:
+        async with asking(site, "all" if self.devices else "usage", self.timeout, self.at_once) as node_rounds:
             yield _Kubelets(site, node_rounds, self.label, self.offers())
 
 
-class Asking:
-    """Asks one kubelet, and returns its answer, or why there is none."""
+def asking(site: Site, part: Part, timeout: float, at_once: int) -> AbstractAsyncContextManager[Rounds[Readings]]:
+    """Rounds in which kubelets are asked. A late answer keeps its own timestamps, and ages by them."""
 
-    def __init__(self, site: Site, part: Part, timeout: float) -> None:
-        self._site, self._part, self._timeout = site, part, timeout
-
-    async def __call__(self, node: str) -> Readings | Fault:
-        readings = await self._site.metrics.summary(node, self._site.clock.now(), self._part, self._timeout)
+    async def ask(node: str) -> Readings | Fault:
+        readings = await site.metrics.summary(node, site.clock.now(), part, timeout)
         return Fault(readings.error) if readings.error else readings
+
+    return aclosing(Rounds(ask, site.clock, Limits(at_once, min(PATIENCE, timeout), keep=float("inf"))))
 
 
 class _Kubelets:

@@ -4,7 +4,7 @@ Knows which counters become which series; knows nothing of how kubelets are reac
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
@@ -12,9 +12,9 @@ from msgspec import Meta, field
 from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, SampleTable, Site, Source
-from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
+from elasticd.sources.kubelet import AtOnce, Timeout, asking
 from elasticd.sources.rates import CounterRates
-from elasticd.sources.rounds import Limits, Rounds, describe_silent
+from elasticd.sources.rounds import Rounds, describe_silent
 
 SERIES = {"network_receive": "network_receive_bytes", "network_transmit": "network_transmit_bytes"}
 
@@ -38,9 +38,7 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        # A late answer keeps its own timestamps, and ages by them.
-        limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
-        async with aclosing(Rounds(Asking(site, "node", self.timeout), site.clock, limits)) as node_rounds:
+        async with asking(site, "node", self.timeout, self.at_once) as node_rounds:
             yield _Rates(site, node_rounds, self)
 
 

@@ -6,8 +6,11 @@ Knows curves and the files they are recorded in; knows nothing of pods, workload
 import math
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,10 +19,9 @@ from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-unty
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import shown
-from elasticd.sources.recorded import FORMATS, load
+from elasticd.sources.recorded import FORMATS, Track, load
 from elasticd.sources.recorded.files import csv_lines
 from elasticd.sources.recorded.rows import check_needed, to_time, to_value, wrong
-from elasticd.sources.recorded.total import total, tracks_of
 
 Curve = Callable[[float], float]
 """A value for every number of seconds since the start. NaN: it cannot be told, which is not zero."""
@@ -200,9 +202,42 @@ def read_curve(path: Path) -> list[tuple[float, float]]:
 
 
 def read_total(path: Path, series: str, key: str, max_age: float) -> list[tuple[float, float]]:
-    """The sum of the subjects of a recording. Raises ConfigError as read_curve does, and where there are none."""
+    """The sum of the subjects of a recording whose key matches a pattern, in which `*` stands for any part of a name. A
+    key has as many slashes as the pattern, which is thus about nodes, pods or workloads. Raises ConfigError as
+    read_curve does, and where there are none."""
     recording = load(path, series=[series])
-    tracks = tracks_of(recording, series, key)
+    by_series = (recording.nodes, recording.pods, recording.workloads)[min(key.count("/"), 2)]
+    by_key = by_series.get(series, {})
+    tracks = [track for name, tracks in by_key.items() if fnmatchcase(name, key) for track in tracks]
     if not tracks:
         raise ConfigError(str(path), "", f"must have samples of {shown(key)} in series {series}, has none")
-    return [(recording.first, math.nan), *total(tracks, max_age, recording.last)]
+    return [(recording.first, math.nan), *_total(tracks, max_age, recording.last)]
+
+
+def _total(tracks: Iterable[Track], max_age: float, last: float) -> list[tuple[float, float]]:
+    """The sum at every time at which it changes. A row counts until the next one of its track, at most `max_age`
+    seconds; what counts at the `last` time counts for ever. NaN where no row counts, or one that is NaN, infinite or
+    negative: the sum is then unknown."""
+    deltas = sorted((delta for track in tracks for delta in _deltas(track, max_age, last)), key=itemgetter(0))
+    rows: list[tuple[float, float]] = []
+    counted, unknown, value = 0, 0, 0.0
+    for time, at_once in groupby(deltas, key=itemgetter(0)):
+        for _, counting, without, growth in at_once:
+            counted, unknown, value = counted + counting, unknown + without, value + growth
+        value = max(value, 0.0) if counted > unknown else 0.0  # what rounding has left
+        rows.append((time, math.nan if unknown or not counted else value))
+    return rows
+
+
+def _deltas(track: Track, max_age: float, last: float) -> Iterator[tuple[float, int, int, float]]:
+    """Times, and how many tracks then begin to count (or, negative, cease to), how many of them with no usable value,
+    and by how much the sum grows."""
+    times, values = track.times, track.values
+    for index, time in enumerate(times):
+        end = time + max_age
+        if index + 1 < len(times):
+            end = min(end, times[index + 1])
+        good = 0.0 <= values[index] < math.inf
+        yield time, 1, 0 if good else 1, values[index] if good else 0.0
+        if end <= last:
+            yield end, -1, 0 if good else -1, -values[index] if good else 0.0

@@ -6,6 +6,7 @@ Knows how text becomes rows, and in which line it is wrong; knows nothing of wha
 import csv
 import os
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import one_line
-from elasticd.sources.recorded.rows import NEEDED, Row, check_columns, to_time, to_value, to_window, wrong
+from elasticd.sources.recorded.rows import COLUMNS, Row, check_columns, row_of, wrong
 
 
 def unreadable(path: Path, kind: str, problem: Exception) -> ConfigError:
@@ -54,24 +55,14 @@ def read_csv(path: Path) -> Iterator[Row]:
     lines = csv_lines(path)
     _, header = next(lines)
     check_columns((path, 1), header)
-    time, series, subject, key, value = (header.index(name) for name in NEEDED)
-    window, container = (header.index(name) if name in header else None for name in ("window", "container"))
+    pick = itemgetter(*[header.index(name) if name in header else len(header) for name in COLUMNS])
     for line, cells in lines:
-        where = path, line
-        yield (
-            line,
-            to_time(where, cells[time]),
-            cells[series],
-            cells[subject],
-            cells[key],
-            to_value(where, cells[value]),
-            0.0 if window is None else to_window(where, cells[window]),
-            "" if container is None else cells[container],
-        )
+        cells.append("")  # that of a column that is not there
+        yield row_of((path, line), pick(cells))
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A line of JSON. JSON has no NaN and no infinity: null is NaN, and both may be written as text."""
+    """A line, in the order of COLUMNS. JSON has no NaN and no infinity: null is NaN, both may be written as text."""
 
     time: float | str
     series: str
@@ -94,18 +85,7 @@ def read_json_lines(path: Path) -> Iterator[Row]:
                     if not text.strip():
                         continue
                     row = _repair((path, line), text)
-                where = path, line
-                time, value, window = row.time, row.value, row.window
-                yield (
-                    line,
-                    to_time(where, time),
-                    row.series,
-                    row.subject,
-                    row.key,
-                    to_value(where, value),
-                    to_window(where, window),
-                    row.container,
-                )
+                yield row_of((path, line), msgspec.structs.astuple(row))
     except OSError as problem:
         raise unreadable(path, "JSON lines", problem) from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from elasticd.base.errors import ConfigError
 from elasticd.sources.recorded.files import unreadable
-from elasticd.sources.recorded.rows import COLUMNS, Row, Where, check_columns, to_time, to_value, to_window, wrong
+from elasticd.sources.recorded.rows import COLUMNS, Row, Where, check_columns, row_of, wrong
 
 _PARTS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TEXT = ("string", "large_string", "string_view", "dictionary<values=string", "dictionary<values=large_string")
@@ -62,23 +62,16 @@ def _rows(path: Path, before: int, batch: Any) -> Iterator[Row]:
     for name in batch.schema.names:
         columns[name] = _column(batch.column(name))
     rows = zip(*(columns[name] for name in COLUMNS), strict=True)
-    for row, (time, series, subject, key, value, window, container) in enumerate(rows, before + 1):
-        where = path, row
-        yield (
-            row,
-            to_time(where, time),
-            series or "",
-            subject or "",
-            key or "",
-            to_value(where, value),
-            to_window(where, window),
-            container or "",
-        )
+    for row, cells in enumerate(rows, before + 1):
+        yield row_of((path, row), cells)
 
 
 def _column(column: Any) -> list[Any]:
-    """Its values; times as seconds since the epoch."""
-    if not str(column.type).startswith("timestamp"):
+    """Its values; times as seconds since the epoch, missing texts as empty ones."""
+    kind = str(column.type)
+    if kind.startswith(_TEXT):
+        return [text or "" for text in column.to_pylist()]
+    if not kind.startswith("timestamp"):
         return list(column.to_pylist())
     parts = _PARTS[column.type.unit]
     return [None if ticks is None else ticks / parts for ticks in column.cast("int64").to_pylist()]

@@ -4,9 +4,10 @@ Knows what a time, a subject and a key look like; knows nothing of how files are
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import shown
@@ -65,6 +66,13 @@ def check_place(where: Where, series: str, subject: str, key: str) -> None:
         raise wrong(where, f"key: must be {shape} for a {subject}, is {shown(key)}")
 
 
+def row_of(where: Where, cells: Iterable[Any]) -> Row:
+    """The row of a line with these cells, in the order of COLUMNS. Refuses a time, value or window that is none."""
+    time, series, subject, key, value, window, container = cells
+    seconds, number = to_time(where, time), to_value(where, value)
+    return where[1], seconds, series, subject, key, number, _to_window(where, window), container
+
+
 def to_time(where: Where, value: float | str | None) -> float:
     """Seconds since the epoch."""
     try:
@@ -96,7 +104,7 @@ def to_value(where: Where, value: float | str | None) -> float:
         raise wrong(where, f"value: must be a number, is {shown(value)}") from None
 
 
-def to_window(where: Where, value: float | str | None) -> float:
+def _to_window(where: Where, value: float | str | None) -> float:
     """Seconds; nothing is an instant."""
     try:
         window = float(value or 0.0)
