@@ -15,7 +15,7 @@ is missing.
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from elasticd.api import Struct
@@ -23,7 +23,10 @@ from elasticd.api import Struct
 Values = Mapping[str, float | None]
 """The reading of each trigger; None: not known."""
 
-Node = Callable[[Values], float | None]
+Node = Callable[[Mapping[str, float]], float]
+"""A function of the readings that are known. Raises one of UNKNOWN where it needs another, or is no finite number."""
+
+UNKNOWN = KeyError, ArithmeticError
 
 LONGEST, DEEPEST = 500, 40
 """The most characters, and the most nested brackets and conditions: what a person can still read."""
@@ -58,7 +61,14 @@ class Formula(Struct, frozen=True):
     """A compiled formula: the names that it uses, and the function of their values."""
 
     names: frozenset[str]
-    of: Node
+    node: Node
+
+    def of(self, values: Values) -> float | None:
+        """Its value; None: not known."""
+        try:
+            return self.node({name: value for name, value in values.items() if value is not None})
+        except UNKNOWN:
+            return None
 
 
 @lru_cache(maxsize=1024)
@@ -116,16 +126,19 @@ class _Reader:
         actual = repr(self._next.text) if self._next.text else "the end"
         return ValueError(f"must {what} at column {self._next.column}, is {actual}")
 
-    def condition(self) -> Node:
-        """Parse `c ? a : b`, or an expression that binds tighter."""
+    def _descend(self) -> None:
         self._depth += 1
         if self._depth > DEEPEST:
             raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
+
+    def condition(self) -> Node:
+        """Parse `c ? a : b`, or an expression that binds tighter."""
+        self._descend()
         node = self._operation(1)
         if self._accept("?"):
             yes = self.condition()
             self.expect(":", 'have ":"')
-            node = _choice(node, yes, self.condition())
+            node = _choose(node, yes, self.condition())
         self._depth -= 1
         return node
 
@@ -155,9 +168,7 @@ class _Reader:
         raise self._fault('have a number, a name, "-", "!" or "("')
 
     def _sign(self, mark: str) -> Node:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
+        self._descend()
         node = self._operation(_MINUS if mark == "-" else _NOT)
         self._depth -= 1
         return _apply(operator.neg if mark == "-" else operator.not_, (node,))
@@ -167,7 +178,7 @@ class _Reader:
         name = token.text
         if not self._accept("("):
             self.names.add(name)
-            return lambda values: values.get(name)
+            return lambda values: values[name]
         if name not in _FUNCTIONS:
             raise ValueError(f"must use {', '.join(_FUNCTIONS)} alone, has {name}( at column {token.column}")
         operands = [self.condition()]
@@ -185,51 +196,36 @@ def _number(token: _Token) -> Node:
     return lambda values: value
 
 
-def _choice(condition: Node, yes: Node, no: Node) -> Node:
-    def evaluate(values: Values) -> float | None:
-        holds = condition(values)
-        if holds is None:
-            return None
-        return yes(values) if holds else no(values)
-
-    return evaluate
+def _choose(condition: Node, yes: Node, no: Node) -> Node:
+    return lambda values: yes(values) if condition(values) else no(values)
 
 
 def _join(mark: str, left: Node, right: Node) -> Node:
+    """An operation. The right operand of `??`, `&&` and `||` is evaluated only where the left one does not decide."""
     if mark == "??":
-        return lambda values: right(values) if (first := left(values)) is None else first
-    if mark in ("&&", "||"):
-        return _both(left, right, stops=mark == "||")
+        return _coalesce(left, right)
+    if mark == "&&":
+        return lambda values: float(bool(left(values) and right(values)))
+    if mark == "||":
+        return lambda values: float(bool(left(values) or right(values)))
     return _apply(_COUNTED.get(mark) or _COMPARED[mark], (left, right))
 
 
-def _both(left: Node, right: Node, *, stops: bool) -> Node:
-    """`&&`, and `||` which `stops` at true. The second operand is evaluated only where the first does not decide."""
-
-    def evaluate(values: Values) -> float | None:
-        first = left(values)
-        if first is None or bool(first) is stops:
-            return None if first is None else float(stops)
-        second = right(values)
-        return None if second is None else float(bool(second))
+def _coalesce(left: Node, right: Node) -> Node:
+    def evaluate(values: Mapping[str, float]) -> float:
+        try:
+            return left(values)
+        except UNKNOWN:
+            return right(values)
 
     return evaluate
 
 
-def _apply(function: Callable[..., float], operands: tuple[Node, ...] | list[Node]) -> Node:
-    """Apply a function; unknown where an operand is, or where there is no finite result: 1 / 0 is not 0."""
+def _apply(function: Callable[..., float], operands: Sequence[Node]) -> Node:
+    def evaluate(values: Mapping[str, float]) -> float:
+        result = float(function(*[operand(values) for operand in operands]))
+        if not math.isfinite(result):
+            raise ArithmeticError
+        return result
 
-    def apply(values: Values) -> float | None:
-        arguments = []
-        for operand in operands:
-            value = operand(values)
-            if value is None:
-                return None
-            arguments.append(value)
-        try:
-            result = float(function(*arguments))
-        except ArithmeticError:
-            return None
-        return result if math.isfinite(result) else None
-
-    return apply
+    return evaluate
