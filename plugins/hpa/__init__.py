@@ -20,15 +20,18 @@ from elasticd.api import (
     Workload,
     hookimpl,
 )
-from elasticd.kit import Rates, restrain
+from elasticd.kit import Rates, cool_down, restrain
 
 from .grouping import MetricError
-from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept
+from .normalize import limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept
 from .options import Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose
 from .steady import steady_band
 
 PAPER_PERIOD = 30.0
+COOLDOWN_UP, COOLDOWN_DOWN = 180.0, 300.0
+"""Seconds: those of the HPA before stabilization, the double-threshold paper's baseline."""
+
 Period = Annotated[float, Meta(ge=0, description="seconds")]
 
 
@@ -139,7 +142,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     def wait(self, wish: int, observation: Observation, past: Past) -> Limit | None:
         """What delays a change: stabilization or, in mode "paper", the cooldown. Condition AbleToScale."""
         if self.mode == "paper":
-            return back_off(observation, past)
+            return cool_down(observation, past, after_up=COOLDOWN_UP, after_down=COOLDOWN_DOWN, both=True)
         return self._stabilize(wish, observation, past)
 
     def _stabilize(self, wish: int, observation: Observation, past: Past) -> Limit | None:
@@ -155,7 +158,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         if self.mode == "paper":
             return None
         if self.behavior is None:
-            return limit_legacy(observation)
+            return limit_legacy(observation.workload.replicas)
         if self.rules == "1.20" and (delay := self._stabilize(wish, observation, past)):
             wish = delay.clamp(wish)  # it may now point the other way; the rates explain the clamped wish
         up, down = self._rates

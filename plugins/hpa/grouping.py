@@ -135,19 +135,20 @@ def left_out(pods: Sequence[Pod], groups: Groups) -> tuple[LeftOut, ...]:
         return ()
     by_name = {pod.name: pod for pod in pods}
     names_by_reason: dict[str, list[str]] = {}
-    for names, why in ((groups.ignored, _ignored), (groups.unready, _unready), (groups.missing, _missing)):
-        for name in names:
-            names_by_reason.setdefault(why(by_name[name]), []).append(name)
+    for name in groups.ignored:
+        why = f"{'deleted' if by_name[name].deleted else 'failed'}, takes no part"
+        names_by_reason.setdefault(why, []).append(name)
+    for name in groups.unready:
+        names_by_reason.setdefault(_unready(by_name[name]), []).append(name)
+    if groups.missing:
+        why = "no sample; as idle where more are asked for, as fully used where fewer are"
+        names_by_reason[why] = groups.missing
     return summarize(names_by_reason)
 
 
 def summarize(names_by_reason: dict[str, list[str]]) -> tuple[LeftOut, ...]:
     """Names of pods by the reason why they are left out, shortened for display."""
     return tuple(LeftOut(why, len(names), tuple(sorted(names)[:_NAMED])) for why, names in names_by_reason.items())
-
-
-def _ignored(pod: Pod) -> str:
-    return f"{'deleted' if pod.deleted else 'failed'}, takes no part"
 
 
 def _unready(pod: Pod) -> str:
@@ -158,10 +159,6 @@ def _unready(pod: Pod) -> str:
     else:
         why = "not ready yet"
     return f"{why}; as idle where more are asked for, else without it"
-
-
-def _missing(_: Pod) -> str:
-    return "no sample; as idle where more are asked for, as fully used where fewer are"
 
 
 class Steady(Struct, frozen=True, gc=False):

@@ -1,26 +1,18 @@
-"""The HPA's limits: stabilization, rates, and the fixed cooldowns of older versions.
+"""The HPA's limits: stabilization and rates.
 
 Knows counts, times and the past; knows no metric. Each result is an interval that contains the current count, except
 for the windows of 1.20 and those without behavior, which can carry the count further.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from elasticd.api import Change, Limit, Observation, Past, Ref
-from elasticd.kit import Memo, Rates, cool_down, stabilize
+from elasticd.kit import Memo, Rates, stabilize
 
 from .options import DOWN_POLICIES, UP_POLICIES, Behavior
 
 UP_FACTOR = 2
 UP_LEAST = 4
-COOLDOWN_UP = 180.0
-COOLDOWN_DOWN = 300.0
-
-
-def back_off(observation: Observation, past: Past) -> Limit | None:
-    """The HPA before stabilization, the double-threshold paper's baseline: cooldowns of 3 and 5 min both ways."""
-    return cool_down(observation, past, after_up=COOLDOWN_UP, after_down=COOLDOWN_DOWN, both=True)
 
 
 def stabilize_legacy(observation: Observation, past: Past, window: float) -> Limit | None:
@@ -32,13 +24,9 @@ def stabilize_legacy(observation: Observation, past: Past, window: float) -> Lim
     return _at_least(max(wishes), window) if wishes else None
 
 
-def limit_legacy(observation: Observation) -> Limit:
-    """At most twice the current count, or 4. HPA: Normalization without behavior, 2."""
-    return _at_most_twice(observation.workload.replicas)
-
-
 @lru_cache(maxsize=1024)
-def _at_most_twice(current: int) -> Limit:
+def limit_legacy(current: int) -> Limit:
+    """At most twice the current count, or 4. HPA: Normalization without behavior, 2."""
     highest = max(UP_FACTOR * current, UP_LEAST)
     return Limit("ScaleUpLimit", f"at most twice {current}, or {UP_LEAST}, at once", None, highest, gives_way=True)
 
@@ -75,12 +63,14 @@ def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
     return ups, Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
 
 
-def kept_of(changes: Sequence[Change], up: Rates, down: Rates) -> tuple[Change, ...]:
-    """The changes that the controller still remembers, oldest first. HPA: Normalization with behavior, 3.
+def _find_kept(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """The changes that the controller still remembers, oldest first; mostly all, and then the same tuple. HPA:
+    Normalization with behavior, 3.
 
     It stores the changes of each direction apart. A new change replaces the last one that is older than the longest
     period of its own direction, so a rate with a longer period in the other direction no longer sees that change.
     """
+    _, up, down = key
     by_direction: dict[bool, list[Change]] = {True: [], False: []}
     for change in changes:
         grown = change.after > change.before
@@ -90,17 +80,11 @@ def kept_of(changes: Sequence[Change], up: Rates, down: Rates) -> tuple[Change, 
             remembered[old[-1]] = change
         else:
             remembered.append(change)
-    return tuple(sorted((*by_direction[True], *by_direction[False]), key=lambda change: change.at))
+    kept = (*by_direction[True], *by_direction[False])
+    return changes if len(kept) == len(changes) else tuple(sorted(kept, key=lambda change: change.at))
 
 
-def _remaining_changes(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """kept_of(), but the same tuple where nothing was forgotten, as is usual."""
-    _, up, down = key
-    remaining = kept_of(changes, up, down)
-    return changes if len(remaining) == len(changes) else remaining
-
-
-still_kept: Memo[tuple[Ref, Rates, Rates], tuple[Change, ...], tuple[Change, ...]] = Memo(_remaining_changes)
+still_kept = Memo(_find_kept)
 
 
 @lru_cache(maxsize=1024)

@@ -25,6 +25,11 @@ def quantity_milli(quantity: Quantity) -> int:
 class _Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """One metric and its one target."""
 
+    @property
+    def failure(self) -> str:
+        """The HPA's reason where it cannot be computed."""
+        return f"FailedGet{type(self).__name__}Metric"
+
 
 class _OfResource(_Metric, frozen=True, kw_only=True):
     """A resource of the pods, and its target."""
@@ -52,7 +57,6 @@ class Resource(_OfResource, tag="Resource", frozen=True):
     """A resource of the pods: `utilization` in percent of their requests, or `average_value` for each pod."""
 
     kind: ClassVar[str] = "resource"
-    failure: ClassVar[str] = "FailedGetResourceMetric"
 
     @property
     def label(self) -> str:
@@ -63,7 +67,6 @@ class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_on
     """The same of one container of each pod."""
 
     kind: ClassVar[str] = "container resource"
-    failure: ClassVar[str] = "FailedGetContainerResourceMetric"
     container: Name
 
     @property
@@ -74,7 +77,6 @@ class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_on
 class _OfSeries(_Metric, frozen=True, kw_only=True):
     """A series under any name."""
 
-    kind: ClassVar[str]
     series: Name
 
     @property
@@ -83,18 +85,16 @@ class _OfSeries(_Metric, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        return f"{self.kind}/{self.series}"
+        return f"{type(self).__name__.lower()}/{self.series}"
 
     @property
     def description(self) -> str:
-        return f"{self.kind} metric {self.series}"
+        return f"{type(self).__name__.lower()} metric {self.series}"
 
 
 class Pods(_OfSeries, tag="Pods", frozen=True, kw_only=True):
     """A series with a sample for each pod, averaged over them."""
 
-    kind: ClassVar[str] = "pods"
-    failure: ClassVar[str] = "FailedGetPodsMetric"
     average_value: Quantity
 
     def __post_init__(self) -> None:
@@ -114,15 +114,9 @@ class _OfWhole(_OfSeries, frozen=True, kw_only=True):
 class Object(_OfWhole, tag="Object", frozen=True):
     """A series with one sample: `value` for all pods together, or `average_value` for each."""
 
-    kind: ClassVar[str] = "object"
-    failure: ClassVar[str] = "FailedGetObjectMetric"
-
 
 class External(_OfWhole, tag="External", frozen=True):
     """A series of any samples, summed: `value` for all pods together, or `average_value` for each."""
-
-    kind: ClassVar[str] = "external"
-    failure: ClassVar[str] = "FailedGetExternalMetric"
 
 
 Metric = Resource | ContainerResource | Pods | Object | External

@@ -69,8 +69,13 @@ class _Utilization(Struct, frozen=True, gc=False):
     checks_count: bool = True
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
-        """The ratio to the target, and the truncated percentage it is computed from."""
-        return self.part(*self._sums(values))
+        """The ratio to the target, and the truncated percentage it is computed from; over the pods that have a
+        request."""
+        requests = self.requests
+        if values.keys() == requests.keys():
+            return self.part(sum(values.values()), self.whole)
+        pairs = [(value, requests[name]) for name, value in values.items() if name in requests]
+        return self.part(sum(value for value, _ in pairs), sum(request for _, request in pairs))
 
     def part(self, used: int, requested: int) -> tuple[float, int]:
         """The same from the sums of use and of requests."""
@@ -78,14 +83,6 @@ class _Utilization(Struct, frozen=True, gc=False):
             raise MetricError("no metrics returned matched known pods")
         percent = used * 100 // requested if 0 <= used <= MAX_INT64 else _divide(_capped(used) * 100, requested)
         return percent / self.target, percent
-
-    def _sums(self, values: dict[str, int]) -> tuple[int, int]:
-        """The sums of use and of requests over the pods that have both."""
-        requests = self.requests
-        if values.keys() == requests.keys():
-            return sum(values.values()), self.whole
-        pairs = [(value, requests[name]) for name, value in values.items() if name in requests]
-        return sum(value for value, _ in pairs), sum(request for _, request in pairs)
 
     def missing(self, pod: str) -> int:
         """The use that a pod without a sample counts for when the others use too little."""
@@ -136,15 +133,12 @@ def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
     """
     series = _series(metric, observation)
     proposal = _CALCULATE[type(metric)](metric, series, observation, terms)
-    if proposal.replicas < observation.workload.replicas and not _may_lower(metric, series):
+    # Some of the pods can stand for all; some samples of a sum cannot.
+    may_lower = series.quality is Quality.FRESH if isinstance(metric, External) else series.trusted
+    if proposal.replicas < observation.workload.replicas and not may_lower:
         why = f": {series.message}" if series.message else ""
         raise MetricError(f"{series.name} is {series.quality.value} and must not lower the count{why}")
     return proposal
-
-
-def _may_lower(metric: Metric, series: Series) -> bool:
-    """Whether the series may lower the count. Some of the pods can stand for all; some samples of a sum cannot."""
-    return series.quality is Quality.FRESH if isinstance(metric, External) else series.trusted
 
 
 def _series(metric: Metric, observation: Observation) -> Series:
@@ -236,9 +230,7 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
     if not observation.pods:
         raise MetricError("no pods returned by selector while calculating replica count")
     groups = group_pods(observation.pods, usage.samples, startup)
-    for name in groups.ignored:
-        usage.values.pop(name, None)
-    for name in groups.unready:
+    for name in (*groups.ignored, *groups.unready):
         usage.values.pop(name, None)
     if not usage.values:
         error = MetricError("did not receive metrics for targeted pods (pods might be unready)")
