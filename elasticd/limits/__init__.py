@@ -1,9 +1,8 @@
 """The built-in limits, for any strategy. They use the API like any plugin; `timed` is one more."""
 
 from elasticd.api import LimitStrategy, hookimpl
-from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Rollout, Stabilization
 from elasticd.limits.capacity import Capacity
-from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Staged
 
 

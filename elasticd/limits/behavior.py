@@ -1,16 +1,22 @@
-"""Limits of an HPA's behavior, for any strategy: stabilization, rates and cooldowns.
+"""Limits over time, for any strategy: stabilization, rates, cooldowns and rollouts; and what all limits share.
 
-Knows which options each has; the arithmetic is in kit/windows.py.
+Knows which options each has; the arithmetic is in kit/windows.py. What a rollout is, a cluster tells.
 """
 
 from functools import cached_property
 from typing import Annotated, Literal
 
-from elasticd.api import Limit, Meta, Observation, Past, hookimpl
+from elasticd.api import Limit, LimitStrategy, Meta, Observation, Past, hookimpl
 from elasticd.kit import Pick, Rate, Rates, cool_down, restrain, stabilize
-from elasticd.limits.seriesless import Seriesless
 
 Window = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
+
+
+class Seriesless(LimitStrategy, frozen=True):
+    """A limit that looks at counts, pods, nodes or the calendar alone."""
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
 
 
 class Stabilization(Seriesless, tag="stabilization", frozen=True):
@@ -52,11 +58,8 @@ class RateLimit(Seriesless, tag="rate", frozen=True):
 
     @cached_property
     def _rates(self) -> tuple[Rates | None, Rates | None]:
-        """Up and down."""
-        return (
-            Rates(self.up, self.select) if self.up else None,
-            Rates(self.down, self.select) if self.down else None,
-        )
+        up, down = (Rates(rates, self.select) if rates else None for rates in (self.up, self.down))
+        return up, down
 
 
 class Cooldown(Seriesless, tag="cooldown", frozen=True):
@@ -77,3 +80,26 @@ class Cooldown(Seriesless, tag="cooldown", frozen=True):
         """The current count alone, or it and all above, while a cooldown lasts."""
         both = self.mode == "paper"
         return cool_down(observation, past, after_up=self.after_up, after_down=self.after_down, both=both)
+
+
+class Rollout(Seriesless, tag="rollout", frozen=True):
+    """No scale-in, or no change at all, while a rollout is in progress. Reason RolloutInProgress.
+
+    A rollout is in progress while a Deployment or StatefulSet has pods of another template than its newest, also when a
+    person paused it, and until its controller has seen its newest spec. One that has missed its deadline (Deployment,
+    progressDeadlineSeconds) is none any more. ReplicaSets roll nothing out, and of other kinds it cannot be known: they
+    are not limited.
+    """
+
+    forbids: Annotated[
+        Literal["down", "both"], Meta(description="what must wait for its end: scale-in, or any change")
+    ] = "down"
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit | None:
+        """The current count and, unless both ways are forbidden, all above."""
+        workload = observation.workload
+        if not workload.rollout:
+            return None
+        highest = workload.replicas if self.forbids == "both" else None
+        return Limit("RolloutInProgress", workload.rollout, workload.replicas, highest, "AbleToScale")

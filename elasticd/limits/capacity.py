@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 from math import floor, inf
 from typing import Annotated, ClassVar
 
-from elasticd.api import Limit, Meta, Node, Observation, Pod, Ref, Room, Struct, field, hookimpl
+from elasticd.api import Limit, Meta, Observation, Pod, Ref, Room, Struct, field, hookimpl
 from elasticd.kit import Memo
-from elasticd.limits.seriesless import Seriesless
+from elasticd.limits.behavior import Seriesless
 
 Amounts = tuple[tuple[str, float], ...]
 """The amount of each resource, in order of their names, so that equal ones are one key."""
@@ -86,11 +86,9 @@ def _size(amount: float) -> str:
 def _count_fitting(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
     """How many pods of these requests fit on the nodes with these labels."""
     requests, labels = key
-    return sum(_count_on_node(room.free, requests) for room in rooms if _takes(room.node, labels))
-
-
-def _takes(node: Node, labels: Labels) -> bool:
-    return node.ready and not node.unschedulable and all(node.labels.get(name) == value for name, value in labels)
+    wanted = set(labels)
+    able = [room for room in rooms if room.node.ready and not room.node.unschedulable]
+    return sum(_count_on_node(room.free, requests) for room in able if wanted <= room.node.labels.items())
 
 
 def _count_on_node(free: Mapping[str, float], requests: Amounts) -> int:

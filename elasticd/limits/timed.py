@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from elasticd.api import Bounds, Count, Limit, LimitStrategy, Meta, Observation, Policy, field, hookimpl
 from elasticd.kit import Hours, HoursNow, Spell, standing, steady
-from elasticd.limits.seriesless import Seriesless
+from elasticd.limits.behavior import Seriesless
 
 _FORBIDDEN = {"change": "no change", "growth": "no growth", "shrinking": "no shrinking"}
 

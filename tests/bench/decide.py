@@ -18,9 +18,8 @@ from elasticd.cluster.kubernetes.wire.objects import Codec, WireWorkload
 from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.kit.windows import Rate
-from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Rollout, Stabilization
 from elasticd.limits.capacity import Capacity
-from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Guard, Stage, Staged
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.workload import Observation

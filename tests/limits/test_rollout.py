@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.limits.rollout import Rollout
+from elasticd.limits.behavior import Rollout
 from elasticd.model.workload import Observation
 from elasticd.testing import check_strategy, judge
 from tests.kit.plugins.builders import Wants, decode, ends, seen

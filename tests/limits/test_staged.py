@@ -13,8 +13,7 @@ from elasticd import testing
 from elasticd.api import Change, Limit, Outcome, Past, Point, Recommendation, Strategy, hookimpl
 from elasticd.kit import Rate
 from elasticd.kit.history import carry, remember
-from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
-from elasticd.limits.rollout import Rollout
+from elasticd.limits.behavior import Cooldown, RateLimit, Rollout, Stabilization
 from elasticd.limits.staged import ROLLED_BACK, Guard, Stage, Staged
 from elasticd.model.history import Run
 from elasticd.model.workload import Observation, Pod, Quality, Sample, Series

@@ -12,9 +12,8 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.kit.windows import Rate
-from elasticd.limits.behavior import Cooldown, RateLimit, Stabilization
+from elasticd.limits.behavior import Cooldown, RateLimit, Rollout, Stabilization
 from elasticd.limits.capacity import Capacity
-from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Guard, Stage, Staged
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Quality, Ref, Sample, Series
