@@ -8,6 +8,7 @@ Every interval contains the current count, so that several of them together alwa
 from functools import lru_cache
 from itertools import repeat
 from math import ceil
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -118,14 +119,12 @@ def _reach(current: int, rates: Rates, starts: _Starts, sign: int) -> _Reach:
     """The count that the rates of a direction (+1 up, -1 down) allow, before `current` bounds it."""
     if rates.select == "Disabled":
         return _Reach(current, current, rates.rates[0])
-    reach: _Reach | None = None
-    furthest = sign if rates.select == "Max" else -sign
-    for rate, start in zip(rates.rates, starts or repeat(current), strict=False):
-        replicas = _top(rate, start) if sign > 0 else _bottom(rate, start)
-        if reach is None or (replicas - reach.replicas) * furthest > 0:
-            reach = _Reach(replicas, start, rate)
-    assert reach is not None, "rates must not be empty"  # noqa: S101 - who builds Rates sees to it
-    return reach
+    reaches = [
+        _Reach(_top(rate, start) if sign > 0 else _bottom(rate, start), start, rate)
+        for rate, start in zip(rates.rates, starts or repeat(current), strict=False)
+    ]
+    furthest = max if (rates.select == "Max") == (sign > 0) else min
+    return furthest(reaches, key=attrgetter("replicas"))
 
 
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
@@ -179,9 +178,8 @@ def cool_down(
         return _cooldown_limit("BackoffBoth", "out", round(now - out), after_up, current)
     back = _last_change(past, now - after_down, -1)
     if back is not None:
-        return _cooldown_limit(
-            "BackoffBoth" if both else "BackoffDownscale", "in", round(now - back), after_down, current
-        )
+        reason = "BackoffBoth" if both else "BackoffDownscale"
+        return _cooldown_limit(reason, "in", round(now - back), after_down, current)
     if both or now - past.since >= after_down:
         return None
     message = f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
@@ -190,12 +188,8 @@ def cool_down(
 
 def _last_change(past: Past, after: float, sign: int) -> float | None:
     """When the count last changed this way, if that was later than a time."""
-    for change in reversed(past.changes):
-        if change.at <= after:
-            return None
-        if (change.after - change.before) * sign > 0:
-            return change.at
-    return None
+    changes = past.changes_after(after)
+    return next((change.at for change in changes if (change.after - change.before) * sign > 0), None)
 
 
 @lru_cache(maxsize=4096)

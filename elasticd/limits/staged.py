@@ -21,6 +21,9 @@ ROLLED_BACK = "RolledBack"
 Outcome = Literal["good", "bad", "unknown"]
 Ratio = Annotated[float, Meta(gt=1)]
 
+_OUTCOMES: tuple[Outcome, ...] = ("good", "unknown", "bad")
+"""The worst last."""
+
 GOOD: tuple[Outcome, str] = ("good", "")
 _at = attrgetter("at")
 
@@ -83,10 +86,7 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _judge_pods(self, observation: Observation) -> tuple[Outcome, str]:
         live = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
-        if self.pods == "pending":
-            count = sum(1 for pod in live if not pod.node)
-        else:
-            count = sum(1 for pod in live if pod.ready is not True)
+        count = sum(not pod.node if self.pods == "pending" else pod.ready is not True for pod in live)
         most = self.above or 0.0
         return ("bad", f"{count} pods are {self.pods}; at most {most:g}") if count > most else GOOD
 
@@ -177,7 +177,6 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
             raise ValueError("up: must be given unless down or guards are, is missing")
 
     def reads(self) -> tuple[str, ...]:
-        """Those of its guards."""
         return tuple(dict.fromkeys(guard.series for guard in self.guards if guard.series))
 
     def recalls(self) -> float:
@@ -189,10 +188,7 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
         """As far as the next stage, not beyond the current count while one is watched or paused, or back."""
         current = observation.workload.replicas
         trail = _trail(observation.workload.ref, past.changes)
-        up, down = (
-            self._find_halt(self._up, trail, observation, past),
-            self._find_halt(self._down, trail, observation, past),
-        )
+        up, down = (self._find_halt(way, trail, observation, past) for way in (self._up, self._down))
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
@@ -244,9 +240,9 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
             elif age < self.pause:
                 return _Halt("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
         if way.sign < 0:
-            for guard in way.guards:
-                if not guard.known(observation):
-                    return _Halt("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
+            unknown = next((guard for guard in way.guards if not guard.known(observation)), None)
+            if unknown is not None:
+                return _Halt("GuardUnknown", f"{unknown.series} is not known, so nothing shrinks")
         return None
 
     def _judge_last(self, guards: Sequence[Guard], observation: Observation, past: Past) -> _Halt | None:
@@ -297,7 +293,6 @@ def _stage_limit(stage: Stage, start: int, wish: int, current: int, bound: int |
 
 @lru_cache(maxsize=4096)
 def _hold_limit(reason: str, message: str, lowest: int | None, highest: int | None) -> Limit:
-    """Cached as well."""
     return Limit(reason, message, lowest, highest, gives_way=True)
 
 
@@ -336,11 +331,5 @@ def _worst(
     guards: Sequence[Guard], change: Change, span: tuple[float, float], observation: Observation, past: Past
 ) -> tuple[Outcome, str]:
     """The first bad outcome, else the first unknown one, else a good one."""
-    worst = GOOD
-    for guard in guards:
-        result = guard.look(change, span, observation, past)
-        if result[0] == "bad":
-            return result
-        if worst is GOOD:
-            worst = result
-    return worst
+    results = [guard.look(change, span, observation, past) for guard in guards]
+    return max(results, key=lambda result: _OUTCOMES.index(result[0]), default=GOOD)

@@ -103,7 +103,6 @@ class ScheduledBounds(Seriesless, tag="scheduled-bounds", frozen=True, cache_has
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        """The bounds of the windows in force."""
         return _bounds(self, observation.at).value
 
 
@@ -118,9 +117,8 @@ def _bounds(limit: ScheduledBounds, at: float) -> Spell[Limit | None]:
     least = max((state.hours.least for state in inside if state.hours.least is not None), default=None)
     if least is not None and most is not None:
         least = min(least, most)
-    return Spell(
-        at, spell.until, Limit("ScheduledBounds", "; ".join(map(_describe_bounds, inside)), least, most, of_wish=True)
-    )
+    message = "; ".join(map(_describe_bounds, inside))
+    return Spell(at, spell.until, Limit("ScheduledBounds", message, least, most, of_wish=True))
 
 
 def _describe_bounds(state: HoursNow[BoundedHours]) -> str:

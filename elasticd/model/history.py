@@ -3,6 +3,8 @@
 Frozen records; times are seconds since the epoch. Knows nothing of the journal that they come from.
 """
 
+from itertools import takewhile
+
 from msgspec import Struct
 
 
@@ -79,9 +81,4 @@ class Past(Struct, frozen=True, gc=False):
 
     def changes_after(self, after: float) -> list[Change]:
         """The scalings strictly later than a time, newest first."""
-        changes: list[Change] = []
-        for change in reversed(self.changes):
-            if change.at <= after:
-                break
-            changes.append(change)
-        return changes
+        return list(takewhile(lambda change: change.at > after, reversed(self.changes)))
