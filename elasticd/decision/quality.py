@@ -51,9 +51,9 @@ def grade(
     if len(fresh) == len(received) and (pods <= 1 or len({s.pod for s in fresh}) >= pods):
         return Series(name, source, Quality.FRESH, fresh, "", max(times))
     valid = tuple([s for s in received if 0.0 <= s.value < inf and s.measured <= latest])
-    worst = (
-        _explain_dropped(received, valid, fresh, at, max_age) if len(fresh) < len(received) else (Quality.PARTIAL, "")
-    )
+    worst = (Quality.PARTIAL, "")
+    if len(fresh) < len(received):
+        worst = _explain_dropped(received, valid, fresh, at, max_age)
     if not pods:
         return Series(name, source, worst[0], fresh, worst[1], _newest_time(fresh))
     good = {id(s) for s in fresh}  # by identity: a NaN equals nothing
@@ -79,9 +79,8 @@ def expected(name: str, reading: Readings, workload: str, at: float) -> Series:
     """
     forecast = reading.forecasts[name].get(workload)
     if forecast is None:
-        return Series(
-            name, reading.source, Quality.EMPTY, (), reading.faults.get(name) or "there is no forecast of it yet"
-        )
+        why = reading.faults.get(name) or "there is no forecast of it yet"
+        return Series(name, reading.source, Quality.EMPTY, (), why)
     places = forecast.window(at, at)
     samples = () if places is None else (Sample(forecast.values[places[0]], forecast.fitted, reading.received),)
     quality, message = _grade_forecast(forecast, at)
@@ -133,13 +132,9 @@ def _newest_time(samples: tuple[Sample, ...]) -> float:
 def _explain_dropped(
     received: tuple[Sample, ...], valid: tuple[Sample, ...], fresh: tuple[Sample, ...], at: float, max_age: float
 ) -> tuple[Quality, str]:
-    """Why some samples were dropped."""
     if len(valid) < len(received):
         dropped = len(received) - len(valid)
-        return (
-            Quality.INVALID,
-            f"{dropped} of {len(received)} samples are NaN, infinite, negative or of the future",
-        )
+        return Quality.INVALID, f"{dropped} of {len(received)} samples are NaN, infinite, negative or of the future"
     age, dropped = at - min(s.measured for s in received), len(received) - len(fresh)
     ages = f"up to {age:.0f} s old" if age < _AGES else "of unknown age"
     return Quality.STALE, f"{dropped} of {len(received)} samples are {ages}, at most {max_age:g} s"

@@ -61,15 +61,11 @@ def _near_sum(name: str, observation: Observation) -> Band:
 
 def stirred(watched: Iterable[Watched], at: float) -> Iterator[Key]:
     """Workloads to evaluate again: a series left its band, changed its quality, or has other pods' samples."""
-    return (entry.key for entry in watched if _has_stirred(entry, at))
-
-
-def _has_stirred(entry: Watched, at: float) -> bool:
-    last = entry.last.series
-    series = series_of(entry.policy, entry.last.workload.ref, entry.pods, entry.readings, entry.reads, at)
-    return any(
-        name not in last or _leaves_band(last[name], now, entry.bands.get(name, _ANY)) for name, now in series.items()
-    )
+    for entry in watched:
+        last, bands = entry.last.series, entry.bands
+        series = series_of(entry.policy, entry.last.workload.ref, entry.pods, entry.readings, entry.reads, at)
+        if any(name not in last or _leaves_band(last[name], series[name], bands.get(name, _ANY)) for name in series):
+            yield entry.key
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:

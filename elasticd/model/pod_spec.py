@@ -126,9 +126,7 @@ class Toleration(Struct, frozen=True, gc=False):
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod with this toleration tolerates the taint."""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
+        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         if self.operator == "Exists":
             return True
@@ -217,9 +215,8 @@ class Needs(Struct, frozen=True, gc=False):
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps the pod off a node; None: it tolerates all."""
         for taint in taints:
-            if taint.effect != "PreferNoSchedule" and not any(
-                toleration.tolerates(taint) for toleration in self.tolerations
-            ):
+            tolerated = any(toleration.tolerates(taint) for toleration in self.tolerations)
+            if taint.effect != "PreferNoSchedule" and not tolerated:
                 return taint
         return None
 
@@ -234,7 +231,7 @@ class Needs(Struct, frozen=True, gc=False):
 
     def wants(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a node obeys nodeSelector and required affinity."""
-        if any(labels.get(key) != value for key, value in self.selector.items()):
+        if not self.selector.items() <= labels.items():
             return False
         return self.affinity is None or any(term.matches(name, labels) for term in self.affinity)
 

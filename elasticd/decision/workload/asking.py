@@ -5,6 +5,7 @@ Pure. Knows which answers make sense and that their record must be readable agai
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import isfinite
 from typing import Any, Protocol
 
@@ -188,9 +189,7 @@ def _read_bands(value: Any, _: str) -> dict[str, Band]:
 
 
 def _read_ranks(value: Any, _: str) -> dict[str, Rank]:
-    if not isinstance(value, Mapping):
-        raise TypeError("must be a mapping of pods' names to numbers")
-    if not all(isinstance(name, str) for name in value):
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise TypeError("must be a mapping of pods' names to numbers")
     return _decode_ranks(_encode({name: _read_rank(rank) for name, rank in value.items()}))
 
@@ -198,7 +197,7 @@ def _read_ranks(value: Any, _: str) -> dict[str, Rank]:
 def _read_rank(rank: Any) -> Rank:
     value: Any
     value, why = (rank.value, rank.why) if isinstance(rank, Rank) else (rank, "")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if not _is_finite(value):
         raise TypeError("must be a mapping of pods' names to finite numbers, or Ranks of such")
     return Rank(float(value), one_line(why) if len(why) > LONGEST else why)
 
@@ -206,13 +205,8 @@ def _read_rank(rank: Any) -> Rank:
 def _read_resources(value: Any, name: str) -> list[Resources]:
     if not isinstance(value, Sequence) or not all(isinstance(resources, Resources) for resources in value):
         raise TypeError("must be a sequence of Resources")
-    amounts = [
-        amount
-        for resources in value
-        for amounts in (resources.requests, resources.present)
-        for amount in amounts.values()
-    ]
-    if not all(_is_amount(amount) for amount in amounts):
+    amounts = [(*resources.requests.values(), *resources.present.values()) for resources in value]
+    if not all(_is_finite(amount) and amount >= 0 for amount in chain(*amounts)):
         raise TypeError("must request finite amounts >= 0")
     return [
         replace(resources, strategy=name, **_cut_texts(resources, _TEXTS))
@@ -220,8 +214,8 @@ def _read_resources(value: Any, name: str) -> list[Resources]:
     ]
 
 
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 _READ: Mapping[str, Callable[[Any, str], Any]] = {

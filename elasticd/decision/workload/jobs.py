@@ -4,8 +4,6 @@ Pure. Knows what a set has that a workload has not: Jobs end by themselves, and 
 metrics, of what is in a template, or of the API.
 """
 
-from collections.abc import Iterator
-
 from elasticd.model.actions import Create, Remove
 from elasticd.model.jobs import Job
 from elasticd.model.policy import JobSet
@@ -33,23 +31,21 @@ def keep_running(replicas: int, current: int) -> Limit | None:
     return Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
 
 
-def tidy(job: JobSet, workload: Workload, *, still: bool = False) -> tuple[Remove, ...]:
+def tidy(job_set: JobSet, workload: Workload, *, still: bool = False) -> tuple[Remove, ...]:
     """What to delete: Jobs of an old template if the rollout says so and not `still`, and the oldest ended ones."""
-    return tuple(_removals(job, workload, rolls=job.rollout == "default" and not still))
-
-
-def _removals(job_set: JobSet, workload: Workload, *, rolls: bool) -> Iterator[Remove]:
-    flying = workload.replicas
+    removals, flying = [], workload.replicas
     present = [job for job in workload.jobs if not job.deleted]
-    if rolls and (old := [job for job in present if not job.result and job.template != job_set.template]):
-        yield _remove(workload, flying, flying - len(old), "TemplateChanged", old)
+    old = [job for job in present if not job.result and job.template != job_set.template]
+    if old and job_set.rollout == "default" and not still:
+        removals.append(_remove(workload, flying, flying - len(old), "TemplateChanged", old))
         flying -= len(old)
     surplus = [
         *_beyond_history(present, "Complete", job_set.successful_history),
         *_beyond_history(present, "Failed", job_set.failed_history),
     ]
     if surplus:
-        yield _remove(workload, flying, flying, "HistoryLimit", sorted(surplus, key=_age)[:AT_ONCE])
+        removals.append(_remove(workload, flying, flying, "HistoryLimit", sorted(surplus, key=_age)[:AT_ONCE]))
+    return tuple(removals)
 
 
 def _beyond_history(jobs: list[Job], result: str, keep: int) -> list[Job]:

@@ -85,11 +85,9 @@ def _is_counted(pod: Pod) -> bool:
     return not pod.deleted and pod.phase in ("Pending", "Running")
 
 
-def _find_marked(_: Ref, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    return tuple(pod for pod in pods if VICTIM in pod.annotations and not pod.deleted)
-
-
-_chosen_before = Memo(_find_marked)
+_chosen_before: Memo[Ref, tuple[Pod, ...], tuple[Pod, ...]] = Memo(
+    lambda _, pods: tuple(pod for pod in pods if VICTIM in pod.annotations and not pod.deleted)
+)
 
 
 def _unmark(ref: Ref, pod: Pod) -> Mark:
