@@ -45,16 +45,12 @@ class Ahead(Strategy, tag="forecast", frozen=True):
     intercept: Annotated[Use | None, Meta(description='what a pod uses without load; of "linear"')] = None
 
     def __post_init__(self) -> None:
-        needed = _NEEDED[self.model]
-        for name in ("target", "mu", "wait"):
+        needed, allowed = _NEEDED[self.model], ("slope", "intercept") if self.model == "linear" else ()
+        for name in ("target", "mu", "wait", "slope", "intercept"):
             option = getattr(self, name)
             if name in needed and option is None:
                 raise ValueError(f'{name}: must be given for model = "{self.model}", is missing')
-            if name not in needed and option is not None:
-                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {option:g}')
-        for name in ("slope", "intercept"):
-            option = getattr(self, name)
-            if self.model != "linear" and option is not None:
+            if name not in (*needed, *allowed) and option is not None:
                 raise ValueError(f'{name}: must be left out for model = "{self.model}", is {option:g}')
         if (self.slope is None) != (self.intercept is None):
             lone, absent = ("intercept", "slope") if self.slope is None else ("slope", "intercept")
@@ -105,14 +101,9 @@ class Ahead(Strategy, tag="forecast", frozen=True):
         message = f"{load:.4g} ({by}) in {ahead:.0f} s, looking {self.lead:g} s ahead"
         skill = "" if forecast.skill is None else f", skill {forecast.skill:.2f}"
         period = f", period {forecast.period:g} s" if forecast.period else ""
-        measure = Measure(
-            metric=self.series,
-            current=f"{load:.4g}",
-            target="" if self.target is None else f"{self.target:g}",
-            replicas=replicas,
-            reason=self.model,
-            message=f"{forecast.method}{period}{skill}, error {forecast.error:.3g}",
-        )
+        target = "" if self.target is None else f"{self.target:g}"
+        how = f"{forecast.method}{period}{skill}, error {forecast.error:.3g}"
+        measure = Measure(self.series, f"{load:.4g}", target, replicas, reason=self.model, message=how)
         return Recommendation(replicas, "ForecastAbove", message, (measure,), expires=forecast.expires)
 
 
@@ -121,7 +112,6 @@ def _none(reason: str, message: str) -> Recommendation:
 
 
 def _lacking(name: str, series: Series | None, now: float) -> str:
-    """Why there is no usable forecast."""
     if series is None or series.forecast is None:
         return (series.message if series else "") or f"{name} is no forecast"
     if series.forecast.doubt:

@@ -54,13 +54,6 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True):
         if isinstance(self.max, str) and self.max not in _PERCENT:
             raise ValueError(f'max: must be a number of pods or from "1%" to "100%", is "{self.max}"')
 
-    def share(self, replicas: int, left: int) -> int:
-        """How many of `replicas` pods belong to it, where earlier subsets leave `left`."""
-        if self.max is None:
-            return left
-        most = self.max if isinstance(self.max, int) else -(-replicas * int(self.max[:-1]) // 100)
-        return min(most, left)
-
 
 def check_subsets(subsets: Sequence[Subset]) -> None:
     """Refuse subsets that no pod could reach, and shares of more than 100 %."""
@@ -83,7 +76,8 @@ def shares_of(subsets: Sequence[Subset], replicas: int) -> tuple[int, ...]:
     """How many of `replicas` pods each subset should have."""
     shares, remaining = [], replicas
     for subset in subsets:
-        shares.append(subset.share(replicas, remaining))
+        most = -(-replicas * int(subset.max[:-1]) // 100) if isinstance(subset.max, str) else subset.max
+        shares.append(remaining if most is None else min(most, remaining))
         remaining -= shares[-1]
     return tuple(shares)
 
@@ -144,7 +138,6 @@ class Spread(Strategy, tag="spread", frozen=True):
         return ()
 
     def check(self, policy: Policy) -> str | None:
-        """Refuse kinds whose controllers ignore the deletion cost."""
         return unheeded(policy)
 
     @hookimpl
@@ -166,7 +159,7 @@ class Spread(Strategy, tag="spread", frozen=True):
             going = max(0, min(spare, len(pods) - shares[index]))
             why = f"{self.subsets[index].name} has {len(pods)}, its share is {shares[index]}"
             # Where no earlier subset loses pods, the next strategy may choose among all pods of this one.
-            first = pods if 0 < going == spare else _youngest(pods)[:going]
+            first = pods if 0 < going == spare else sorted(pods, key=_age)[:going]
             ranks |= {pod.name: self._stays(index) for pod in pods}
             ranks |= {pod.name: Rank(-1 - index, why) for pod in first}
         return ranks
@@ -223,9 +216,9 @@ def _count_late(observation: Observation, patience: float) -> int:
     return sum(1 for since in waits if since is not None and observation.at - since > patience)
 
 
-def _youngest(pods: Sequence[Pod]) -> list[Pod]:
-    """The pods, the last started first."""
-    return sorted(pods, key=lambda pod: (-inf if pod.started is None else -pod.started, pod.name))
+def _age(pod: Pod) -> tuple[float, str]:
+    """Sort key: the last started first."""
+    return -inf if pod.started is None else -pod.started, pod.name
 
 
 _by_name: Memo[str, tuple[Room, ...], dict[str, Node]] = Memo(
@@ -282,12 +275,9 @@ class Subsets(PoolStrategy, tag="subsets", frozen=True):
         counts, siblings, owner = [0] * len(self.subsets), set[str](), pod.owner[2]
         for index, node in enumerate(nodes.nodes):
             for resident in nodes.pods(index):
-                if (
-                    resident.owner[2] != owner
-                    or resident.uid == pod.uid
-                    or resident.deleted
-                    or resident.phase in ("Succeeded", "Failed")
-                ):
+                if resident.owner[2] != owner or resident.uid == pod.uid:
+                    continue
+                if resident.deleted or resident.phase in ("Succeeded", "Failed"):
                     continue
                 siblings.add(resident.uid)
                 subset = subset_of(self.subsets, node)

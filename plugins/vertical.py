@@ -30,6 +30,7 @@ Statistic = Annotated[
 ]
 Margin = Annotated[float, Meta(ge=0, le=10, description="part that is added to the statistic")]
 Quantity = str | int | float
+Least = Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")]
 Resource = Literal["cpu", "memory"]
 
 MEBIBYTE = 2**20
@@ -51,9 +52,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     statistic: Statistic = "p95"
     margin: Margin = 0.15
-    least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
-        name="min", default=0
-    )
+    least: Least = field(name="min", default=0)
     most: Annotated[Quantity | None, Meta(description="of a container; never more is recommended")] = field(
         name="max", default=None
     )
@@ -74,18 +73,14 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CpuRule(Rule, frozen=True, kw_only=True):
     """How a request of cores is computed from use."""
 
-    least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
-        name="min", default="25m"
-    )
+    least: Least = field(name="min", default="25m")
 
 
 class MemoryRule(Rule, frozen=True, kw_only=True):
     """How a request of bytes is computed from use."""
 
     statistic: Statistic = "p98"
-    least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
-        name="min", default="250M"
-    )
+    least: Least = field(name="min", default="250M")
 
 
 class _Aim(NamedTuple):
@@ -139,10 +134,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
 
     def reads(self) -> tuple[str, ...]:
         bounds = ("lower", "upper") if self.confident else ()
-        statistics = [
-            (name, statistic) for name in self.resources for statistic in (self._rule(name).statistic, *bounds)
-        ]
-        return (*self.resources, *(f"{name}_{statistic}" for name, statistic in statistics))
+        statistics = [f"{name}_{part}" for name in self.resources for part in (self._rule(name).statistic, *bounds)]
+        return (*self.resources, *statistics)
 
     def _rule(self, resource: str) -> Rule:
         return self.cpu if resource == "cpu" else self.memory
@@ -192,11 +185,9 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
 
     def _why(self, resource: str, series: Mapping[str, Series]) -> str:
         statistics = series.get(f"{resource}_{self._rule(resource).statistic}")
-        return (
-            (statistics.message or statistics.quality.value)
-            if statistics is not None and not statistics.trusted
-            else "no sample"
-        )
+        if statistics is None or statistics.trusted:
+            return "no sample"
+        return statistics.message or statistics.quality.value
 
     def _changes(self, pods: list[Pod], aims: Aims, observation: Observation, past: Past) -> list[Resources]:
         """The pods that are changed now: those that request too little first, then by name."""

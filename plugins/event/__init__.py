@@ -85,7 +85,6 @@ class Event(Strategy, tag="event", frozen=True):
             raise ValueError(f"idle: must be < least = {self.least}, is {self.idle}")
 
     def check(self, policy: Policy) -> str | None:
-        """Refuse a `least` above the policy's maximum."""
         most = policy.replicas.max
         return f"least: must be <= replicas.max = {most}, is {self.least}" if self.least > most else None
 
@@ -101,12 +100,8 @@ class Event(Strategy, tag="event", frozen=True):
 
     def sleeps(self) -> str:
         """At 0 pods what pods use cannot be measured, so such a trigger never becomes active."""
-        deciding = [trigger for trigger in self.triggers if trigger.decides]
-        return (
-            ""
-            if any(trigger.series not in USED_BY_PODS for trigger in deciding)
-            else "has only triggers of what pods use"
-        )
+        can_wake = any(trigger.decides and trigger.series not in USED_BY_PODS for trigger in self.triggers)
+        return "" if can_wake else "has only triggers of what pods use"
 
     @hookimpl
     def poll_interval(self, observation: Observation) -> float | None:
@@ -141,7 +136,7 @@ class Event(Strategy, tag="event", frozen=True):
         signals = self._signals(readings, observation)
         measures = tuple(signal.measure for signal in signals)
         if self.formula is not None:
-            measures = (*parts(self.triggers, readings), *measures)
+            measures = (*parts(readings), *measures)
         return Recommendation(*self._judge(signals, observation, past), measures)
 
     @hookimpl
@@ -179,16 +174,15 @@ class Event(Strategy, tag="event", frozen=True):
         """Seconds for which no trigger has been active, as far as known. Exact only up to the cooldown."""
         now, series = observation.at, observation.series
         span = Span(known=past.since + self.initial_cooldown, enough=now - self.cooldown)
-        read_at = {
-            trigger.label: series[trigger.series].measured for trigger in self.triggers if trigger.series in series
-        }
-        tracks = {trigger.label: past.points.get(trigger.series, ()) for trigger in self.triggers}
         if self.formula is not None:
-            inactive_since = since_by(self.formula, tracks, max(read_at.values(), default=0.0), span)
+            tracks = {trigger.label: past.points.get(trigger.series, ()) for trigger in self.triggers}
+            read_at = max((series[name].measured for name in self.reads() if name in series), default=0.0)
+            inactive_since = since_by(self.formula, tracks, read_at, span)
         else:
-            deciding = [trigger for trigger in self.triggers if trigger.decides]
             inactive_since = max(
-                since(trigger, tracks[trigger.label], read_at[trigger.label], span) for trigger in deciding
+                since(trigger, past.points.get(trigger.series, ()), series[trigger.series].measured, span)
+                for trigger in self.triggers
+                if trigger.decides
             )
         return now - max(min(inactive_since, now), span.known)
 

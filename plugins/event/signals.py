@@ -61,31 +61,30 @@ def signal(label: str, goal: Goal, reading: Reading, observation: Observation) -
     count = goal.asks(value, observation.workload, observation.pods)
     if count is None:
         why = f"{label}: its value is for all ready pods, and none is ready"
-    verdict = {True: ("Active", ""), None: ("Unknown", why), False: ("NotActive", f"not above {goal.activation:g}")}[
-        active
-    ]
     if not goal.decides:
-        verdict = ("", why)
+        verdict = "", why
+    elif active is None:
+        verdict = "Unknown", why
+    else:
+        verdict = ("Active", "") if active else ("NotActive", f"not above {goal.activation:g}")
     measure = Measure(label, f"{value:g}", goal.target, count, *verdict)
     return Signal(measure, active, reading.whole and count is not None, why)
 
 
-def parts(triggers: Iterable[Trigger], readings: dict[str, Reading]) -> list[Measure]:
+def parts(readings: Mapping[str, Reading]) -> list[Measure]:
     """Measures of a formula's triggers, which ask for nothing by themselves."""
     return [
-        Measure(trigger.label, f"{value:g}", message=readings[trigger.label].why)
-        if (value := readings[trigger.label].value) is not None
-        else Measure(trigger.label, reason="Unknown", message=readings[trigger.label].why)
-        for trigger in triggers
+        Measure(label, reason="Unknown", message=reading.why)
+        if reading.value is None
+        else Measure(label, f"{reading.value:g}", message=reading.why)
+        for label, reading in readings.items()
     ]
 
 
 def any_active(states: Iterable[bool | None]) -> bool | None:
     """Whether any is active; None: none is known to be, and of at least one it is not known."""
-    distinct = list(states)
-    if True in distinct:
-        return True
-    return None if None in distinct else False
+    distinct = set(states)
+    return True if True in distinct else None if None in distinct else False
 
 
 def describe_largest(signals: Iterable[Signal]) -> str:

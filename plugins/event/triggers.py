@@ -68,7 +68,6 @@ class Trigger(Goal, frozen=True):
 
     @property
     def decides(self) -> bool:
-        """Whether it decides that any replica is needed."""
         return self.activates
 
     @property
@@ -93,7 +92,6 @@ class Formula(Goal, frozen=True):
         return formula.read(self.expression).names
 
     def of(self, values: formula.Values) -> float | None:
-        """Its value for these readings; None: not known."""
         return formula.read(self.expression).of(values)
 
 
