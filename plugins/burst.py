@@ -120,12 +120,10 @@ class Burst(Strategy, tag="burst", frozen=True):
 
     def __post_init__(self) -> None:
         if self.panic_window > self.stable_window:
-            raise ValueError(
-                f"panic_window: must be <= stable_window = {self.stable_window:g}, is {self.panic_window:g}"
-            )
+            most = f"stable_window = {self.stable_window:g}"
+            raise ValueError(f"panic_window: must be <= {most}, is {self.panic_window:g}")
 
     def check(self, policy: Policy) -> str | None:
-        """Refused: more replicas than the policy allows."""
         most, least = policy.replicas.max, self.activation_scale
         return f"activation_scale: must be <= replicas.max = {most}, is {least}" if least > most else None
 

@@ -165,13 +165,10 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         pods, point = self._pods(observation, series), point_of(series)
         if isinstance(pods, str) or not series.trusted or not point.pods:
             return {self.series: NEVER}
-        percent_point = pods.request * point.pods / 100
-        inside = self.low <= point.total / percent_point <= self.high
-        return {
-            self.series: Band(self.low * percent_point * (1 + EXACT), self.high * percent_point * (1 - EXACT))
-            if inside
-            else NEVER
-        }
+        percent = pods.request * point.pods / 100
+        if not self.low <= point.total / percent <= self.high:
+            return {self.series: NEVER}
+        return {self.series: Band(self.low * percent * (1 + EXACT), self.high * percent * (1 - EXACT))}
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:

@@ -25,8 +25,7 @@ from elasticd.kit import Rates, cool_down, restrain
 from .grouping import MetricError
 from .normalize import limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept
 from .options import Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
-from .proposals import Terms, propose
-from .steady import steady_band
+from .proposals import Terms, propose, steady_band
 
 PAPER_PERIOD = 30.0
 COOLDOWN_UP, COOLDOWN_DOWN = 180.0, 300.0

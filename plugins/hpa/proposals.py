@@ -1,15 +1,15 @@
-"""Computes one proposal from one metric: the HPA's replica calculator.
+"""Computes one proposal from one metric, the HPA's replica calculator, and the band in which the proposal stays.
 
 Integers are thousandths, divisions truncate, ratios are doubles, and a count is the ceiling of a product of doubles.
 Knows one workload at one time; knows nothing of the past, so nothing here waits or limits.
 """
 
-from collections.abc import Callable
-from math import ceil
+from collections.abc import Callable, Sequence
+from math import ceil, floor
 from typing import Any
 
-from elasticd.api import MOST, LeftOut, Observation, Pod, Quality, Ref, Series, Struct
-from elasticd.kit import Memo, format_milli
+from elasticd.api import MOST, NEVER, Band, LeftOut, Observation, Pod, Quality, Ref, Sample, Series, Struct
+from elasticd.kit import Memo, band_around, format_milli
 
 from .grouping import (
     Groups,
@@ -332,6 +332,59 @@ def _capped(amount: int) -> int:
 def _count(product: float) -> int:
     """The ceiling, cut to the range from 0 to the largest int32."""
     return max(0, min(ceil(product), MOST))
+
+
+Counts = Callable[[int], int]
+"""Maps a use in thousandths to the count it asks for."""
+
+
+def steady_band(metric: Metric, observation: Observation, terms: Terms) -> Band:
+    """The band of the metric's series."""
+    series = observation.series.get(metric.source)
+    if series is None or series.quality is not Quality.FRESH:
+        return NEVER if series is not None and series.usable else Band()  # unusable: its values change nothing
+    try:
+        counts = _counts_of(metric, series, observation, terms)
+        return NEVER if counts is None else _band_of(counts, series.samples)
+    except MetricError:
+        return NEVER
+
+
+def _counts_of(metric: Metric, series: Series, observation: Observation, terms: Terms) -> Counts | None:
+    """The count as a function of the sum; None where the sum does not determine it."""
+    if isinstance(metric, Object | External):
+        alone = all(not sample.pod for sample in series.samples)
+        if isinstance(metric, Object) and (len(series.samples) != 1 or not alone):
+            return None
+        return lambda usage: count_of_whole(metric, usage, observation, terms)
+    if isinstance(metric, ContainerResource) or len(observation.pods) != observation.workload.replicas:
+        return None
+    cpu = isinstance(metric, Resource) and metric.resource == "cpu"
+    startup = Startup(observation.at, terms.initialization, terms.readiness_delay) if cpu else None
+    ref, pods = observation.workload.ref, observation.pods
+    if total_at_a_glance(ref, pods, series.samples, startup) is None:
+        return None
+    if isinstance(metric, Resource) and metric.utilization is not None:
+        gauge = utilization((ref, metric.resource, "", terms.old, metric.utilization), pods)
+        return lambda used: count_at(used, gauge, observation, terms)
+    average = average_gauge(quantity_milli(metric.average_value or 0), observation, terms)
+    return lambda used: count_at(used, average, observation, terms)
+
+
+def _band_of(counts: Counts, samples: Sequence[Sample]) -> Band:
+    """Around the present sum. Each sample is rounded up, so their sum may be a thousandth more for each."""
+    total, slack = sum([sample.value for sample in samples]), len(samples) + 1
+    replicas = counts(_rounded_up(total, slack))
+
+    def same(value: float) -> bool:
+        least = max(0, floor(value * 1000.0 * (1 - 1e-12)) - 1)
+        return counts(least) == replicas == counts(_rounded_up(value, slack))
+
+    return band_around(same, total)
+
+
+def _rounded_up(value: float, slack: int) -> int:
+    return ceil(value * 1000.0 * (1 + 1e-12)) + slack
 
 
 _CALCULATE: dict[type, Callable[[Any, Series, Observation, Terms], Proposal]] = {
