@@ -39,13 +39,8 @@ NotFit = Annotated[
 ]
 
 _KUBERNETES: dict[str, Operator] = {
-    "in": "In",
-    "notIn": "NotIn",
-    "exists": "Exists",
-    "doesNotExist": "DoesNotExist",
-    "gt": "Gt",
-    "lt": "Lt",
-}
+    "in": "In", "notIn": "NotIn", "exists": "Exists", "doesNotExist": "DoesNotExist", "gt": "Gt", "lt": "Lt",
+}  # fmt: skip
 
 
 class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,9 +63,8 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
         if self.operator in ("in", "notIn") and not count:
             raise ValueError(f"values: must not be empty for {self.operator}, is []")
         if impossible := [value for value in self.values if not possible((value,))]:
-            raise ValueError(
-                f"values: must be what a label can be (at most 63 of A-Z a-z 0-9 - _ .), is {shown(impossible[0])}"
-            )
+            rule = "what a label can be (at most 63 of A-Z a-z 0-9 - _ .)"
+            raise ValueError(f"values: must be {rule}, is {shown(impossible[0])}")
         if self.operator in ("exists", "doesNotExist") and count:
             raise ValueError(f"values: must be left out for {self.operator}, is {shown(self.values[0])}")
         if self.operator in ("gt", "lt") and (count != 1 or whole_number(self.values[0]) is None):
@@ -83,9 +77,7 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
         return Expression(self.key, _KUBERNETES[self.operator], self.values)
 
     def __str__(self) -> str:
-        return (
-            f"{self.key} {self.operator} [{', '.join(self.values)}]" if self.values else f"{self.key} {self.operator}"
-        )
+        return f"{self.key} {self.operator}" + f" [{', '.join(self.values)}]" * bool(self.values)
 
 
 class Binding(Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,21 +120,16 @@ class BindingRule(Binding, frozen=True):
 
     def has(self, pod: Pod) -> bool:
         """Whether the rule is about this pod."""
-        if pod.namespace not in self.namespaces and "*" not in self.namespaces:
-            return False
-        return all(pod.labels.get(key) == value for key, value in self.pods.items())
+        inside = pod.namespace in self.namespaces or "*" in self.namespaces
+        return inside and self.pods.items() <= pod.labels.items()
 
     def brings_nothing(self, namespaces: Sequence[str]) -> Iterator[str]:
         """Parts without effect, as "option: ...": expressions that no node can obey, namespaces outside of these."""
         for key in dict.fromkeys(rule.key for rule in self.expressions):
             if {"exists", "doesNotExist"} <= {rule.operator for rule in self.expressions if rule.key == key}:
                 yield f"expressions: no node ever matches: {key} must exist and must not"
-        outside = (
-            []
-            if "*" in namespaces
-            else [namespace for namespace in self.namespaces if namespace not in ("*", *namespaces)]
-        )
-        if outside:
+        outside = [namespace for namespace in self.namespaces if namespace not in ("*", *namespaces)]
+        if outside and "*" not in namespaces:
             yield f"namespaces: brings nothing for {', '.join(outside)}: not in pool.namespaces"
 
 

@@ -159,14 +159,8 @@ class Histogram:
         lower, upper = confidence(percentiles["p50"], percentiles["p95"], self.days())
         most = self.highest()
         intermediate = max(percentiles["p60"], 0.5 * most)
-        return {
-            **percentiles,
-            "mean": self.mean(),
-            "max": most,
-            "intermediate": intermediate,
-            "lower": lower,
-            "upper": upper,
-        }
+        others = {"mean": self.mean(), "max": most, "intermediate": intermediate, "lower": lower, "upper": upper}
+        return percentiles | others
 
 
 def confidence(p50: float, p95: float, days: float) -> tuple[float, float]:

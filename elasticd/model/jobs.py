@@ -51,5 +51,4 @@ class Gone:
         self._jobs.pop(uid, None)
 
     def all(self) -> tuple[Job, ...]:
-        """All of them."""
         return tuple(self._jobs.values())

@@ -3,7 +3,7 @@
 Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Annotated, ClassVar, Literal
 
@@ -171,7 +171,6 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ref(self) -> Ref:
-        """The same as a reference."""
         return Ref(self.namespace, self.kind, self.name, self.api_version)
 
 
@@ -188,9 +187,11 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
         ref = workload.ref
         if (ref.kind, ref.api_version) != (self.kind, self.api_version):
             return False
-        if ref.namespace not in self.namespaces and "*" not in self.namespaces:
-            return False
-        return all(workload.labels.get(key) == value for key, value in self.labels.items())
+        return _selects(self, ref.namespace, workload.labels)
+
+
+def _selects(by: "Select | PoolSelect", namespace: str, labels: Mapping[str, str]) -> bool:
+    return (namespace in by.namespaces or "*" in by.namespaces) and by.labels.items() <= labels.items()
 
 
 class JobKeys(Struct, frozen=True, kw_only=True):
@@ -216,7 +217,6 @@ class JobSet(JobKeys, frozen=True, kw_only=True):
 
     @property
     def target(self) -> Target:
-        """The set as a workload."""
         api_version, kind = JOB_KIND
         return Target(self.namespace, self.name, kind, api_version)
 
@@ -346,18 +346,14 @@ class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 3600.0
 
     def has(self, pod: Pod) -> bool:
-        """Whether the pod is one of them."""
         return pod.needs.scheduler == self.scheduler and self.names(pod)
 
     def names(self, pod: Pod) -> bool:
         """Whether the pod has the namespace and labels of this pool, whoever places it."""
-        if pod.namespace not in self.namespaces and "*" not in self.namespaces:
-            return False
-        return all(pod.labels.get(key) == value for key, value in self.labels.items())
+        return _selects(self, pod.namespace, pod.labels)
 
     def holds(self, node: Node) -> bool:
-        """Whether the node is one of them."""
-        return all(node.labels.get(key) == value for key, value in self.nodes.items())
+        return self.nodes.items() <= node.labels.items()
 
 
 class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):

@@ -53,10 +53,7 @@ BINDING = Feature("put pods on nodes", PLACING, (*_rights("create", "", "pods/bi
 EVICTING = Feature(
     "let pods give way or move them",
     PLACING,
-    (
-        *_rights("create", "", "pods/eviction"),
-        *_rights("patch", "", "pods/status"),
-    ),
+    (*_rights("create", "", "pods/eviction"), *_rights("patch", "", "pods/status")),
 )
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
 RECORDS = Feature(
