@@ -188,8 +188,12 @@ def cool_down(
 
 def _last_change(past: Past, after: float, sign: int) -> float | None:
     """When the count last changed this way, if that was later than a time."""
-    changes = past.changes_after(after)
-    return next((change.at for change in changes if (change.after - change.before) * sign > 0), None)
+    for change in reversed(past.changes):
+        if change.at <= after:
+            return None
+        if (change.after - change.before) * sign > 0:
+            return change.at
+    return None
 
 
 @lru_cache(maxsize=4096)

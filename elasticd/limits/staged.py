@@ -21,9 +21,6 @@ ROLLED_BACK = "RolledBack"
 Outcome = Literal["good", "bad", "unknown"]
 Ratio = Annotated[float, Meta(gt=1)]
 
-_OUTCOMES: tuple[Outcome, ...] = ("good", "unknown", "bad")
-"""The worst last."""
-
 GOOD: tuple[Outcome, str] = ("good", "")
 _at = attrgetter("at")
 
@@ -188,7 +185,8 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
         """As far as the next stage, not beyond the current count while one is watched or paused, or back."""
         current = observation.workload.replicas
         trail = _trail(observation.workload.ref, past.changes)
-        up, down = (self._find_halt(way, trail, observation, past) for way in (self._up, self._down))
+        up = self._find_halt(self._up, trail, observation, past)
+        down = self._find_halt(self._down, trail, observation, past)
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
@@ -240,9 +238,9 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
             elif age < self.pause:
                 return _Halt("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
         if way.sign < 0:
-            unknown = next((guard for guard in way.guards if not guard.known(observation)), None)
-            if unknown is not None:
-                return _Halt("GuardUnknown", f"{unknown.series} is not known, so nothing shrinks")
+            for guard in way.guards:
+                if not guard.known(observation):
+                    return _Halt("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
         return None
 
     def _judge_last(self, guards: Sequence[Guard], observation: Observation, past: Past) -> _Halt | None:
@@ -331,5 +329,11 @@ def _worst(
     guards: Sequence[Guard], change: Change, span: tuple[float, float], observation: Observation, past: Past
 ) -> tuple[Outcome, str]:
     """The first bad outcome, else the first unknown one, else a good one."""
-    results = [guard.look(change, span, observation, past) for guard in guards]
-    return max(results, key=lambda result: _OUTCOMES.index(result[0]), default=GOOD)
+    worst = GOOD
+    for guard in guards:
+        result = guard.look(change, span, observation, past)
+        if result[0] == "bad":
+            return result
+        if worst is GOOD:
+            worst = result
+    return worst

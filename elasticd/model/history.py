@@ -3,8 +3,6 @@
 Frozen records; times are seconds since the epoch. Knows nothing of the journal that they come from.
 """
 
-from itertools import takewhile
-
 from msgspec import Struct
 
 
@@ -81,4 +79,9 @@ class Past(Struct, frozen=True, gc=False):
 
     def changes_after(self, after: float) -> list[Change]:
         """The scalings strictly later than a time, newest first."""
-        return list(takewhile(lambda change: change.at > after, reversed(self.changes)))
+        changes: list[Change] = []
+        for change in reversed(self.changes):
+            if change.at <= after:
+                break
+            changes.append(change)
+        return changes
