@@ -88,17 +88,27 @@ class Moved(Struct, frozen=True, gc=False):
     node: str
 
 
+class Comebacks(Struct, frozen=True, gc=False):
+    """Pods of one controller that were moved from one node: when the first and the last of them were, and how many of
+    them had come there after the first, as another scheduler may put them back."""
+
+    first: float
+    last: float
+    count: int = 0
+
+
 class PoolPast(Struct, frozen=True, eq=False):
     """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
     are the moves of the last hour; `labelled` is when each node was last seen to change its labels, or to come; a node
     that has not since the daemon began has that time; `refused` are the pods (their UIDs) that were last told to go and
-    not let through.
+    not let through; `comebacks` are by `whose` and node.
     """
 
     looks: tuple[Look, ...] = ()
     moved: tuple[Moved, ...] = ()
     labelled: Mapping[str, float] = {}
     refused: frozenset[str] = frozenset()
+    comebacks: Mapping[tuple[str, str], Comebacks] = {}
 
 
 class Underway(Struct, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.text import raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import Filtered, Scored, look, rank
@@ -19,7 +20,7 @@ from elasticd.decision.pool.preemption import UNKNOWN, forbidden
 from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
 from elasticd.model.disruption import Refused
-from elasticd.model.moves import LEAVING, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand
+from elasticd.model.moves import LEAVING, Comebacks, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand, whose
 from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
@@ -29,6 +30,15 @@ URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
 
 ALL = 1 - 1e-9
 """All of what a node is to give up, but for the rounding of sums."""
+
+KEEPS_RETURNING = "KeepsReturning"
+"""Why no more pods of a controller leave a node: others came there in their place, time and again."""
+
+RETURNS = Backoff(60.0)
+"""Before a pod leaves a node to which it came in place of one that was moved from there, by how many did so before."""
+
+MOST_RETURNS = 4
+"""Pods that leave so, until the node changes or a day has passed."""
 
 TRIES = 100
 """Pods for which one plan seeks a place in vain, beside four for each that may be moved: where nodes are full, it would
@@ -173,7 +183,9 @@ class _Draft:
     def _why_bound(self, pod: Pod, how: How = "reschedule") -> Refused | None:
         """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
-        if why := self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, self._case.observation.at):
+        at = self._case.observation.at
+        why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at)
+        if why := why or _why_returned(pod, self._case.past.comebacks.get((whose(pod), pod.node)), at):
             return why
         uid = pod.owner[2]
         surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
@@ -318,6 +330,18 @@ def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
         return why
     young = pod.started is None or at - pod.started < table.min_age
     return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+
+
+def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused | None:
+    """Why a pod stays, for now or for good, that came to its node in place of one that was moved from there."""
+    if comebacks is None or pod.created <= comebacks.first:
+        return None
+    if comebacks.count >= MOST_RETURNS:
+        again = f"{comebacks.count} like it were moved from this node and replaced there"
+        return KEEPS_RETURNING, f"{again}: it stays until the node changes or a day has passed"
+    rest = comebacks.last + RETURNS.delay(comebacks.count + 1) - at
+    again = "it came in place of one that was moved from this node"
+    return ("Returned", f"{again}, and rests for another {rest:.0f} s") if rest > 0 else None
 
 
 def _why_stored(pod: Pod, table: MovesTable) -> Refused | None:

@@ -10,13 +10,16 @@ from elasticd.base.news import LastReported
 from elasticd.kit.evictability import one_failed
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
-from elasticd.model.moves import TAKEN_BACK, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
+from elasticd.model.moves import TAKEN_BACK, Comebacks, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Node, Pod
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
+
+RETURNED = 86400.0
+"""The same of moves from a node to which others came in their place."""
 
 MISSED = 3.0
 """After so many intervals without a look, the earlier looks are forgotten."""
@@ -71,21 +74,25 @@ class PoolHistory:
         self._last_look, self._plan = 0.0, MovesPlan()
         self._outcomes: dict[str, PodOutcome] = {}
         self._departures: dict[str, _Departure] = {}
+        self._comebacks: dict[tuple[str, str], Comebacks] = {}
 
     def note(self, nodes: Sequence[Node], now: float) -> bool:
         """Take in the nodes; whether one came, went, or changed its labels, annotations, taints or readiness."""
         previous, self._nodes = self._nodes, {node.name: node for node in nodes}
-        changed = previous.keys() != self._nodes.keys()
+        changed = previous.keys() - self._nodes.keys()
         for name, node in self._nodes.items():
             old = previous.get(name)
             if old is node:
                 continue
             if old is None or old.labels != node.labels:
                 self._labelled[name] = now
-            changed = changed or old is None or _placement_state(old) != _placement_state(node)
+            if old is None or _placement_state(old) != _placement_state(node):
+                changed.add(name)
         for name in previous.keys() - self._nodes.keys():
             self._labelled.pop(name, None)
-        return changed
+        if changed:
+            self._comebacks = {key: found for key, found in self._comebacks.items() if key[1] not in changed}
+        return bool(changed)
 
     def failed(self, nodes: Sequence[Node], pods: OnNodes) -> bool:
         """Take in the pods on these nodes; whether one of them has failed since the last call."""
@@ -116,7 +123,12 @@ class PoolHistory:
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
         refused = frozenset(uid for uid, outcome in self._outcomes.items() if outcome.result == "refused")
-        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused)
+        self._comebacks = {
+            key: comebacks
+            for key, comebacks in self._comebacks.items()
+            if now - comebacks.last < (RETURNED if comebacks.count else REMEMBERED)
+        }
+        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused, self._comebacks)
 
     def planned(self, plan: MovesPlan, now: float) -> None:
         self._last_look, self._plan = now, plan
@@ -143,6 +155,9 @@ class PoolHistory:
         if outcome.result == "done":
             key = action.owner or decision.pod.full_name
             self._moved.append(Moved(outcome.at, key, decision.node))
+            before = self._comebacks.get((key, decision.node), Comebacks(outcome.at, outcome.at))
+            again = before.count + (pod is not None and pod.created > before.first)
+            self._comebacks[key, decision.node] = Comebacks(before.first, outcome.at, again)
             if pod is not None:
                 self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use)
         return outcome.result == "done" or previous is None or _result(previous) != _result(outcome)

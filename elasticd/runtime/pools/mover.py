@@ -16,10 +16,10 @@ from elasticd.base.clock import Clock, pause
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.finished_moves import dropped, over
-from elasticd.decision.pool.moves import plan_moves
+from elasticd.decision.pool.moves import KEEPS_RETURNING, plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
-from elasticd.model.actions import Answer, Evict
+from elasticd.model.actions import Announce, Answer, Evict
 from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
@@ -194,6 +194,7 @@ class Mover:
             is_news = history.reported.changed(news, decision.uid)
             if is_news:
                 self._publish(decision)
+                self._announce_return(decision)
             action = decision.action
             if action is not None and decision.mode == "act" and decision.uid not in self.actions:
                 pods = snapshot.on_nodes().get(decision.node, ())
@@ -201,6 +202,12 @@ class Mover:
                 act = self._act(history, decision, action, pod, _use_of(use, decision), written=is_news)
                 self.actions.begin(decision.uid, decision.id, act)
         history.reported.keep({decision.uid for decision in decisions})
+
+    def _announce_return(self, decision: MoveDecision) -> None:
+        """Announce as an event on the pod that it is not moved any more, as something puts it back."""
+        if decision.refusal == KEEPS_RETURNING and decision.mode == "act":
+            announcement = Announce(decision.pod, decision.uid, KEEPS_RETURNING, decision.message, warning=True)
+            self.actions.announce(self._cluster, announcement, decision.id)
 
     def _publish(self, decision: MoveDecision) -> None:
         self._journal.append(decision)

@@ -23,7 +23,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
-from elasticd.model.moves import MoveDecision
+from elasticd.model.moves import Comebacks, MoveDecision, whose
 from elasticd.model.placement import PoolObservation
 from elasticd.model.pod_spec import Disk
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -161,6 +161,24 @@ def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal:
 def test_what_a_policy_allows_is_moved(table: dict[str, Any], more: dict[str, Any]) -> None:
     view = columns([node("a"), node("b")], [running("p0", **more), running("x", on="b"), running("y", on="b")])
     assert told(moves(view, Fits(), Leave(node="a"), **table)) == [("p0", "b")]
+
+
+@pytest.mark.parametrize(
+    ("created", "comebacks", "refusal"),
+    [
+        pytest.param(NOW - 400, Comebacks(NOW - 300, NOW - 10), "", id="it was there before the first was moved"),
+        pytest.param(NOW - 200, Comebacks(NOW - 300, NOW - 59), "Returned", id="it came instead of the first"),
+        pytest.param(NOW - 200, Comebacks(NOW - 300, NOW - 60), "", id="and has rested for a minute"),
+        pytest.param(NOW - 200, Comebacks(NOW - 900, NOW - 239, 2), "Returned", id="the third, after four minutes"),
+        pytest.param(NOW - 200, Comebacks(NOW - 900, NOW - 240, 2), "", id="the third, later"),
+        pytest.param(NOW - 200, Comebacks(NOW - 9000, NOW - 8000, 4), "KeepsReturning", id="after the fourth"),
+    ],
+)
+def test_what_comes_back_rests_ever_longer(created: float, comebacks: Comebacks, refusal: str) -> None:
+    view = columns([node("a"), node("b")], [running("p0", created=created), running("x", on="b")])
+    past = PoolPast(comebacks={(whose(running("p0")), "a"): comebacks})
+    (decision,) = moves(view, Fits(), Leave(node="a"), past=past)
+    assert (decision.refusal, decision.verdict) == (refusal, "refuse" if refusal else "move")
 
 
 def alone(**more: Any) -> NodeTable:

@@ -1,0 +1,92 @@
+"""Pods that another scheduler puts back on the node that they were moved from: ever longer pauses, then an end."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.decision.pool.moves import KEEPS_RETURNING, MOST_RETURNS
+from elasticd.model.actions import Action, Answer, Evict
+from tests.kit.pools import NOW, node, pod
+from tests.runtime.pools.test_mover import LEAVE, Bench, bench, running
+
+NODES = [node("a", labels=LEAVE), node("b")]
+HOUR = 3600.0
+
+
+def put_back(it: Bench) -> None:
+    """Somebody replaces each pod that is evicted on the node that it was evicted from, at once."""
+
+    def replaced(action: Action) -> Answer | None:
+        if isinstance(action, Evict):
+            old = it.board.pods[action.workload.name]
+            later = {"created": it.clock.now() + 1, "started": it.clock.now() + 1, "uid": f"{old.uid}+"}
+            it.board._set(replace(old, **later))
+            it.board.callback()
+            return Answer("done")
+        return None
+
+    it.board.refuse = replaced
+
+
+def evicted(it: Bench) -> list[float]:
+    """When each eviction was."""
+    return [at - NOW for at, _ in it.board.tried(Evict)]
+
+
+async def test_what_is_put_back_moves_ever_later_then_stays() -> None:
+    async with bench(NODES, [running("p", "a"), running("q", "b")], min_age=0.0) as it:
+        put_back(it)
+        await it.until(2 * HOUR)
+        times = evicted(it)
+        pauses = [later - before for before, later in pairwise(times)]
+        assert len(times) == 1 + MOST_RETURNS
+        assert all(pause >= least for pause, least in zip(pauses, (60, 120, 240, 480), strict=True))
+        (last,) = [decision for decision in it.heard.decisions if decision.refusal == KEEPS_RETURNING]
+        assert "4 like it were moved from this node and replaced there" in last.message
+        assert [(event.reason, event.warning) for event in it.board.announced] == [(KEEPS_RETURNING, True)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"unschedulable": True}, id="cordoned"),
+        pytest.param({"labels": {**LEAVE, "zone": "b"}}, id="labelled"),
+    ],
+)
+async def test_it_goes_on_when_the_node_changes(change: dict[str, object]) -> None:
+    async with bench(NODES, [running("p", "a"), running("q", "b")], min_age=0.0) as it:
+        put_back(it)
+        await it.until(HOUR)
+        before = len(evicted(it))
+        it.board.add(replace(it.board.nodes["a"], **change))
+        await it.until(HOUR + 10)
+        assert len(evicted(it)) == before + 1
+
+
+async def test_it_goes_on_after_a_day() -> None:
+    async with bench(NODES, [running("p", "a"), running("q", "b")], min_age=0.0, every=600.0) as it:
+        put_back(it)
+        await it.until(23 * HOUR)
+        before = len(evicted(it))
+        await it.until(47 * HOUR)
+        assert len(evicted(it)) == 2 * before
+
+
+async def test_many_pods_of_one_controller_leave_a_node_unhindered() -> None:
+    pods = [running(f"p{index}", "a") for index in range(12)]
+    async with bench(NODES, [*pods, running("q", "b")], per_look=3) as it:
+        await it.until(120)
+        assert len(evicted(it)) == len(pods)
+
+
+async def test_another_controller_on_the_same_node_is_moved() -> None:
+    owned: dict[str, Any] = {"owner": ("ReplicaSet", "y", "rs-2"), "started": NOW - 600, "ready": True}
+    async with bench(NODES, [running("p", "a"), running("q", "b")], min_age=0.0) as it:
+        put_back(it)
+        await it.until(HOUR)
+        it.board.refuse = lambda _: None
+        it.board.add(pod("other", on="a", **owned), pod("beside", on="b", **owned))
+        await it.until(HOUR + 60)
+        assert "other" in {name for _, name in it.board.tried(Evict)}
