@@ -96,7 +96,8 @@ class Daemon:
         journal, unfit = self.journal, self._why_unfit()
         if journal.writable:
             return unfit
-        gap = f"the journal has not been written since {_format_time(journal.lacks)}: {journal.fault}"
+        lacks = f"{datetime.fromtimestamp(journal.lacks, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        gap = f"the journal has not been written since {lacks}: {journal.fault}"
         return f"{unfit}; {gap}" if unfit else gap
 
     def _why_unfit(self) -> str:
@@ -152,10 +153,6 @@ class Daemon:
 
     async def _moves(self) -> object:
         return {"in_flight": await self.mover.underway()}
-
-
-def _format_time(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def calm_collector() -> None:

@@ -52,7 +52,6 @@ class Installed(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in TOML."""
         return str(self.type.__struct_config__.tag)
 
 
@@ -133,7 +132,9 @@ def _check_type(hook: str, found: Any) -> None:
         kind = "elasticd.api.Strategy" if strategy else "elasticd.api.Source"
         raise _PluginRefusedError(f"{hook}: must return types derived from {kind}, returned {shown(found)}")
     config = found.__struct_config__
-    if not _tagged(found) or config.tag_field != "type":
+    # msgspec makes a tag that is left out from the class's name.
+    own = isinstance(config.tag, str) and (config.tag != found.__name__ or config.tag.islower())
+    if not own or config.tag_field != "type":
         example = f'class {found.__name__}({wanted.__name__}, tag="name-in-toml")'
         raise _PluginRefusedError(f"{found.__name__}: must have a tag, as in {example}, has none")
     if not config.frozen:
@@ -144,12 +145,6 @@ def _check_type(hook: str, found: Any) -> None:
         msgspec.json.Decoder(found)
     except Exception as error:
         raise _PluginRefusedError(f"{found.__name__}: its options cannot be decoded: {raised(error)}") from None
-
-
-def _tagged(found: type[Any]) -> bool:
-    """Whether a type names its own tag: msgspec makes one that is left out from the class's name."""
-    tag = found.__struct_config__.tag
-    return isinstance(tag, str) and (tag != found.__name__ or tag.islower())
 
 
 def _check(plugin: object) -> None:
@@ -262,7 +257,6 @@ class Hooks:
         return None if self.reads is None else self.reads | self.reads_of_nodes
 
     def implements(self, hook: str) -> bool:
-        """Whether any of them implements a hook."""
         return bool(self._implementations[hook])
 
     def next_change(self, at: float) -> float:
@@ -297,15 +291,11 @@ class Hooks:
             except BaseException as error:  # whatever a stranger's object does when it is looked at
                 if is_interrupt(error):
                     raise
-                failures.append(Failure(name, hook, f"returned {shown(value)}: {_told(error)}"))
+                problem = one_line(str(error)) if isinstance(error, Exception) else raised(error)
+                failures.append(Failure(name, hook, f"returned {shown(value)}: {problem}"))
                 continue
             names.append(name)
         return Answers(tuple(names), tuple(given), tuple(failures))
-
-
-def _told(error: BaseException) -> str:
-    """What is wrong with an answer, in our words; or what a stranger's object has raised."""
-    return one_line(str(error)) if isinstance(error, Exception) else raised(error)
 
 
 _SAYING = frozenset({"recommend_replicas", "limit", "recommend_resources", "poll_interval"})

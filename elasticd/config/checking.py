@@ -34,12 +34,10 @@ class Checked(Struct, frozen=True):
 
     @property
     def fine(self) -> str:
-        """One line that says how many policies are fine."""
         count = len(self.policies)
         return "1 policy is fine" if count == 1 else f"{count} policies are fine"
 
     def record(self) -> dict[str, object]:
-        """The result as JSON holds it."""
         errors = [{"file": error.file, "key": error.key, "problem": error.problem} for error in self.wrong]
         return {"policies": len(self.policies), "errors": errors, "advice": self.advice}
 
@@ -148,9 +146,9 @@ def _sources_of(policy: Policy, sources: Sequence[Source]) -> list[Source]:
     trusted = policy.trust.sources
     reads = [strategy.reads() for strategy in policy.strategies]
     names = None if None in reads else {name for series in reads for name in series or ()}
-    return [source for source in sources if (not trusted or source.label in trusted) and _may_have(source, names)]
-
-
-def _may_have(source: Source, names: set[str] | None) -> bool:
-    offers = source.offers() or source.usual_series
-    return offers is None or names is None or bool(names & set(offers))
+    offers = [(source, source.offers() or source.usual_series) for source in sources]
+    return [
+        source
+        for source, offered in offers
+        if (not trusted or source.label in trusted) and (offered is None or names is None or names & set(offered))
+    ]

@@ -54,7 +54,6 @@ class Finding(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The finding as a line of text."""
         return one_line(
             f"{self.about}: {self.text}" if self.result == "ok" else f"{self.about}: {self.result}: {self.text}"
         )
@@ -173,7 +172,6 @@ def _home(cluster: Kubernetes) -> str:
 
 
 def _kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
-    """The kinds of workloads that policies are about."""
     about = [policy.workload or policy.select for policy in policies if isinstance(policy, Policy)]
     return frozenset((target.api_version, target.kind) for target in about if target is not None)
 

@@ -151,7 +151,6 @@ class Journal:
         self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
 
     def latest(self, policy: str, ref: Ref) -> Decision | None:
-        """The last decision about a workload, if there was one."""
         return self._latest.get((policy, ref))
 
     def decisions(self) -> list[Decision]:
@@ -249,7 +248,6 @@ class Journal:
             )
 
     def _rotate(self) -> None:
-        """Begin a new segment, compress the others, and drop the oldest."""
         if self.folder is not None:
             self._continue(next_segment(self.folder, number_of(self._path)))
             self._compress(self.folder)

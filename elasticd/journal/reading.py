@@ -167,7 +167,6 @@ class _Losses:
         return None
 
     def note_block(self, block: DamagedBlock) -> None:
-        """Note that the lines of a block are lost."""
         self._blocks.note(block.offset, f"at byte {block.offset}: {block.why}")
 
     def restored(self, decision: Decision | None, shortened: ShortenedDecision) -> Decision | None:
@@ -180,7 +179,6 @@ class _Losses:
         return decision
 
     def tell(self) -> None:
-        """Log what was skipped, and where."""
         for skipped in (self._blocks, self._damaged, self._foreign):
             if skipped.count:
                 log.warning("%s: %s", self._path, skipped)

@@ -42,7 +42,6 @@ class Expander:
         self._firsts: dict[tuple[str, Ref], Decision] = {}
 
     def saw(self, decision: Decision) -> None:
-        """Take in a full decision."""
         self._firsts[decision.policy, decision.workload] = decision
 
     def restore(self, shortened: ShortenedDecision) -> Decision | None:

@@ -95,7 +95,6 @@ def _family(kind: type[F], name: str, text: str, labels: Labels, rows: Iterable[
 
 
 def _collect_decisions(latest: Iterable[Decision]) -> Iterator[Metric]:
-    """Gauges of the last decisions."""
 
     def gauge(name: str, text: str, rows: Iterable[tuple[Labels, float | None]], *labels: str) -> Metric:
         return _family(GaugeMetricFamily, name, text, (*_WORKLOAD, *labels), rows)
@@ -121,7 +120,6 @@ def _collect_decisions(latest: Iterable[Decision]) -> Iterator[Metric]:
 
 
 def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
-    """Metrics of the sources, as last reported."""
 
     def gauge(name: str, text: str, values: Mapping[str, float | None]) -> Metric:
         rows = (((source,), value) for source, value in values.items())
@@ -266,7 +264,6 @@ class DaemonMetrics:
                 self._pods.on(record)
 
     def _note_decision(self, decision: Decision) -> None:
-        """Count a decision, and the series that it saw."""
         owner = decision.policy, decision.workload
         self._latest[owner] = decision
         self._decisions.add(owner, decision.verdict)
@@ -295,12 +292,10 @@ class DaemonMetrics:
         self._call_time.labels(verb).observe(seconds)
 
     def read(self, source: str, seconds: float, ok: bool) -> None:
-        """Count a read of a source."""
         self._reads.labels(source, "done" if ok else "failed").inc()
         self._read_time.labels(source).observe(seconds)
 
     def reloaded(self, policies: int, *, ok: bool) -> None:
-        """Note that the policies were read again."""
         self._reloads.labels("done" if ok else "refused").inc()
         if ok:
             self._policies.set(policies)

@@ -103,7 +103,6 @@ class MqttPublisher:
             self._enqueue(decision)
 
     def describe(self) -> PublisherReport:
-        """Its state, for reports."""
         keeper = self.keeper
         return PublisherReport(
             keeper.connected, keeper.since, self.published, len(self._waiting), self.shed, keeper.trouble

@@ -38,7 +38,6 @@ class Notifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:
-        """Say that the daemon is stopping."""
         self._send("STOPPING=1")
 
     def alive(self) -> None:

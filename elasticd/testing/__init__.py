@@ -192,7 +192,10 @@ def check_strategy(strategy: Strategy) -> list[str]:
         return faults(strategy)
     problems = []
     for name, trial in _trials().items():
-        seen = _completed(trial, strategy.reads())
+        # As the daemon gives it: with an unreadable series for each that is read and not there.
+        lacking = [series for series in strategy.reads() or () if series not in trial.series]
+        unreadable = {series: failed(series, "test", "not in this trial") for series in lacking}
+        seen = replace(trial, series={**trial.series, **unreadable})
         before = msgspec.json.encode(seen)
         first, *others = [judge(strategy, seen=seen) for _ in range(_TIMES)]
         problems += [f"{name}: {failure.hook} {failure.message}" for failure in first.failures]
@@ -205,14 +208,6 @@ def check_strategy(strategy: Strategy) -> list[str]:
         if name.startswith("unknown") and strategy.reads() != () and first.wish is not None and first.wish < current:
             problems.append(f"{name}: wished to shrink from {current} to {first.wish}")
     return problems
-
-
-def _completed(seen: Observation, reads: Sequence[str] | None) -> Observation:
-    """With an unreadable series for each that is read and not there, as the daemon gives it."""
-    lacking = [name for name in reads or () if name not in seen.series]
-    return replace(
-        seen, series={**seen.series, **{name: failed(name, "test", "not in this trial") for name in lacking}}
-    )
 
 
 def _trials() -> dict[str, Observation]:

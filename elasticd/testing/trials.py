@@ -190,7 +190,6 @@ def _running(nodes: Iterable[str]) -> tuple[Pod, ...]:
 
 
 def _waiting() -> tuple[Pod, ...]:
-    """Pods of many kinds."""
     zone = Term((Expression("zone", "NotIn", ("a",)),))
     return (
         _pod("plain"),

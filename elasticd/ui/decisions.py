@@ -175,7 +175,6 @@ def _is_expired(recommendation: Recommendation, at: float) -> bool:
 
 
 def _metric_text(measure: Measure) -> str:
-    """A metric's name, current value and target, and any problem with it."""
     target = f", target {measure.target}" if measure.target else ""
     problem = _why(measure.reason, measure.message)
     return f"{measure.metric} {measure.current or '-'}{target}" + (f": {problem}" if problem else "")
@@ -189,7 +188,6 @@ def _left_out_text(left_out: LeftOut) -> str:
 
 
 def _why(reason: str, message: str) -> str:
-    """Reason and message as one text."""
     return f"{reason}: {message}" if reason and message else reason or message
 
 

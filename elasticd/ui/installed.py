@@ -106,12 +106,8 @@ def shown(plugin: Installed, registry: Registry) -> RenderableType:
     # Its paragraphs are as wide as the terminal.
     doc = "\n\n".join(" ".join(paragraph.split()) for paragraph in description["doc"].split("\n\n"))
     lines = [Text(one_line(brought), style="dim"), Text(), Text(plain(doc)), Text()]
-    return Group(head, *lines, Text(_place(description["kind"], plugin.name)), _options(description["options"]))
-
-
-def _place(kind: str, name: str) -> str:
-    table = {"source": "source", "limit": "limit"}.get(kind, "strategy")
-    return f'[[{table}]]\ntype = "{name}"'
+    table = description["kind"] if description["kind"] in ("source", "limit") else "strategy"
+    return Group(head, *lines, Text(f'[[{table}]]\ntype = "{plugin.name}"'), _options(description["options"]))
 
 
 def _options(entries: Sequence[Option]) -> Table:

@@ -161,7 +161,6 @@ def _load(node: NodeReport) -> Table:
 
 
 def _eviction_rule(view: NodeView) -> Text:
-    """The rule by which pods give way, and whether pods are moved."""
     if view.yields:
         return Text(one_line(f"Pods give way {view.rule}".strip()))
     moved = "" if view.moving else ", nor is anybody moved: none of its strategies makes pods leave"
@@ -185,7 +184,6 @@ def _heap(title: str, pods: Sequence[HeapPod], view: NodeView) -> list[Renderabl
 
 
 def _legend(view: NodeView) -> Iterator[Text]:
-    """The explanations of the reasons for which pods stay."""
     pods = [pod for heap, _ in _HEAPS for pod in getattr(view, heap)]
     spared = (f"{pod.spared}: {pod.spared_why}" for pod in pods if pod.spared and view.yields)
     lines = dict.fromkeys((*spared, *(f"{pod.stays}: {pod.why}" for pod in pods if pod.stays and view.moving)))

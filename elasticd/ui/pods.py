@@ -197,7 +197,6 @@ class _PodView:
         self._pod = pod if pod and pod.uid == report.uid else None
 
     def now(self) -> Text:
-        """Where it is now."""
         if self._status is None:
             return Text(one_line(f"told from the journal alone: {self._report.unseen}"), style="dim")
         why = unclaimed(self._name, self._status)
