@@ -73,12 +73,11 @@ class NodePool:
 
     def take(self, need: Need, claim: Claim = NOTHING) -> str:
         """Take room on the least requested node where the pod fits; its name, or "" when it fits nowhere."""
-        for place, (_, index) in enumerate(self._order):
+        for _, index in self._order:
             free = self._free[index]
             if not (free.pods and free.cpu >= need[0] and free.memory >= need[1]):
                 continue
             if (claim.plain and index not in self._picky) or self._takes(index, claim):
-                del self._order[place]
                 self._change(index, need, claim, -1)
                 return self._nodes[index].name
         return ""
@@ -92,14 +91,11 @@ class NodePool:
         index = self._index[node]
         why = self._lacking_resource(index, need, claim) or self._refuses(index, claim.needs)
         if not why:
-            del self._order[bisect_left(self._order, (self._score(index), index))]
             self._change(index, need, claim, -1)
         return why
 
     def give(self, node: str, need: Need, claim: Claim = NOTHING) -> None:
-        index = self._index[node]
-        del self._order[bisect_left(self._order, (self._score(index), index))]
-        self._change(index, need, claim, 1)
+        self._change(self._index[node], need, claim, 1)
 
     def resize(self, node: str, before: Need, after: Need) -> bool:
         """Exchange what a pod has taken, if there is room for it; whether there was."""
@@ -107,10 +103,8 @@ class NodePool:
         free = self._free[index]
         fits = free.cpu + before[0] >= after[0] and free.memory + before[1] >= after[1]
         if fits:
-            del self._order[bisect_left(self._order, (self._score(index), index))]
-            free.cpu += before[0] - after[0]
-            free.memory += before[1] - after[1]
-            insort(self._order, (self._score(index), index))
+            self._change(index, before, NOTHING, 1)
+            self._change(index, after, NOTHING, -1)
         return fits
 
     def change(self, name: str, change: NodeChange) -> None:
@@ -177,7 +171,9 @@ class NodePool:
         )
 
     def _change(self, index: int, need: Need, claim: Claim, sign: int) -> None:
+        """Give room back (1) or take it (-1), and put the node where it belongs in the order."""
         free = self._free[index]
+        del self._order[bisect_left(self._order, (self._score(index), index))]
         free.cpu += sign * need[0]
         free.memory += sign * need[1]
         free.pods += sign

@@ -159,11 +159,11 @@ class World:
         for serial in workload.missing():
             self._create(workload, serial)
 
-    def _create(self, workload: SimulatedWorkload, serial: int, annotations: Mapping[str, str] | None = None) -> None:
+    def _create(self, workload: SimulatedWorkload, serial: int) -> None:
         workload.serial += 1
         name = workload.pod_name(serial)
         # An ordinal comes back under the same name, so the UID counts creations instead.
-        self._add(SimulatedPod(workload, name, serial, make_uid(workload.uid, workload.serial)), annotations)
+        self._add(SimulatedPod(workload, name, serial, make_uid(workload.uid, workload.serial)))
 
     def _add(self, pod: SimulatedPod, annotations: Mapping[str, str] | None = None) -> None:
         """Add a created pod; it waits for the simulation's own scheduler, or for another one."""
