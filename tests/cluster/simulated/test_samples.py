@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.simulated.lazy import LazySamples
+from elasticd.cluster.simulated.samples import LazySamples
 from elasticd.model.workload import Sample
 from tests.cluster.simulated.test_kit import START, Play, web
 
