@@ -39,22 +39,13 @@ from elasticd.testing.pools import GIB, MIB, NOW, judge_moves, judge_pods, node,
 from elasticd.testing.trials import faults
 
 __all__ = [
-    "GIB",
-    "MIB",
-    "NOW",
-    "check_strategy",
-    "judge",
-    "judge_moves",
-    "judge_pods",
-    "node",
-    "node_table",
-    "observation",
-    "pod",
-    "pool_observation",
-    "registry",
-    "simulate",
-    "site",
-]
+    # for workloads
+    "observation", "judge",
+    # for pools
+    "GIB", "MIB", "NOW", "node", "pod", "node_table", "pool_observation", "judge_pods", "judge_moves",
+    # for both, and for sources
+    "check_strategy", "simulate", "registry", "site",
+]  # fmt: skip
 
 _TIMES = 3
 

@@ -23,10 +23,8 @@ class Terminal(Console):
     what they are."""
 
     def __init__(self) -> None:
-        if sys.stdout.isatty():
-            super().__init__(highlight=False, markup=False, emoji=False)
-        else:
-            super().__init__(highlight=False, markup=False, emoji=False, width=PIPE, color_system=None)
+        pipe: dict[str, Any] = {} if sys.stdout.isatty() else {"width": PIPE, "color_system": None}
+        super().__init__(highlight=False, markup=False, emoji=False, **pipe)
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, in a pipe without the spaces that fill up the rows of a table."""
