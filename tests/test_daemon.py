@@ -61,7 +61,7 @@ def test_a_signal_ends_the_daemon_despite_a_connected_client(tmp_path: Path, num
     with daemon(tmp_path) as running:
         host, port = running.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as idle:
-            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(12) == b"HTTP/1.1 200"
             assert running.stop(number) == 0
         assert "Traceback" not in running.log
