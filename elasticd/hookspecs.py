@@ -36,27 +36,26 @@ hookimpl = pluggy.HookimplMarker("elasticd")
 
 @hookspec
 def register_strategies() -> Sequence[type[Strategy]]:
-    """The strategy and limit types of a plugin, once at start. A name given twice is refused."""
+    """Return the plugin's strategy and limit classes. Called once at start; duplicate names are rejected."""
 
 
 @hookspec
 def register_sources() -> Sequence[type[Any]]:
-    """The source types of a plugin, once at start. A name given twice is refused."""
+    """Return the plugin's source classes. Called once at start; duplicate names are rejected."""
 
 
 @hookspec
 def recommend_replicas(workload: Workload, observation: Observation, past: Past) -> Recommendation | None:
-    """How many replicas are wanted. None, or a Recommendation that `abstains` and says why: no opinion. The largest
-    opinion wins."""
+    """Recommend a replica count; the highest wins. None: abstain, as a Recommendation that `abstains` and says why."""
 
 
 @hookspec
 def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Limit | None:
-    """What restrains a wish: an interval and a reason. None: nothing.
+    """Limit the recommended count (`wish`): an interval and a reason. None: no limit.
 
-    All that cut the wish itself (`of_wish`) intersect and go first, then all that delay (condition AbleToScale), then
-    all that shorten (ScalingLimited), then all that take a change back (`takes_back`), then the policy's bounds; so
-    their order never matters.
+    Limits of one stage intersect, so the order of plugins never matters. The stages are: limits that cut the
+    recommendation itself (`of_wish`), that delay (condition AbleToScale), that shorten (ScalingLimited), that roll back
+    a change (`takes_back`), and the policy's bounds.
     """
 
 
@@ -64,107 +63,107 @@ def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Li
 def rank_pods(
     workload: Workload, observation: Observation, past: Past, replicas: int
 ) -> Mapping[str, float | Rank] | None:
-    """Which pods go first when the count falls to `replicas`: a number for each pod's name, the lowest first, 0 for one
-    left out; as a Rank it says why, for `explain`.
+    """Rank the pods to remove when the count falls to `replicas`: a number by pod name, the lowest goes first, 0 if
+    omitted; a Rank also has a reason, for `explain`.
 
-    Asked only when it falls. Of several ranks the one of the strategy with the highest priority goes first, and where
-    that tells two pods not apart, the next. None: no opinion.
+    Called only for a scale-in. The rank of the strategy with the highest priority decides; on a tie, the next. None:
+    no opinion.
     """
 
 
 @hookspec
 def recommend_resources(workload: Workload, observation: Observation, past: Past) -> Sequence[Resources] | None:
-    """What containers should request: in general (`pod` empty), and in the pods that shall be changed now.
+    """Recommend requests of containers: for all pods (`pod` empty), and for pods to be resized now.
 
-    Of several opinions the largest counts, by pod, container and resource. No pod is changed that may not be: see
-    `unfit`. None: no opinion.
+    The largest recommendation wins, by pod, container and resource. `unfit` says which pods may not be resized. None:
+    no opinion.
     """
 
 
 @hookspec
 def filter_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal] | None:
-    """Which nodes of a pool cannot take a pending pod, by reason. What any of them refuses is refused."""
+    """Return the nodes of a pool that cannot take a pending pod, by reason. A node that any plugin rejects is out."""
 
 
 @hookspec
 def select_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Selection | None:
-    """The nodes that a pod is bound to, and what is done where they cannot take it. Of several, only nodes in all;
-    None: it is bound to none."""
+    """Return the nodes to which a pod is bound, and what happens if they cannot take it. Several selections intersect.
+    None: no binding."""
 
 
 @hookspec
 def score_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Scores | None:
-    """How good each node is for a pod. All scores are added by their weights; the highest sum wins, of equal ones the
-    node with the most room left, and then the first by name."""
+    """Score each node for a pod. The weighted sum of all scores decides; on a tie, the node with the most free room,
+    then the first by name."""
 
 
 @hookspec
 def place_pods(pods: Sequence[Candidate], nodes: Nodes, observation: PoolObservation) -> Sequence[Placement] | None:
-    """Where pending pods should go, looked at together. Each is checked again with those before it in place, and one
-    that does not fit, or is left out, waits for the next look. Where this is implemented, scores only break ties."""
+    """Place several pending pods together. Each placement is checked again, counting those before it; a pod that does
+    not fit, or is omitted, waits for the next plan. If a strategy implements this, scores only break ties."""
 
 
 @hookspec
 def select_victims(
     pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool, missing: Mapping[str, int]
 ) -> Victims | Spared | None:
-    """Which pods of a node give way so that one that fits nowhere has room there, in order; none of them: enough are
-    leaving already. Spared: nobody does, and why; None: the same without a word. Before anybody goes, filters are asked
-    again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it. `missing`: how much of
-    a resource the node lacks for the pod where a filter says so (Refusal), as it keeps some of it."""
+    """Choose the pods of a node to evict, in order, for a pod that fits nowhere; none: enough are terminating already.
+    Spared: no pod can be evicted, and why; None: the same without a reason. Before an eviction, filters run again
+    without the victims, and budgets are checked. `forced`: the pod's binding asks for preemption. `missing`: how much
+    of a resource the node lacks for the pod, if a filter says so (Refusal)."""
 
 
 @hookspec
 def explain_victims(node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> EvictionOrder | None:
-    """The pods of a node in the order in which they would have to give way, whoever needs the room, and what keeps each
-    from it now, in words for people: `elasticd nodes NODE` shows it. Asked when somebody looks; nothing is decided by
-    it. What budgets and `[disruption]` keep is added. None: this strategy lets nobody give way."""
+    """Return the pods of a node in the order in which they would be evicted, and what protects each now, for `elasticd
+    nodes NODE`. Called only for that command; decisions do not use it. The daemon adds what budgets and `[disruption]`
+    protect. None: this strategy evicts no pods."""
 
 
 @hookspec
 def explain_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[NodeLevel] | None:
-    """Where nodes stand for this strategy, the most loaded first, in words for people: who gives pods, who takes them,
-    and how far the others are from that. Asked in each look, before anything is moved; nothing is decided by it, and
-    where it fails nothing else does. Of several the most urgent word about a node is shown."""
+    """Return the state of the nodes, the most loaded first, for people: which give up pods, which receive them, and how
+    far the others are from that. Called in each evaluation, before the moves; decisions do not use it, and its failure
+    stops nothing. Of several states of a node the most urgent is shown."""
 
 
 @hookspec
 def rebind_pods(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
-    """Pods whose nodes no longer are as they ask, and what becomes of them. Asked when a node's labels have changed,
-    and each period."""
+    """Return the pods whose nodes no longer match their bindings, and how they leave. Called when node labels have
+    changed, and each period."""
 
 
 @hookspec
 def rebalance_nodes(
     nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
 ) -> Sequence[Move] | None:
-    """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
-    each period, and when a node comes, goes or fails, or a pod fails. `movable`: whether a pod that need not go may be
-    moved, as things stand, if there is a place for it and it is worth it; only of those that the policy places."""
+    """Return the pods that should leave overloaded nodes, or nodes to be emptied, in that order. Called each period,
+    and when a node is added, removed or fails, or a pod fails. `movable`: whether a pod of this policy may be moved now
+    if there is a place for it and the move is worth its cost."""
 
 
 @hookspec
 def poll_interval(policy: Policy, observation: Observation, past: Past) -> float | None:
-    """Seconds until the workload should be looked at again. None: no opinion. The shortest wins."""
+    """Return the seconds until the next evaluation of the workload; the shortest wins. None: no opinion."""
 
 
 @hookspec
 def steady_bands(workload: Workload, observation: Observation, past: Past) -> Mapping[str, Band] | None:
-    """Within which bounds each series leaves what this strategy says of the workload as it is at this observation, by
-    the series' name: of the sum of its samples, as long as the same pods have some and nothing else changes. NEVER: any
-    new sample may change it. Asked after a workload was evaluated and before that is needed, not with every decision.
+    """Return, by series, the band of sums of its samples in which this strategy's answer stays the same, as long as the
+    same pods have samples and nothing else changes. NEVER: any new sample may change the answer. Called between the
+    evaluation and the next update of a source, not with every decision.
 
-    When a source has something new, a workload whose series has left its band is looked at at once; one that has not
-    waits for its turn. A series that is left out, of one that is read, and None: it has left its band when it has moved
-    by more than a tenth. Whether a series is there, and can be trusted, need not be thought of.
+    When a source is updated, a workload with a series outside its band is evaluated at once; others wait for their
+    interval. For an omitted series that is read, or None, the band is a tenth up and down. Whether a series exists
+    and can be trusted is checked elsewhere.
     """
 
 
 @hookspec
 def decided(decision: Decision) -> None:
-    """A decision has been written to the journal. Must not block."""
+    """Called when a decision has been written to the journal. Must not block."""
 
 
 @hookspec
 def acted(outcome: Outcome) -> None:
-    """An outcome has been written to the journal. Must not block."""
+    """Called when an outcome has been written to the journal. Must not block."""

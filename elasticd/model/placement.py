@@ -1,6 +1,6 @@
-"""The nouns of placing pods: what is known of a pool, what plugins say of its nodes, and what is decided about a pod.
+"""Data types for placing pods: the observation of a pool, the answers of plugins, and the decision about a pod.
 
-Frozen records and the view of nodes that plugins are given. A Mask or a Column has one value for each node of the view,
+Frozen records, and the view of nodes that plugins get. A Mask or a Column has one value for each node of the view,
 in its order. Knows nothing of how nodes are watched or pods bound.
 """
 
@@ -20,14 +20,14 @@ Mask = NDArray[np.bool_]
 Column = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Places = slice | NDArray[np.intp]
-"""Of which nodes: a mask or column takes it as an index."""
+"""Indices of nodes, for a mask or column."""
 
 
 class Nodes(Protocol):
-    """The nodes of a pool at one moment of a plan, as columns. Arrays are read-only, and good until the next question:
-    what was placed before in the same plan is counted.
+    """The nodes of a pool at one moment of a plan, as columns. Arrays are read-only and valid until the next call of a
+    hook; they count the pods that the plan has placed so far.
 
-    Amounts are whole: thousandths of a core for cpu, ones (bytes) for all else, as kube-scheduler counts.
+    Amounts are integers: millicores for cpu, base units (bytes) for all else, as in kube-scheduler.
     """
 
     @property
@@ -39,47 +39,46 @@ class Nodes(Protocol):
         """The records, in the same order."""
 
     def allocatable(self, resource: str) -> Whole:
-        """What each node has of a resource, 0 where it has none; of `pods`, how many it takes."""
+        """The allocatable amount of a resource on each node, 0 if it has none; of `pods`, their maximum number."""
 
     def requested(self, resource: str) -> Whole:
-        """What the pods on each node request, and those promised to it; of `pods`, how many there are."""
+        """What the pods on each node, and those planned for it, request; of `pods`, their number."""
 
     def weighed(self, resource: str) -> Whole:
-        """What the pods on each node request, where a pod that requests no cpu, or no memory, counts as one of 100m, or
-        of 200 MiB: for comparing nodes, as kube-scheduler's scores have it."""
+        """What the pods on each node request, for comparing nodes as kube-scheduler's scores do: a pod that requests no
+        cpu, or no memory, counts as 100m, or 200 MiB."""
 
     def use(self, series: str) -> Column:
-        """What each node really uses, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
+        """The usage of each node, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
         what pods too new to be measured are estimated to add. NaN: not known."""
 
     def measured(self, series: str) -> Column:
-        """What each node was last measured to use, whatever was bound or placed since. NaN: not known."""
+        """The last measured usage of each node, without any estimate. NaN: unknown."""
 
     def peak(self, series: str) -> Column:
-        """The most that each node used within the policy's `peak_window`. NaN: not known."""
+        """The peak usage of each node within the policy's `peak_window`. NaN: unknown."""
 
     def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
-        """The nodes for which a test of the record alone holds. Cached under the key for as long as the nodes stay as
-        they are, so equal keys must mean equal tests."""
+        """The nodes whose record passes a test. The result is cached by key while the nodes do not change, so equal
+        keys must mean equal tests."""
 
     def pods(self, index: int) -> Sequence[Pod]:
-        """The pods on a node, and those promised to it; also those being deleted."""
+        """The pods on a node, including terminating ones, and those planned for it."""
 
     def siblings(self, controller: str) -> int:
         """How many pods of a controller (its UID) on these nodes are ready and stay, before this plan."""
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """Which nodes have a pod for which the test holds. Only pods that have ports or disks, or that repel others,
-        are looked at."""
+        """The nodes with a pod that passes the test. Only pods with host ports, disks or anti-affinity are tested."""
 
     def repels(self) -> Collection[tuple[str, Repel]]:
-        """The rules by which pods on the nodes keep others off, each with the namespace of such pods, in any order.
-        Some of them may have left since."""
+        """The anti-affinity rules of pods on the nodes, each with the namespace of its pods, in any order. It may still
+        contain rules of pods that have left."""
 
 
 class Mend(Struct, frozen=True, eq=False):
-    """What would have to be otherwise, in a clause. `{}` in it stands for an amount of a `resource`, which is `most` on
-    each node, as whole as `needed` has it; where it is less than `least` no amount would do."""
+    """What would have to change, in a clause. `{}` in it stands for an amount of a `resource`, which is `most` on each
+    node, an integer as in `needed`; if it is less than `least`, no amount suffices."""
 
     text: str
     resource: str = ""
@@ -88,19 +87,19 @@ class Mend(Struct, frozen=True, eq=False):
 
 
 class Refusal(Struct, frozen=True, eq=False):
-    """Nodes that cannot take a pod, and why, in a few words. `curable`: fewer pods there would mend it.
-    `yields`: it does not count on nodes that the pod is bound to."""
+    """Nodes that cannot take a pod, and why, in a few words. `curable`: evictions there would help. `yields`: it does
+    not apply to nodes that the pod is bound to."""
 
     reason: str
     nodes: Mask
     curable: bool = False
     yields: bool = False
     mends: tuple[Mend, ...] = ()
-    """What would have to be otherwise for these nodes to take the pod, with nothing else changed, each of which would
-    do; none where that is not one thing, or only pods are in the way."""
+    """Changes that would let these nodes take the pod, each sufficient alone; none if no single change suffices, or
+    only pods are in the way."""
     missing: Mapping[str, Whole] = {}
-    """How much of a resource each node lacks for the pod, where that is not just what the pods there request: whole
-    amounts, as `needed` has them, 0 or less where it has enough."""
+    """How much of a resource each node lacks for the pod, if that does not follow from requests alone: integers, as in
+    `needed`, 0 or less if it has enough."""
 
 
 Full = Literal["any", "wait", "preempt", "preempt_or_any"]
@@ -108,11 +107,10 @@ FORCED = ("preempt", "preempt_or_any")
 
 
 class Selection(Struct, frozen=True, eq=False):
-    """The nodes that a pod is bound to, and what is done where none matches, or none of those has room.
+    """The nodes that a pod is bound to, and what happens if none matches, or none of those has room.
 
-    any: as if it were bound to none; wait: it stays pending; preempt: others give way; preempt_or_any: others give way,
-    and where nobody does it goes to any. A `fault` is why the rule cannot
-    be read: then the pod waits, and is told.
+    any: the pod may go to any node; wait: it stays pending; preempt: pods are evicted for it; preempt_or_any: the same,
+    and if none can be evicted it may go to any node. A `fault` is why the rule is invalid: then the pod waits.
     """
 
     nodes: Mask
@@ -121,26 +119,25 @@ class Selection(Struct, frozen=True, eq=False):
     full: Full = "wait"
     fault: str = ""
     match: str = ""
-    """What of `why` a node would have to match, where that is not all of it."""
+    """The part of `why` that a node would have to match, if not all of it."""
 
 
 class Scores(Struct, frozen=True, eq=False):
-    """How good each node is for a pod, the highest best, NaN where it cannot be known; what counts is `weight` times
-    that."""
+    """The score of each node for a pod, the highest is best, NaN if unknown; it is multiplied by `weight`."""
 
     values: Column
     weight: float = 1.0
 
 
 class Candidate(Struct, frozen=True, eq=False):
-    """A pod that is to be placed with others, and the nodes that may take it as things stand."""
+    """A pod to be placed with others, and the nodes that may take it now."""
 
     pod: Pod
     nodes: Mask
 
 
 class Placement(Struct, frozen=True, gc=False):
-    """Where a pod should go, by its index among the candidates and the node's index; and how good that is."""
+    """A place for a pod: its index among the candidates, the node's index, and the score."""
 
     pod: int
     node: int
@@ -148,9 +145,9 @@ class Placement(Struct, frozen=True, gc=False):
 
 
 class Victims(Struct, frozen=True, gc=False):
-    """Pods of a node that give way, in the order in which they go. Of several nodes the one with the lowest `cost` is
-    taken, compared from its first number on; where equal, the one with the best score. The first without a cost is
-    taken at once. Without pods: nobody has to, those that are leaving make the room, and the pod waits there."""
+    """Pods of a node to evict, in order. The node with the lowest `cost` is chosen, compared as a tuple; on a tie, the
+    one with the best score. The first without a cost is chosen at once. Without pods: terminating pods free enough
+    room, and the pod waits for that node."""
 
     pods: tuple[Pod, ...]
     cost: tuple[float, ...] = ()
@@ -158,16 +155,16 @@ class Victims(Struct, frozen=True, gc=False):
 
 
 class Spared(Struct, frozen=True, gc=False):
-    """Nobody on a node gives way, and why, in a clause that follows "on this node"; nodes of which the same is said are
-    counted together. `mends`: what would have to be otherwise for somebody to, each a clause, of which one would do."""
+    """Why no pod of a node can be evicted, in a clause that follows "on this node"; nodes with the same reason are
+    counted together. `mends`: changes that would allow it, each a clause, each sufficient alone."""
 
     why: str
     mends: tuple[str, ...] = ()
 
 
 class Turn(Struct, frozen=True, gc=False):
-    """A pod of a node among those that may have to give way. `stays` is one word for what keeps it from that now,
-    whoever needs its room, and `why` a sentence; empty: nothing does."""
+    """A pod in the eviction order of a node. `stays` is one word for what protects it now, and `why` a sentence; empty:
+    nothing does."""
 
     pod: Pod
     stays: str = ""
@@ -175,18 +172,18 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class EvictionOrder(Struct, frozen=True, gc=False):
-    """The pods of a node in the order in which they would have to give way, also those that something keeps now; and in
-    a clause to whom, as "those of lower priority first"."""
+    """The pods of a node in the order in which they would be evicted, including those that are protected now; and the
+    rule, in a clause."""
 
     turns: tuple[Turn, ...]
     rule: str = ""
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
-    """A PodDisruptionBudget: the pods about which the eviction API asks it, by UID, and how many of those may be
-    disrupted now. Not among them are those that have not started, and those that are not ready where its policy lets
-    such go, or as many are ready as must be. Or what keeps a pod as if it were one: then `why`, in a clause that
-    follows "lesser pods", and what would have to change."""
+    """A PodDisruptionBudget: the pods whose eviction it may deny, by UID, and how many of those may be disrupted now.
+    `pods` excludes those that have not started, and those that are not ready if its unhealthyPodEvictionPolicy allows
+    their eviction. Or something else that protects a pod like a budget: then `why` is a clause that follows "lesser
+    pods", and `mend` what would have to change."""
 
     namespace: str
     name: str
@@ -197,10 +194,10 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
 
 
 class PoolObservation(Struct, frozen=True, gc=False):
-    """What is known about a pool at one time, beside its nodes.
+    """What is known about a pool at one time, without its nodes.
 
-    `pending` are the pods to place. `use` is what pods use, by series and then by "namespace/name", of those that can
-    be trusted. `confirmed` is when the cluster last proved it current.
+    `pending` are the pods to place. `use` is the trusted usage of pods, by series and then by "namespace/name".
+    `confirmed` is when the cluster last proved it current.
     """
 
     at: float
@@ -209,20 +206,19 @@ class PoolObservation(Struct, frozen=True, gc=False):
     budgets: tuple[DisruptionBudget, ...] = ()
     confirmed: float = 0.0
     gave_way: Mapping[str, int] = {}
-    """How many pods have been made to give way for a pending one, by its UID."""
+    """How many pods have been evicted for a pending one, by its UID."""
     moved: Mapping[str, float] = {}
-    """When the pod that a pending one stands for was evicted, by the pending one's UID."""
+    """When the pod that a pending one replaces was evicted, by the pending one's UID."""
     returned: Mapping[str, float] = {}
     """When a pending pod last found no place, by its UID."""
     budgets_known: bool = True
-    """Where they are not, nobody is asked who gives way."""
+    """If they are unknown, nothing is evicted."""
     disruption: DisruptionState = DisruptionState()
     """What elasticd's own budgets allow."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):
-    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name; None: not
-    known."""
+    """A node's total score for a pod, and the score by each strategy, by name; None: unknown."""
 
     node: str
     total: float | None
@@ -233,10 +229,10 @@ PodVerdict = Literal["bind", "preempt", "wait", "leave"]
 
 
 class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
-    """All that went into one answer about one pod, and the answer.
+    """The decision about one pod, with everything it was based on.
 
-    `verdict` is bind (it goes to `node`), preempt (others give way on `node` first), wait (nothing is done, see
-    `reason`) or leave (elasticd does not know what it asks for). `refusals` count the nodes by reason, of `nodes` in
+    `verdict` is bind (to `node`), preempt (others on `node` are evicted first), wait (nothing is done, see `reason`) or
+    leave (the pod needs a feature that elasticd does not support). `refusals` count the nodes by reason, of `nodes` in
     all. `scores` are the best nodes, best first.
     """
 
@@ -254,7 +250,7 @@ class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
     refusals: dict[str, int] = {}
     binding: str = ""
     mend: str = ""
-    """What would have to change for it to find a place."""
+    """What would have to change for it to get a node."""
     scores: tuple[NodeScore, ...] = ()
     actions: tuple[Bind | Evict | Nominate, ...] = ()
     failures: tuple[Failure, ...] = ()

@@ -1,6 +1,6 @@
-"""What is wanted, typed: a policy is one TOML file, a strategy one table of it.
+"""Policies and their tables, typed: a policy is one TOML file, a strategy one table of it.
 
-Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
+Knows the shape of a policy and which combinations contradict each other; knows nothing of files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,43 +15,44 @@ from elasticd.model.workload import HEEDING, Node, Pod, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]
-"""Between two looks: what a poll interval may be."""
+"""A valid poll interval, between two evaluations."""
 MOST = 2**31 - 1
 """The greatest count the Kubernetes API can hold."""
 USED_BY_PODS = frozenset({"cpu", "memory"})
-"""Series of what pods use: where there are none, nobody can measure them."""
+"""Series that cannot be measured without pods."""
 Count = Annotated[int, Meta(ge=0, le=MOST, description="replicas")]
 
 
 class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", dict=True):
-    """A strategy for workloads, under [[strategy]]: its fields are its TOML options, its @hookimpl methods its voice.
+    """A strategy for workloads, under [[strategy]]: its fields are its TOML options, its @hookimpl methods implement
+    hooks.
 
     Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed", frozen=True)`. Cross-field rules belong in
-    `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember; what follows
-    from the options alone can be a functools.cached_property.
+    `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, but keep no state; what
+    follows from the options alone can be a functools.cached_property.
 
-    It answers at least one of the first four hooks; elasticd/hookspecs.py has their arguments:
+    It implements at least one of the first four hooks; elasticd/hookspecs.py has their arguments:
 
         recommend_replicas    a Recommendation: a count and why; count None: it cannot know; or None: no opinion
         recommend_resources   Resources, one for each container, and for each pod to be changed now; None: no opinion
         rank_pods             by pod name a number or Rank, the lowest goes first; None: no opinion
-        poll_interval         seconds until the next look; None: no opinion
-        limit                 a Limit, where it brings one of its own; None: nothing is restrained
+        poll_interval         seconds until the next evaluation; None: no opinion
+        limit                 a Limit of its own; None: no limit
         steady_bands          by series the Band in which its answers stay as they are; None: not known
 
-    What a strategy is follows from the hooks it implements. LimitStrategy and PoolStrategy say so by name and list
-    theirs; a class that derives from this one alone may answer the same hooks.
+    The hooks that a class implements determine its kind. LimitStrategy and PoolStrategy state it by name and list
+    theirs; a class that derives from this one alone may implement the same hooks.
     """
 
     looks_at_nodes: ClassVar[bool] = False
-    """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
+    """Whether it needs `observation.rooms`: all nodes with their free room."""
 
     keeps_off: ClassVar[bool] = False
-    """Whether its `filter_nodes` keeps pods off nodes that have no room for them, are not ready or must not take them.
-    A policy with [pool] needs one that does: without it a pod goes anywhere."""
+    """Whether its `filter_nodes` rejects nodes that have no room, are not ready or must not take the pod. A policy with
+    [pool] needs such a strategy: without one a pod could go to any node."""
 
     alone: ClassVar[bool] = False
-    """Whether a policy about pods can have one of its type only: of two the less careful would always have its way."""
+    """Whether a policy with [pool] may have only one of its type: of two, the less careful would always win."""
 
     wants_forecasts: ClassVar[bool] = False
     """Whether what it reads must come from sources that make forecasts."""
@@ -61,39 +62,39 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     ] = 0
 
     def reads(self) -> tuple[str, ...] | None:
-        """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""
+        """The series it reads, so that no others are fetched and recorded; None: all of them."""
         return None
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """The names of the series of nodes that it wants in `observation.nodes`, where it `looks_at_nodes`."""
+        """The series of nodes that it needs in `observation.nodes`, if it `looks_at_nodes`."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """The keys of the labels of nodes that its options name: who looks at a node is shown these of it."""
+        """The keys of node labels in its options; `elasticd nodes NODE` shows them."""
         return ()
 
     def recalls(self) -> float:
-        """Seconds for which `past.points` must hold what the series it reads came to; 0: it looks at none of them."""
+        """Seconds of history of its series that it needs in `past.points`; 0: none."""
         return 0.0
 
     def next_change(self, at: float) -> float:
-        """The next time at which its answer may be another though nothing has moved but the clock, in seconds since the
-        epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
+        """The next time, in seconds since the epoch, at which its answer may change though no sample has; infinity:
+        never. The workload is evaluated then, whatever the poll intervals are."""
         return inf
 
     def own_pace(self) -> bool:
-        """Whether its policy is judged at the times that it asks for alone, and not when a series has moved meanwhile:
-        for what counts looks, as papers do."""
+        """Whether its policy is evaluated only at its own intervals, not when samples change: for algorithms that count
+        evaluations, as those of papers do."""
         return False
 
     def looks_back(self) -> int:
-        """How many looks at the nodes of a pool it wants in `past.looks`."""
+        """How many past evaluations of a pool it needs in `past.looks`."""
         return 0
 
     def check(self, policy: "Policy") -> str | Sequence[str] | None:
         """What is wrong with it under this policy, as "option: must ..., is ...", or several such; None: nothing.
 
-        For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
+        For what `__post_init__` cannot see: bounds, other strategies, limits. Called once, when the policy is read.
         """
         return None
 
@@ -103,8 +104,8 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         return ""
 
     def brings_nothing(self, policy: "PoolPolicy", hooks: frozenset[str]) -> tuple[str, ...]:
-        """What is allowed in this policy about pods and brings nothing, as "option: ...", a line each; `hooks` are
-        those that any of its strategies implements."""
+        """Options without effect in this policy with [pool], as "option: ...", a line each; `hooks` are those that any
+        of its strategies implements."""
         return ()
 
     def fastest(self) -> float | None:
@@ -113,12 +114,12 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 
 
 class LimitStrategy(Strategy, frozen=True):
-    """What restrains counts, under [[limit]]: `class Ceiling(LimitStrategy, tag="ceiling", frozen=True)`.
+    """A limit on counts, under [[limit]]: `class Ceiling(LimitStrategy, tag="ceiling", frozen=True)`.
 
-    It answers these hooks, and neither recommend_replicas nor recommend_resources:
+    It implements these hooks, and neither recommend_replicas nor recommend_resources:
 
-        limit           a Limit: the interval in which the wish must lie, and the reason; None: nothing is restrained
-        poll_interval   seconds until the next look; None: no opinion
+        limit           a Limit: the interval for the recommended count, and the reason; None: no limit
+        poll_interval   seconds until the next evaluation; None: no opinion
         steady_bands    by series the Band in which its answers stay as they are; None: not known
 
     Limits intersect, so that their order never matters. `priority` means nothing here, and is refused in TOML.
@@ -128,19 +129,19 @@ class LimitStrategy(Strategy, frozen=True):
 class PoolStrategy(Strategy, frozen=True):
     """A strategy for the pods of a policy with [pool]: `class Quiet(PoolStrategy, tag="quiet", frozen=True)`.
 
-    It answers at least one of these hooks. A mask or a column has one value for each node, in the order of `nodes`:
+    It implements at least one of these hooks. A mask or a column has one value for each node, in the order of `nodes`:
 
         filter_nodes      Refusals: a reason, and a mask of the nodes that cannot take the pod; None: all can
         select_nodes      a Selection: the nodes that the pod is bound to; None: it is bound to none
         score_nodes       Scores: a column, the highest is best, NaN where not known, and a weight; None: no opinion
-        place_pods        Placements: the index of a pod and that of its node; a pod that is left out waits
-        select_victims    Victims: pods of the node that give way, in order; Spared: nobody does, and why; or None
-        explain_victims   an EvictionOrder: who would give way, for people; None: it lets nobody give way
-        rebind_pods       Moves: pods whose node is no longer as they ask, the first first; None: none
-        rebalance_nodes   Moves: pods that should leave their node, the first first; None: none
-        explain_nodes     NodeLevels: where nodes stand, for people; None: nothing to say
+        place_pods        Placements: the index of a pod and that of its node; an omitted pod waits
+        select_victims    Victims: pods of the node to evict, in order; Spared: no pod can be evicted, and why; or None
+        explain_victims   an EvictionOrder: which pods would be evicted, for people; None: it evicts none
+        rebind_pods       Moves: pods whose node no longer matches their binding, in order; None: none
+        rebalance_nodes   Moves: pods that should leave their node, in order; None: none
+        explain_nodes     NodeLevels: the state of the nodes, for people; None: nothing to say
 
-    `reads` names the series of pods it wants in `observation.use`, `reads_of_nodes` those of nodes for `nodes.use`.
+    `reads` names the series of pods it needs in `observation.use`, `reads_of_nodes` those of nodes for `nodes.use`.
     """
 
 
@@ -151,7 +152,7 @@ Combine = Annotated[
 
 
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
-    """The policy's own least and greatest count. They are applied last and nothing overrules them."""
+    """The policy's own minimum and maximum count. They apply last, and nothing overrides them."""
 
     max: Annotated[int, Meta(ge=1, le=MOST)]
     min: Count = 1
@@ -195,7 +196,7 @@ def _selects(by: "Select | PoolSelect", namespace: str, labels: Mapping[str, str
 
 
 class JobKeys(Struct, frozen=True, kw_only=True):
-    """What a policy says of a set of Jobs beside its template.
+    """The keys of a set of Jobs, without its template.
 
     63 characters are the most that a Job's name may have, of which the hash and number take 20. `successful_history`
     and `failed_history` are how many Jobs that have ended are kept. When the template has changed, rollout "gradual"
@@ -278,7 +279,7 @@ Freeze = Annotated[
 
 
 class Foreign(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is done when somebody else sets the same count; for policies that act."""
+    """What to do when another controller or a person sets the same count; for policies that act."""
 
     autoscalers: Annotated[
         Literal["yield", "ignore"], Meta(description="yield: hold while an HPA (KEDA makes one too) has the workload")
