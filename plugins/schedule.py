@@ -89,8 +89,7 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
                 elif entry.how != "floor" and entry.replicas < bounds.min:
                     yield f"{key}[{index}].replicas: must be >= replicas.min = {bounds.min}, is {entry.replicas}"
         if self.default is not None and not bounds.min <= self.default <= bounds.max:
-            range_text = f"from replicas.min = {bounds.min} to max = {bounds.max}"
-            yield f"default: must be {range_text}, is {self.default}"
+            yield f"default: must be from replicas.min = {bounds.min} to max = {bounds.max}, is {self.default}"
 
     def _check_ceilings(self) -> Iterator[str]:
         """Errors for floors that a ceiling of the same hours always cuts."""

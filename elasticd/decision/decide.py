@@ -13,7 +13,7 @@ from elasticd.base.text import last_heard
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.choose import choose, preference, unknown
 from elasticd.decision.workload.combine import bounds_limit, restrained, within
-from elasticd.decision.workload.jobs import grow, keep_running, tidy
+from elasticd.decision.workload.jobs import grow, tidy
 from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.decision.workload.victims import choice, chosen, going, leftover
@@ -117,9 +117,7 @@ def _without_forecast_values(observed: Collection[Series]) -> tuple[Series, ...]
     those stands in the recommendation."""
     for series in observed:
         if series.forecast is not None:
-            return tuple(
-                [replace(series, forecast=series.forecast and series.forecast.summary()) for series in observed]
-            )
+            return tuple([replace(each, forecast=each.forecast and each.forecast.summary()) for each in observed])
     return tuple(observed)
 
 
@@ -168,10 +166,11 @@ def _judge_bounds(case: Case, age: float) -> _Judgement | None:
 
 
 def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:
-    """Hold where fewer Jobs are wanted: Jobs are created, and never ended to become fewer."""
-    floor = keep_running(judgement.replicas, current)
-    if floor is None:
+    """Hold where fewer Jobs are wanted: Jobs are created, and never ended to become fewer, as with KEDA."""
+    if judgement.replicas >= current:
         return judgement
+    message = f"{current} Jobs are in flight, and run to their end"
+    floor = Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
     return replace(
         judgement,
         verdict="hold",
@@ -254,23 +253,18 @@ def _choose_victims(case: Case, judgement: _Judgement) -> tuple[_Judgement, tupl
         return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=judgement.wish), ()
     priorities = case.hooks.priorities
     ranks = dict(sorted(answers.values, key=lambda pair: (-priorities.get(pair[0], 0), pair[0])))
-    victims = chosen(
-        observation.workload, observation.pods, ranks, spare + going(observation.workload, observation.pods)
-    )
-    return judgement, choice(observation.workload.ref, case.policy.name, victims, observation.pods, ranks)
+    workload, pods = observation.workload, observation.pods
+    victims = chosen(workload, pods, ranks, spare + going(workload, pods))
+    return judgement, choice(workload.ref, case.policy.name, victims, pods, ranks)
 
 
 def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """Judge while it is not known what is needed: hold, or go to the count that the policy names for that, within all
     limits as any wish. Only a ceiling lowers the count, or a fallback that is set to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
-    if (
-        doubt is None
-        and case.hooks.implements("recommend_resources")
-        and not case.hooks.implements("recommend_replicas")
-    ):
-        return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
+        if case.hooks.implements("recommend_resources") and not case.hooks.implements("recommend_replicas"):
+            return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
     holding = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)
     since = case.past.blind_since

@@ -130,12 +130,8 @@ class Loaded(PoolStrategy, frozen=True, kw_only=True):
         """The pool's mean use of a resource, as a part: equations (5-8) and (5-9). NaN: nothing is known."""
         size = _size(resource, nodes.allocatable(resource))
         own = _own(size, (seen or self.seen(nodes))(resource))
-        label = self._label(resource)
+        label = {"cpu": self.cpu_label, "memory": self.memory_label}.get(resource, "")
         return average(own, _coefficients(label, nodes.nodes)) if label else _mean(size, own)
-
-    def _label(self, resource: str) -> str:
-        """Which label says how large nodes are beside each other; none: what they can allocate."""
-        return {"cpu": self.cpu_label, "memory": self.memory_label}.get(resource, "")
 
     def _idleness(
         self, nodes: Nodes, pod: Pod | None, resource: str, seen: Seen | None, mean_of: Seen | None

@@ -106,7 +106,7 @@ def begin(
             return word, why
     cost = pod.annotations.get(COST)
     note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, now + within, cost, decision)
-    return _write_note(workload, note)
+    return _annotate(workload, note)
 
 
 def _explain_under_way(workload: Workload, pod: Pod) -> str:
@@ -127,7 +127,7 @@ def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_co
     """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count."""
     note = noted(workload.annotations)
     if note is None:
-        return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear_note(workload), last=True)
+        return Step("Unreadable", f"the annotation {SURGE} cannot be read", _annotate(workload, None), last=True)
     state = _MoveState(workload, pods, note, now)
     if workload.replicas not in (note.count, note.count + 1):
         return state.leave("Overtaken", f"the count was set to {workload.replicas}")
@@ -199,7 +199,7 @@ class _MoveState:
                 return self._wait_or_give_up(f"{counted(len(self._other_pods) - len(self._ready), 'other')} not ready")
             return self._scale(note.count, "Lower", f"{note.pod} goes")
         if self._old is None:
-            return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
+            return Step("Moved", f"{note.pod} left {note.node}", _annotate(self._workload, None), last=True, done=True)
         if len(self._other_pods) >= note.count:
             return Step("Leaving", f"{note.pod} has yet to go")
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
@@ -208,7 +208,7 @@ class _MoveState:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
         note, old = self._note, self._old
         if old is None and not self._is_raised:
-            return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
+            return Step("Moved", f"{note.pod} left {note.node}", _annotate(self._workload, None), last=True, done=True)
         if old is None:
             return self._scale(note.count, "Lower", f"{note.pod} has gone")
         if not self._is_raised:
@@ -229,31 +229,26 @@ class _MoveState:
             return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
         if self._is_raised:
             return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
-        return Step("TakenBack", "it is as it was before", _clear_note(self._workload), last=True)
+        return Step("TakenBack", "it is as it was before", _annotate(self._workload, None), last=True)
 
     def leave(self, word: str, message: str) -> Step:
         """Remove the marks, and leave the count to whoever has set it."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
             return Step(word, message, self._mark_cost(self._old, self._note.cost))
-        return Step(word, message, _clear_note(self._workload), last=True)
+        return Step(word, message, _annotate(self._workload, None), last=True)
 
     def _enter(self, phase: Phase, word: str, message: str) -> Step:
-        return Step(word, message, _write_note(self._workload, replace(self._note, phase=phase)))
+        return Step(word, message, _annotate(self._workload, replace(self._note, phase=phase)))
 
     def _scale(self, after: int, word: str, message: str) -> Step:
         workload, reason = self._workload, f"{SURGE} {self._note.phase}"
-        return Step(
-            word, message, Scale(workload.ref, workload.uid, workload.version, workload.replicas, after, reason)
-        )
+        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, after, reason)
+        return Step(word, message, action)
 
     def _mark_cost(self, pod: Pod, cost: str | None) -> Mark:
         return Mark(self._workload.ref, pod.uid, {COST: cost}, pod.name, SURGE)
 
 
-def _write_note(workload: Workload, note: Note) -> Mark:
-    text = msgspec.json.encode(note).decode()
+def _annotate(workload: Workload, note: Note | None) -> Mark:
+    text = None if note is None else msgspec.json.encode(note).decode()
     return Mark(workload.ref, workload.uid, {SURGE: text}, reason=SURGE, version=workload.version)
-
-
-def _clear_note(workload: Workload) -> Mark:
-    return Mark(workload.ref, workload.uid, {SURGE: None}, reason=SURGE, version=workload.version)

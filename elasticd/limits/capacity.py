@@ -92,9 +92,7 @@ def _count_fitting(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
 
 
 def _count_on_node(free: Mapping[str, float], requests: Amounts) -> int:
-    most = free.get("pods", 0.0)
-    for resource, amount in requests:
-        most = min(most, free.get(resource, 0.0) / amount)
+    most = min([free.get("pods", 0.0), *(free.get(resource, 0.0) / amount for resource, amount in requests)])
     return max(0, floor(most + _HAIR))
 
 

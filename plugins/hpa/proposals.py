@@ -99,16 +99,13 @@ class _Average(Struct, frozen=True, gc=False):
     checks_count: bool
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
-        """The ratio to the target, and the truncated average it is computed from."""
         return self.part(sum(values.values()), len(values))
 
     def part(self, used: int, pods: int) -> tuple[float, int]:
-        """The same from the sum of use and the number of pods."""
         average = _divide(_capped(used), pods)
         return average / self.target, average
 
     def missing(self, pod: str) -> int:
-        """The use that a pod without a sample counts for when the others use too little."""
         return self.target
 
 
@@ -186,18 +183,13 @@ def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) 
 
 
 def _average(quantity: Any, usage: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
-    gauge = average_gauge(quantity_milli(quantity), observation, terms)
+    gauge = _Average(len(observation.pods), quantity_milli(quantity), terms.old, not terms.old)
     replicas, average = _propose_count(usage, gauge, observation, terms)
     return Proposal(replicas, format_milli(average), format_milli(gauge.target), _left_out(usage, observation))
 
 
 def _left_out(usage: int | _Sorted, observation: Observation) -> tuple[LeftOut, ...]:
     return () if isinstance(usage, int) else left_out(observation.pods, usage.groups)
-
-
-def average_gauge(target: int, observation: Observation, terms: Terms) -> _Average:
-    """The average of the pods against a target, in thousandths."""
-    return _Average(len(observation.pods), target, at_one=terms.old, checks_count=not terms.old)
 
 
 def _measure_pods(
@@ -243,7 +235,7 @@ def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation
     """HPA: One metric, steps 5 to 9: the count, and the value that the first pass measured."""
     current = observation.workload.replicas
     if isinstance(usage, int):
-        return count_at(usage, gauge, observation, terms), gauge.part(usage, gauge.whole)[1]
+        return _count_at(usage, gauge, observation, terms), gauge.part(usage, gauge.whole)[1]
     values, groups = usage.values, usage.groups
     ratio, measured = gauge.measure(values)
     up_unready = bool(groups.unready) and ratio > 1.0
@@ -264,15 +256,10 @@ def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation
     return replicas, measured
 
 
-def count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -> int:
+def _count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -> int:
     """The count where all pods count and together use this much."""
     ratio, _ = gauge.part(used, gauge.whole)
     return observation.workload.replicas if terms.tolerate(ratio) else _count(ratio * len(observation.pods))
-
-
-def count_of_whole(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> int:
-    """The count that a metric of the workload as a whole asks for at this usage, in thousandths."""
-    return _of_workload(metric, _capped(usage), observation, terms).replicas
 
 
 def _object(metric: Object, series: Series, observation: Observation, terms: Terms) -> Proposal:
@@ -356,7 +343,7 @@ def _counts_of(metric: Metric, series: Series, observation: Observation, terms: 
         alone = all(not sample.pod for sample in series.samples)
         if isinstance(metric, Object) and (len(series.samples) != 1 or not alone):
             return None
-        return lambda usage: count_of_whole(metric, usage, observation, terms)
+        return lambda usage: _of_workload(metric, _capped(usage), observation, terms).replicas
     if isinstance(metric, ContainerResource) or len(observation.pods) != observation.workload.replicas:
         return None
     cpu = isinstance(metric, Resource) and metric.resource == "cpu"
@@ -366,9 +353,10 @@ def _counts_of(metric: Metric, series: Series, observation: Observation, terms: 
         return None
     if isinstance(metric, Resource) and metric.utilization is not None:
         gauge = utilization((ref, metric.resource, "", terms.old, metric.utilization), pods)
-        return lambda used: count_at(used, gauge, observation, terms)
-    average = average_gauge(quantity_milli(metric.average_value or 0), observation, terms)
-    return lambda used: count_at(used, average, observation, terms)
+        return lambda used: _count_at(used, gauge, observation, terms)
+    target = quantity_milli(metric.average_value or 0)
+    average = _Average(len(observation.pods), target, terms.old, not terms.old)
+    return lambda used: _count_at(used, average, observation, terms)
 
 
 def _band_of(counts: Counts, samples: Sequence[Sample]) -> Band:

@@ -7,7 +7,7 @@ metrics, of what is in a template, or of the API.
 from elasticd.model.actions import Create, Remove
 from elasticd.model.jobs import Job
 from elasticd.model.policy import JobSet
-from elasticd.model.workload import Limit, Workload
+from elasticd.model.workload import Workload
 
 AT_ONCE = 100
 """Jobs that one decision deletes at most for the sake of the history."""
@@ -21,14 +21,6 @@ def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str
     """
     first = 1 + max((existing.number for existing in workload.jobs), default=0)
     return Create(workload.ref, workload.uid, workload.replicas, after, reason, job.template, first, decision)
-
-
-def keep_running(replicas: int, current: int) -> Limit | None:
-    """The limit by which no Job is ended to become fewer, as with KEDA. None: not fewer were wanted."""
-    if replicas >= current:
-        return None
-    message = f"{current} Jobs are in flight, and run to their end"
-    return Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
 
 
 def tidy(job_set: JobSet, workload: Workload, *, still: bool = False) -> tuple[Remove, ...]:
