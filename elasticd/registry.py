@@ -21,9 +21,8 @@ from elasticd import hookspecs
 from elasticd.api import API_VERSION
 from elasticd.base.errors import is_interrupt, nearest
 from elasticd.base.text import one_line, raised, shown
-from elasticd.model.answers import Answers
 from elasticd.model.policy import Strategy
-from elasticd.model.workload import Failure
+from elasticd.model.workload import Answers, Failure
 
 GROUP = "elasticd"
 _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)

@@ -40,7 +40,6 @@ class _Voice(NamedTuple):
     entry: str
 
     def says(self, coming: str) -> str:
-        """Text for the entry and for what comes next."""
         return f"{_WORDS[self.how]} {self.replicas}: {self.entry}{coming}"
 
 

@@ -230,7 +230,6 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
 
 
 def _value_of(series: Series | None, container: str) -> float | None:
-    """The value of a container's sample, if the series is trusted."""
     if series is None or not series.trusted:
         return None
     return next((sample.value for sample in series.samples if sample.container == container), None)

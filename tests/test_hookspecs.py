@@ -9,9 +9,9 @@ import pytest
 
 from elasticd import hookspecs
 from elasticd.decision.workload.asking import Case
-from elasticd.model.answers import Answers
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds, Policy
+from elasticd.model.workload import Answers
 from elasticd.registry import HOOKS, Hooks
 from elasticd.testing import observation
 

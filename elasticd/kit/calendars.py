@@ -51,7 +51,6 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Times(cron, self.zone, tuple(_parse_dates(text) for text in self.excluded))
 
     def _check_cron(self, key: str, cron: str) -> None:
-        """Refuse an invalid expression, or one that never comes."""
         fields = cron.split()
         if len(fields) not in {5, 6}:
             raise ValueError(f"{key}: {_FIELDS}, is {shown(cron)}")

@@ -76,7 +76,6 @@ class Histogram:
         self.content = Content() if content is None else content
 
     def add(self, value: float, at: float) -> None:
-        """Add a value that was measured at a time."""
         content = self.content
         content.first = min(content.first, at) if content.count else at
         content.last = max(content.last, at)
@@ -107,7 +106,6 @@ class Histogram:
         content.loads, content.reference = content.loads * factor, at
 
     def forget(self, before: float) -> None:
-        """Drop the peaks of days that ended before a time."""
         peaks = self.content.peaks
         self.content.peaks = {day: value for day, value in peaks.items() if (day + 1) * DAY > before}
 

@@ -30,7 +30,6 @@ class Stabilization(Seriesless, tag="stabilization", frozen=True):
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
-        """The wishes of both windows, as an interval that holds the current count."""
         return stabilize(wish, observation, past, up=self.up, down=self.down)
 
 
@@ -77,7 +76,6 @@ class Cooldown(Seriesless, tag="cooldown", frozen=True):
 
     @hookimpl
     def limit(self, observation: Observation, past: Past) -> Limit | None:
-        """The current count alone, or it and all above, while a cooldown lasts."""
         both = self.mode == "paper"
         return cool_down(observation, past, after_up=self.after_up, after_down=self.after_down, both=both)
 

@@ -30,7 +30,6 @@ class Blackout(Seriesless, tag="blackout", frozen=True, cache_hash=True):
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        """The current count alone, or it and all on one side, while a window is in force."""
         message = _blackout(self, observation.at).value
         if not message:
             return None
@@ -108,7 +107,6 @@ class ScheduledBounds(Seriesless, tag="scheduled-bounds", frozen=True, cache_has
 
 @steady
 def _bounds(limit: ScheduledBounds, at: float) -> Spell[Limit | None]:
-    """The limit of all windows in force; None: none is."""
     spell = standing(limit.windows, at)
     inside = [state for state in spell.value if state.span.inside]
     if not inside:

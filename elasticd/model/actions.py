@@ -82,7 +82,6 @@ class Mark(Struct, frozen=True, gc=False, tag="mark"):
     version: str = ""
 
     def on(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """The annotations once the mark is applied."""
         merged = {**annotations, **self.annotations}
         return {key: value for key, value in merged.items() if value is not None}
 

@@ -99,7 +99,6 @@ class Term(Struct, frozen=True, gc=False):
     fields: tuple[Expression, ...] = ()
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node obeys all rules."""
         if not self.labels and not self.fields:
             return False
         return all(rule.matches(labels) for rule in self.labels) and all(rule.names(name) for rule in self.fields)
@@ -125,7 +124,6 @@ class Toleration(Struct, frozen=True, gc=False):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether a pod with this toleration tolerates the taint."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         if self.operator == "Exists":
@@ -269,10 +267,10 @@ def effective(
 
 def greatest(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """The greatest amount of each resource."""
-    amounts_by_resource = dict[str, float]()
+    total = dict[str, float]()
     for amounts in each:
-        _raise_to(amounts_by_resource, amounts)
-    return amounts_by_resource
+        _raise_to(total, amounts)
+    return total
 
 
 def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:

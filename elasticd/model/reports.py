@@ -79,7 +79,6 @@ class NextMove(Struct, frozen=True):
 
     @property
     def taken_back(self) -> bool:
-        """Whether the move was begun in vain."""
         if self.underway is not None:
             return self.underway.stays
         return self.outcome is not None and self.outcome.reason == TAKEN_BACK
@@ -250,7 +249,6 @@ class PodReport(Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was decided about it."""
         return self.decision is None and self.moving is None and self.gave_way is None
 
     @property

@@ -7,7 +7,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 import enum
 from collections.abc import Mapping
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +27,6 @@ class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
 
     @property
     def full_name(self) -> str:
-        """NAMESPACE/NAME."""
         return f"{self.namespace}/{self.name}"
 
     def __str__(self) -> str:
@@ -157,7 +156,6 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def ref(self) -> Ref:
-        """The same as a reference."""
         return Ref(self.namespace, "Pod", self.name, "v1")
 
     @property
@@ -363,6 +361,18 @@ class Failure(Struct, frozen=True, gc=False):
     plugin: str
     hook: str
     message: str
+
+
+class Answers(Struct, frozen=True, gc=False):
+    """What the implementations of one hook said, by name in `names`, and which could not."""
+
+    names: tuple[str, ...] = ()
+    given: tuple[Any, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def values(self) -> tuple[tuple[str, Any], ...]:
+        return tuple(zip(self.names, self.given, strict=True))
 
 
 class Readings(Struct, frozen=True, gc=False):

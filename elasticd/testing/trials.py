@@ -13,12 +13,11 @@ from msgspec import Struct
 
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
-from elasticd.model.answers import Answers
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Candidate, DisruptionBudget, EvictionOrder, Victims
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
-from elasticd.model.workload import Container, Node, Pod
+from elasticd.model.workload import Answers, Container, Node, Pod
 from elasticd.registry import Hooks
 from elasticd.testing.pools import GIB, node, node_table, pod, pool_observation
 

@@ -28,7 +28,6 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def target(self) -> str:
-        """The set point, for tables."""
         if self.value is not None:
             return f"{self.value:g}"
         return "" if self.average_value is None else f"{self.average_value:g} (avg)"

@@ -30,11 +30,10 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
-from elasticd.model.answers import Answers
 from elasticd.model.moves import Look, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
-from elasticd.model.workload import Node, Pod
+from elasticd.model.workload import Answers, Node, Pod
 from elasticd.registry import Hooks, discover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened

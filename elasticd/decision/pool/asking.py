@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from elasticd.base.text import LONGEST, one_line
 from elasticd.decision.workload.asking import Asks
 from elasticd.kit.node_table import NodeTable
-from elasticd.model.answers import Answers
 from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (
     EvictionOrder,
@@ -28,7 +27,7 @@ from elasticd.model.placement import (
     Victims,
 )
 from elasticd.model.policy import PoolPolicy
-from elasticd.model.workload import Pod
+from elasticd.model.workload import Answers, Pod
 
 
 class PoolCase(Struct, frozen=True, eq=False):

@@ -48,7 +48,6 @@ def _has_expired(opinion: Recommendation, at: float) -> bool:
 
 
 def _goes_before(how: Combine, opinion: Recommendation, rival: Recommendation) -> bool:
-    """Whether an opinion is followed rather than its rival."""
     if how == "priority" and opinion.priority != rival.priority:
         return opinion.priority > rival.priority
     if opinion.replicas != rival.replicas:

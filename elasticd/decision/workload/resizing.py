@@ -13,6 +13,7 @@ from elasticd.decision.workload.vetoes import vetoes
 from elasticd.kit.history import NO_RESIZE
 from elasticd.kit.sizes import unfit
 from elasticd.model.actions import Resize
+from elasticd.model.pod_spec import greatest
 from elasticd.model.records import Sizing
 from elasticd.model.resources import Resizing, Resources, Sizes
 from elasticd.model.workload import Failure, Pod, Ref
@@ -46,13 +47,8 @@ def largest(recommended: Sequence[Resources]) -> list[Resources]:
     for resources in sorted(recommended, key=lambda each: (each.pod, each.container, each.strategy)):
         first = by_container.setdefault((resources.pod, resources.container), resources)
         if first is not resources:
-            requests = {
-                name: max(first.requests.get(name, 0.0), resources.requests.get(name, 0.0))
-                for name in first.requests | resources.requests
-            }
-            by_container[resources.pod, resources.container] = replace(
-                first, requests=requests, present={**resources.present, **first.present}
-            )
+            requests, present = greatest((first.requests, resources.requests)), {**resources.present, **first.present}
+            by_container[resources.pod, resources.container] = replace(first, requests=requests, present=present)
     return list(by_container.values())
 
 
@@ -64,9 +60,8 @@ def actions(ref: Ref, pods: Sequence[Pod], recommended: Sequence[Resources]) -> 
     for resources in recommended:
         if resources.pod in by_name:
             sizes.setdefault(resources.pod, {})[resources.container] = dict(resources.requests)
-            reasons.setdefault(
-                resources.pod, f"{resources.reason}: {resources.message}" if resources.message else resources.reason
-            )
+            why = f"{resources.reason}: {resources.message}" if resources.message else resources.reason
+            reasons.setdefault(resources.pod, why)
     resizes, problems = [], []
     for name, after in sizes.items():
         pod = by_name[name]
@@ -89,7 +84,6 @@ def _present_requests(pod: Pod, after: Sizes) -> Sizes:
 
 
 def _why_not_now(case: Case, *, busy: bool) -> str:
-    """Why nothing is changed now, or an empty string."""
     observation = case.observation
     if busy:
         return "the count is changed first"
