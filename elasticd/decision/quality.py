@@ -25,14 +25,7 @@ SETTLING = 60.0
 """Seconds after its start within which a pod may well have no sample: metrics-server needs two scrapes of one."""
 
 
-def grade(
-    name: str,
-    source: str,
-    samples: Iterable[Sample],
-    at: float,
-    max_age: float,
-    pods: int = 0,
-) -> Series:
+def grade(name: str, source: str, samples: Iterable[Sample], at: float, max_age: float, pods: int = 0) -> Series:
     """A series of the samples that can be used at this time, and what it is worth as a whole.
 
     Dropped are NaN, infinite, negative and future samples (INVALID) and those older than `max_age` seconds (STALE);
@@ -120,9 +113,8 @@ def apart(
     the settled pods then have a sample, so that a strategy that looks at one container alone may trust the series."""
     good = tuple([s for s in halves if 0.0 <= s.value < inf and at - max_age <= s.measured <= at + FUTURE])
     sampled = {s.pod for s in (*series.samples, *good)}
-    if not good or len(sampled) < coverage * len(settled | sampled):
-        return series
-    return replace(series, apart=good)
+    covered = len(sampled) >= coverage * len(settled | sampled)
+    return replace(series, apart=good) if good and covered else series
 
 
 def _newest_time(samples: tuple[Sample, ...]) -> float:

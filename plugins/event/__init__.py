@@ -24,19 +24,7 @@ from elasticd.api import (
 )
 from elasticd.kit import USED_BY_PODS, band_around, stabilize
 
-from .signals import (
-    Reading,
-    Signal,
-    Span,
-    any_active,
-    combine,
-    describe_largest,
-    parts,
-    read,
-    signal,
-    since,
-    since_by,
-)
+from .signals import Reading, Signal, Span, any_active, combine, describe_largest, parts, read, signal, since, since_by
 from .triggers import Formula, Trigger, check_triggers
 
 APART = 300.0
