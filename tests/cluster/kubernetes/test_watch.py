@@ -9,11 +9,11 @@ import pytest
 from aiohttp import web
 
 from elasticd.cluster.kubernetes.session import ApiError, Session
+from elasticd.cluster.kubernetes.watch import discovery, watch
 from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.watch.watch import Lines, ListOptions, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
-from elasticd.model.workload import Pod
 from tests.cluster.kubernetes.fake import (
     PODS,
     FakeApi,
@@ -34,8 +34,8 @@ class Mirrored:
 
     def __init__(self, session: Session, clock: HurriedClock, silence: float = 5.0, relist: float = 1800.0) -> None:
         self.store, self.clock, self.began = PodStore(), clock, clock.now()
-        reading = ListOptions(path=PODS, resource="pods", silence=silence, relist=relist)
-        self.reflector: Reflector[Pod] = Reflector(session, clock, reading, Codec(WirePod, to_pod), self.store)
+        reading = ListOptions(discovery.PODS, silence=silence, relist=relist)
+        self.reflector = Reflector(session, clock, reading, watch.Feed(Codec(WirePod, to_pod), self.store))
 
     def names(self) -> list[str]:
         """Of the pods labelled app=web."""

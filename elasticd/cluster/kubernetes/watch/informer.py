@@ -10,7 +10,6 @@ import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -28,11 +27,10 @@ from elasticd.cluster.kubernetes.watch.store import (
     KindSink,
     NodeStore,
     PodStore,
-    Sink,
     WorkloadStore,
     to_autoscaler,
 )
-from elasticd.cluster.kubernetes.watch.watch import ListOptions, Reflector, Retries
+from elasticd.cluster.kubernetes.watch.watch import Feed, ListOptions, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.jobs import SET, WireJob, to_job
 from elasticd.cluster.kubernetes.wire.objects import (
@@ -67,16 +65,6 @@ class Dependencies(Struct, frozen=True):
     silence: float
 
 
-class Feed(Struct, frozen=True):
-    """How the objects of a resource are read and where they go."""
-
-    codec: Codec[Any, Any]
-    sink: Sink[Any]
-    accept: tuple[str, str] = (JSON, JSON)
-    scales: ScaleSink | None = None
-    params: dict[str, str] = {}
-
-
 class Informer:
     """Watches one kind. While the server does not show it, the last copy stays, and its `confirmed` time stands still.
 
@@ -93,7 +81,7 @@ class Informer:
     ) -> None:
         self._deps, self._find, self._feed, self._optional = deps, find, feed, optional
         self._resolved = asyncio.Event()
-        self._reflectors: list[Reflector[Any]] = []
+        self._reflectors: list[Reflector] = []
         self._scales: ScaleSink | None = None
         self._fault = ""
         self.awaited = False
@@ -117,12 +105,10 @@ class Informer:
     @property
     def problem(self) -> str:
         """What is wrong, in one line; empty when nothing is."""
-        faults = [
-            self._fault,
-            *[reflector.fault for reflector in self._reflectors],
-            self._scales.fault if self._scales else "",
-        ]
-        return next(filter(None, faults), "")
+        return next(filter(None, [self._fault, *[part.fault for part in self._parts()]]), "")
+
+    def _parts(self) -> list[Reflector | ScaleSink]:
+        return [*self._reflectors, self._scales] if self._scales else [*self._reflectors]
 
     @property
     def skipped(self) -> int:
@@ -170,14 +156,11 @@ class Informer:
         """Mirror the resource until it is no longer served."""
         deps, feed = self._deps, self._feed(resource, self.confirmed)
         spaces = deps.namespaces if resource.namespaced and deps.namespaces else ("",)
-        self._reflectors = [
-            Reflector(deps.session, deps.clock, self._list_options(resource, space, feed), feed.codec, feed.sink)
-            for space in spaces
-        ]
-        self._scales, self._fault = feed.scales, ""
+        options = [ListOptions(resource, space, deps.page, deps.silence) for space in spaces]
+        self._reflectors = [Reflector(deps.session, deps.clock, option, feed) for option in options]
+        self._scales, self._fault = feed.sink if isinstance(feed.sink, ScaleSink) else None, ""
         self._resolved.set()
-        coroutines = [reflector.run() for reflector in self._reflectors] + ([feed.scales.run()] if feed.scales else [])
-        tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+        tasks = [asyncio.create_task(part.run()) for part in self._parts()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -186,18 +169,6 @@ class Informer:
             for end in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(end, Exception):
                     logger.error("%s: cannot be followed", resource.plural, exc_info=end)
-
-    def _list_options(self, resource: Resource, namespace: str, feed: Feed) -> ListOptions:
-        return ListOptions(
-            path=resource.path(namespace),
-            resource=resource.plural,
-            namespace=namespace,
-            page=self._deps.page,
-            silence=self._deps.silence,
-            accept=feed.accept[0],
-            watch_accept=feed.accept[1],
-            params=feed.params,
-        )
 
 
 def _follow(deps: Dependencies, resource: Resource, feed: Feed) -> Informer:
@@ -266,6 +237,6 @@ def follow_kind(deps: Dependencies, kind: Kind, store: WorkloadStore) -> Informe
             return Feed(Codec(WireWorkload, partial(to_workload, *kind)), KindSink(store, kind))
         scales = ScaleSink(deps.session, deps.clock, kind, resource, store, proved)
         codec = Codec(ObjectMeta, attrgetter("metadata"))
-        return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")), scales)
+        return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")))
 
     return Informer(deps, find, feed)

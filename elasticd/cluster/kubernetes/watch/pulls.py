@@ -50,9 +50,9 @@ class PullSink:
 def to_pull_event(event: WireEvent, offset: float = 0.0) -> PullEvent:
     """The pull that an Event reports, its time moved by `offset` seconds. The pull is None if the Event is not a
     kubelet's, not about a pull ("already present on machine"), or has no duration (before Kubernetes 1.18)."""
-    key, source = (event.metadata.namespace, event.metadata.name), event.source
-    by_kubelet = "kubelet" in (source.component if source else "", event.reporting_component)
-    node = (source.host if source else "") or event.reporting_instance
+    key, source = (event.metadata.namespace, event.metadata.name), event.source or {}
+    by_kubelet = "kubelet" in (source.get("component"), event.reporting_component)
+    node = source.get("host") or event.reporting_instance
     matched, at = _WORDS.search(event.message), _time(event)
     if not by_kubelet or not node or matched is None or at is None:
         return PullEvent(key, None)

@@ -9,20 +9,24 @@ from collections.abc import Callable, Collection
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import Key, WorkloadStore
 from elasticd.cluster.kubernetes.watch.watch import Retries
-from elasticd.cluster.kubernetes.wire.convert import described, ref_of, scaled_workload
+from elasticd.cluster.kubernetes.wire.convert import annotations_of, labels_of, scaled_workload
 from elasticd.cluster.kubernetes.wire.objects import Metadata, WireScale
+from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)
 
 _READERS = 8
 _LOOK_AGAIN = 30.0
+_PASSING = (0, 429, 502, 503, 504)
+"""Codes of errors after which a retry soon may help."""
 _SCALE = msgspec.json.Decoder(WireScale)
 
 Proved = Callable[[str], float]
@@ -71,16 +75,16 @@ class ScaleSink:
         key = (item.namespace, item.name)
         if self._read.get(key) != item.resource_version:
             self._ask(key, item)
-        else:
+        elif (workload := self._store.get(self._ref(key))) is not None:
             # The scale was read before its event came, and stored with the labels of the event before.
-            self._describe(item)
+            described = replace(workload, labels=labels_of(item), annotations=annotations_of(item))
+            if described != workload:
+                self._store.put(described, listed=True)
         return key
 
-    def _describe(self, meta: Metadata) -> None:
-        workload = self._store.get(ref_of(meta, *self._kind))
-        if workload is not None and (workload.labels, workload.annotations) != described(meta):
-            labels, annotations = described(meta)
-            self._store.put(msgspec.structs.replace(workload, labels=labels, annotations=annotations), listed=True)
+    def _ref(self, key: Key) -> Ref:
+        api_version, kind = self._kind
+        return Ref(key[0], kind, key[1], api_version)
 
     def _ask(self, key: Key, meta: Metadata) -> None:
         if key not in self._waiting:
@@ -97,7 +101,7 @@ class ScaleSink:
         self._settle(key)
         self._read.pop(key, None)
         self._refused.pop(key, None)
-        self._store.remove(ref_of(Metadata(namespace=key[0], name=key[1]), *self._kind))
+        self._store.remove(self._ref(key))
 
     def _settle(self, key: Key) -> None:
         self._waiting.pop(key, None)
@@ -107,8 +111,7 @@ class ScaleSink:
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         # In the store there may be some from before the kind was served anew.
         self._store.retain(self._kind, namespace, keep)
-        keys = {*self._read, *self._waiting, *self._refused}
-        for key in keys:
+        for key in {*self._read, *self._waiting, *self._refused}:
             if namespace in ("", key[0]) and key not in keep:
                 self._forget(key)
 
@@ -137,8 +140,10 @@ class ScaleSink:
                 await self._read_one(key, meta)
                 retries.reset()
             except (ApiError, msgspec.DecodeError, ValueError) as error:
-                if not self._refuse(key, error):
-                    await self._clock.sleep_until(self._clock.now() + retries.pause(_retry_after(error)))
+                if isinstance(error, ApiError) and error.code in _PASSING:
+                    await self._clock.sleep_until(self._clock.now() + retries.pause(error.retry_after))
+                else:
+                    self._refuse(key, error)
             if key in self._waiting:
                 self._queue.put_nowait(key)
 
@@ -154,13 +159,11 @@ class ScaleSink:
         if waiting.meta is meta or waiting.meta.resource_version == scale.metadata.resource_version:
             self._settle(key)
 
-    def _refuse(self, key: Key, error: Exception) -> bool:
-        """Set aside an object whose scale the server refuses to show; False when a retry soon may help."""
-        if isinstance(error, ApiError) and error.code in (0, 429, 502, 503, 504):
-            return False
+    def _refuse(self, key: Key, error: Exception) -> None:
+        """Set aside an object whose scale the server refuses to show."""
         unread = self._waiting.get(key)
         if unread is None:
-            return True  # gone while it was asked for
+            return  # gone while it was asked for
         # Not found: its event is on the way, or it was in between two lives of its kind. Only the watch removes.
         missing = isinstance(error, ApiError) and error.code == 404
         fault = "" if missing else f"the scale of {'/'.join(key)} cannot be read: {error}"
@@ -169,8 +172,3 @@ class ScaleSink:
         self._refused[key] = _Unread(unread.meta, unread.current_to, fault)
         self._read.pop(key, None)
         self._settle(key)
-        return True
-
-
-def _retry_after(error: Exception) -> float | None:
-    return error.retry_after if isinstance(error, ApiError) else None

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterator
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,12 +16,11 @@ from msgspec import Raw, Struct
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
+from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import Key, Sink
 from elasticd.cluster.kubernetes.wire.objects import Codec, Fault, Metadata, Status, WatchEvent, meta_of
 
 logger = logging.getLogger(__name__)
-
-M = TypeVar("M")
 
 _LONGEST_LINE = 64 << 20
 _BACKOFF = Backoff(0.5, 30.0, (0.5, 1.5))
@@ -70,25 +69,30 @@ class Retries:
         self._failures = 0
 
 
-class ListOptions(Struct, frozen=True, kw_only=True):
-    """How to read a list: where, which of it (`params`, such as a fieldSelector), as what, and how patiently. Times in
-    seconds.
+class Feed(Struct, frozen=True):
+    """How the objects of a resource are read, which of them (`params`, such as a fieldSelector), as what (`accept`: of
+    lists and of watches), and where they go."""
+
+    codec: Codec[Any, Any]
+    sink: Sink[Any]
+    accept: tuple[str, str] = (JSON, JSON)
+    params: dict[str, str] = {}
+
+
+class ListOptions(Struct, frozen=True):
+    """Of what, in which namespace (empty: in all), and how patiently a list is read. Times in seconds.
 
     After `relist` seconds of watching the list is read anew, in case an event was never sent.
     """
 
-    path: str
-    resource: str
+    resource: Resource
     namespace: str = ""
     page: int = 500
     silence: float = 70.0
     relist: float = 1800.0
-    accept: str = JSON
-    watch_accept: str = JSON
-    params: dict[str, str] = {}
 
 
-class Reflector(Generic[M]):
+class Reflector:
     """One list, mirrored into a sink for as long as `run` runs.
 
     `confirmed` is when the server last proved the copy current, `fault` what is wrong now, `skipped` counts unreadable
@@ -96,11 +100,9 @@ class Reflector(Generic[M]):
     list that was read to its end, or an event, removes.
     """
 
-    def __init__(
-        self, session: Session, clock: Clock, options: ListOptions, codec: Codec[Any, M], sink: Sink[M]
-    ) -> None:
-        self._session, self._clock, self._options = session, clock, options
-        self._codec, self._sink = codec, sink
+    def __init__(self, session: Session, clock: Clock, options: ListOptions, feed: Feed) -> None:
+        self._session, self._clock, self._options, self._feed = session, clock, options, feed
+        self.namespace = options.namespace
         self._retries = Retries()
         self._version = ""
         self._listed = 0.0
@@ -110,11 +112,6 @@ class Reflector(Generic[M]):
         self.skipped = 0
         self.settled = asyncio.Event()
         """Set once the list was read, or it is known that it cannot be."""
-
-    @property
-    def namespace(self) -> str:
-        """The namespace it mirrors; empty: all of them."""
-        return self._options.namespace
 
     async def run(self) -> None:
         """Mirror, until the server no longer serves the resource (404); only then it returns."""
@@ -158,7 +155,7 @@ class Reflector(Generic[M]):
         self.fault = fault
 
     def _where(self) -> str:
-        return f"{self._options.namespace or 'all namespaces'}/{self._options.resource}"
+        return f"{self.namespace or 'all namespaces'}/{self._options.resource.plural}"
 
     def _confirm(self, when: float) -> None:
         self.confirmed = max(self.confirmed, when)
@@ -168,10 +165,14 @@ class Reflector(Generic[M]):
         await self._clock.sleep_until(self._clock.now() + seconds)
 
     def _request(self, verb: Literal["list", "watch"], params: dict[str, str]) -> Request:
-        options = self._options
-        accept = options.watch_accept if verb == "watch" else options.accept
-        query = {**options.params, **params}
-        return Request(verb=verb, path=options.path, resource=options.resource, params=query, accept=accept)
+        resource, feed = self._options.resource, self._feed
+        return Request(
+            verb=verb,
+            path=resource.path(self.namespace),
+            resource=resource.plural,
+            params={**feed.params, **params},
+            accept=feed.accept[verb == "watch"],
+        )
 
     async def _list(self) -> None:
         """Read the whole list. A list that expires while it is read is begun again, at last in one piece."""
@@ -190,15 +191,15 @@ class Reflector(Generic[M]):
         params = {"limit": str(limit)} if limit else {}
         while True:
             body = await self._session.send(self._request("list", params))
-            metadata, items, faults = self._codec.page(body)
-            keys.update(self._sink.put(item, listed=True) for item in items)
+            metadata, items, faults = self._feed.codec.page(body)
+            keys.update(self._feed.sink.put(item, listed=True) for item in items)
             # An object that cannot be read keeps its last readable form.
             keys.update((meta.namespace, meta.name) for meta, _ in faults)
             self._skip(faults)
             if not metadata.continue_:
                 break
             params = {**params, "continue": metadata.continue_}
-        self._sink.retain(self._options.namespace, keys)
+        self._feed.sink.retain(self.namespace, keys)
         self._version, self._listed = metadata.resource_version, started
         self._confirm(started)  # a list is as old as the moment it was asked for
         self.settled.set()
@@ -256,16 +257,16 @@ class Reflector(Generic[M]):
 
     def _change(self, event: WatchEvent, *, gone: bool) -> None:
         try:
-            version, item = self._codec.one(event.object)
+            version, item = self._feed.codec.one(event.object)
         except (msgspec.DecodeError, ValueError) as error:
             meta = meta_of(event.object)
             version = meta.resource_version
             self._skip([(meta, str(error))])
         else:
             if gone:
-                self._sink.remove(item)
+                self._feed.sink.remove(item)
             else:
-                self._sink.put(item, listed=False)
+                self._feed.sink.put(item, listed=False)
         self._version = version or self._version
 
 

@@ -18,7 +18,6 @@ from elasticd.cluster.kubernetes.wire.objects import (
     WireNode,
     WirePod,
     WireScale,
-    WireTaint,
     WireWorkload,
 )
 from elasticd.cluster.kubernetes.wire.selector import to_text
@@ -41,15 +40,16 @@ def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {sys.intern(key): sys.intern(value) for key, value in pairs}
 
 
-def _labels(labels: Labels) -> dict[str, str]:
-    return _shared_labels(tuple(labels.items())) if labels else {}
+def labels_of(meta: Metadata) -> dict[str, str]:
+    """The labels of a workload or node."""
+    return _shared_labels(tuple(meta.labels.items())) if meta.labels else {}
 
 
-def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> tuple[str, str]:
+def _resize(conditions: dict[str, WireCondition]) -> tuple[str, str]:
     """How far the kubelet is with a change of requests, and what it says of that (KEP-1287, from 1.33 on)."""
-    if pending is not None and pending.status == "True":
+    if (pending := conditions.get("PodResizePending")) is not None and pending.status == "True":
         return sys.intern(pending.reason or "Deferred"), pending.message
-    if under_way is not None and under_way.status == "True":
+    if (under_way := conditions.get("PodResizeInProgress")) is not None and under_way.status == "True":
         return "InProgress", under_way.message
     return "", ""
 
@@ -82,21 +82,10 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     meta, spec, status = pod.metadata, pod.spec, pod.status
     (labels, owner), shape = family_of(meta), shape_of(pod)
     created, started = meta.creation_timestamp, status.start_time
-    ready = scheduled = pending = under_way = None
-    for condition in status.conditions or ():
-        match condition.type:
-            case "Ready":
-                ready = condition
-            case "PodScheduled":
-                scheduled = condition
-            case "PodResizePending":
-                pending = condition
-            case "PodResizeInProgress":
-                under_way = condition
-            case _:  # says nothing that counts
-                pass
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    ready = conditions.get("Ready")
     transitioned = ready.last_transition_time if ready else None
-    resize, resize_message = _resize(pending, under_way) if pending or under_way else ("", "")
+    resize, resize_message = _resize(conditions)
     return model.Pod(  # in the order of its fields, which is much faster than by name
         sys.intern(meta.namespace),
         meta.name,
@@ -112,7 +101,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         meta.deletion_timestamp is not None,
         status.pod_ip,
         _looked_at(meta.annotations),
-        _waits(scheduled, offset) if not spec.node_name else None,
+        _waits(conditions.get("PodScheduled"), offset) if not spec.node_name else None,
         resize,
         _killed(status.container_statuses, offset),
         created.timestamp() + offset if created else 0.0,
@@ -127,14 +116,10 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
 
 def _waits(scheduled: WireCondition | None, offset: float) -> float | None:
     """Since when a pod is unschedulable; None: it is not, or a scheduling gate holds it back."""
-    if (
-        scheduled is None
-        or scheduled.status != "False"
-        or scheduled.reason != "Unschedulable"
-        or not scheduled.last_transition_time
-    ):
+    if scheduled is None or (scheduled.status, scheduled.reason) != ("False", "Unschedulable"):
         return None
-    return scheduled.last_transition_time.timestamp() + offset
+    since = scheduled.last_transition_time
+    return since.timestamp() + offset if since else None
 
 
 def to_node(node: WireNode) -> model.Node:
@@ -145,16 +130,12 @@ def to_node(node: WireNode) -> model.Node:
         uid=node.metadata.uid,
         ready=ready is not None and ready.status == "True",
         unschedulable=node.spec.unschedulable,
-        labels=_labels(node.metadata.labels),
+        labels=labels_of(node.metadata),
         allocatable=amounts(node.status.allocatable),
-        taints=_taints(node.spec.taints),
+        # A taint of an unknown effect keeps pods off.
+        taints=tuple(Taint(taint.key, taint.effect, taint.value) for taint in node.spec.taints or ()),  # type: ignore[arg-type]
         annotations=_looked_at(node.metadata.annotations),
     )
-
-
-def _taints(taints: list[WireTaint] | None) -> tuple[Taint, ...]:
-    """A node's taints in their order. A taint of an unknown effect keeps pods off."""
-    return tuple(Taint(taint.key, taint.effect, taint.value) for taint in taints or ())  # type: ignore[arg-type]
 
 
 def _looked_at(annotations: Labels) -> dict[str, str]:
@@ -164,9 +145,9 @@ def _looked_at(annotations: Labels) -> dict[str, str]:
     return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key in _OTHERS}
 
 
-def _annotations(annotations: Labels) -> dict[str, str]:
+def annotations_of(meta: Metadata) -> dict[str, str]:
     """A workload's annotations without kubectl's copy of the manifest, the largest part of most objects."""
-    return {key: value for key, value in (annotations or {}).items() if key != _LAST_APPLIED}
+    return {key: value for key, value in (meta.annotations or {}).items() if key != _LAST_APPLIED}
 
 
 def to_workload(api_version: str, kind: str, wire: WireWorkload) -> model.Workload:
@@ -178,8 +159,8 @@ def to_workload(api_version: str, kind: str, wire: WireWorkload) -> model.Worklo
         replicas=1 if wire.spec.replicas is None else wire.spec.replicas,
         status_replicas=wire.status.replicas or 0,
         selector=to_text(wire.spec.selector),
-        labels=_labels(wire.metadata.labels),
-        annotations=_annotations(wire.metadata.annotations),
+        labels=labels_of(wire.metadata),
+        annotations=annotations_of(wire.metadata),
         rollout=rollout(kind, wire),
         recreate=wire.spec.strategy is not None and wire.spec.strategy.type == "Recreate",
         writer=_writer(wire.metadata.managed_fields),
@@ -206,14 +187,9 @@ def scaled_workload(api_version: str, kind: str, meta: Metadata, scale: WireScal
         replicas=scale.replicas,
         status_replicas=scale.status.replicas or 0,
         selector=scale.status.selector,
-        labels=_labels(meta.labels),
-        annotations=_annotations(meta.annotations),
+        labels=labels_of(meta),
+        annotations=annotations_of(meta),
     )
-
-
-def described(meta: Metadata) -> tuple[dict[str, str], dict[str, str]]:
-    """The labels and annotations of a workload."""
-    return _labels(meta.labels), _annotations(meta.annotations)
 
 
 def ref_of(meta: Metadata, api_version: str, kind: str) -> model.Ref:

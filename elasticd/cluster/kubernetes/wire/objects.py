@@ -413,13 +413,6 @@ class UsageMetrics(Wire, frozen=True):
     usage: dict[str, Any] | None = None
 
 
-class EventSource(Wire, frozen=True):
-    """The reporter of an Event, in the form used until 1.19 and still used by kubelets."""
-
-    component: str = ""
-    host: str = ""
-
-
 class EventSeries(Wire, frozen=True):
     """How often an Event of the newer kind was repeated."""
 
@@ -432,7 +425,8 @@ class WireEvent(ObjectMeta, frozen=True):
 
     message: str = ""
     count: int | None = None
-    source: EventSource | None = None
+    source: dict[str, str] | None = None
+    """The reporter, in the form used until 1.19 and still used by kubelets."""
     reporting_component: str = ""
     reporting_instance: str = ""
     first_timestamp: datetime | None = None
@@ -591,32 +585,29 @@ class Codec(Generic[W, M]):
         self._list = msgspec.json.Decoder(WireList[wire])  # type: ignore[valid-type]
         self._convert, self._offset = convert, offset
 
-    def _now(self) -> Callable[[W], M]:
-        if self._offset is None:
-            return self._convert
-        convert, offset = self._convert, self._offset()
-        return lambda decoded: convert(decoded, offset)
+    def _arguments(self) -> tuple[float, ...]:
+        return () if self._offset is None else (self._offset(),)
 
     def one(self, body: bytes | Raw) -> tuple[str, M]:
         """One object's resourceVersion and record. Raises msgspec.DecodeError or ValueError when it is unreadable."""
         decoded = self._one.decode(body)
-        return decoded.metadata.resource_version, self._now()(decoded)
+        return decoded.metadata.resource_version, self._convert(decoded, *self._arguments())
 
     def page(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
         """A page of a list: where it ends, the objects, and which were skipped and why.
 
         Raises msgspec.DecodeError when it is no list at all.
         """
+        convert, arguments = self._convert, self._arguments()
         try:
-            page, convert = self._list.decode(body), self._now()
-            return page.metadata, [convert(item) for item in page.items or ()], []
+            page = self._list.decode(body)
+            return page.metadata, [convert(item, *arguments) for item in page.items or ()], []
         except (msgspec.ValidationError, ValueError):
             return self._page_with_faults(body)
 
     def _page_with_faults(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
         page = RAW_LIST.decode(body)
-        objects: list[M] = []
-        faults: list[Fault] = []
+        objects, faults = list[M](), list[Fault]()
         for raw in page.items or ():
             try:
                 objects.append(self.one(raw)[1])
