@@ -86,7 +86,7 @@ class LiveSnapshot:
         for kind in self._kinds.keys() - kinds:
             _, task = self._kinds.pop(kind)
             task.cancel()
-            self.workload_store.retain(kind, "", ())
+            self.workload_store.of(kind).retain("", ())
             if kind == JOB_KIND:
                 self.job_store.clear()
         for kind in sorted(kinds - self._kinds.keys()):

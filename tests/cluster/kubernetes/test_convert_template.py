@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.wire import convert_template
+from elasticd.cluster.kubernetes.wire import convert
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.cluster.rooms import room
@@ -338,11 +338,11 @@ def test_pods_share_a_record_only_where_all_needs_are_equal() -> None:
 
 
 def test_templates_are_let_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert_template, "_MOST", 3)
-    monkeypatch.setattr(convert_template, "_shapes", {})
+    monkeypatch.setattr(convert, "_MOST", 3)
+    monkeypatch.setattr(convert, "_shapes", {})
     first = pod_of(priority=0).needs
     assert [pod_of(priority=number).needs.priority for number in range(9)] == list(range(9))
-    assert len(convert_template._shapes) <= 3
+    assert len(convert._shapes) <= 3
     assert pod_of(priority=0).needs == first
 
 

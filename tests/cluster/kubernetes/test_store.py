@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector
 from elasticd.model.workload import Node, Pod, Ref, Workload
 
@@ -133,7 +133,7 @@ def test_version_grows_with_appearance_labels_and_removal_but_not_replicas() -> 
     assert store.version == appeared
     store.put(replace(WEB, version="12", labels={}), listed=False)
     labelled = store.version
-    store.remove(WEB.ref)
+    store.of(("apps/v1", "Deployment")).remove(WEB)
     assert appeared < labelled < store.version
     assert store.all() == ()
 
@@ -158,10 +158,10 @@ def test_time_never_goes_back_by_an_event(version: str, uid: str, listed: bool, 
     assert found.replicas == replicas
 
 
-def test_sink_of_a_kind_forgets_only_its_own() -> None:
+def test_store_of_a_kind_forgets_only_its_own() -> None:
     store = WorkloadStore()
-    sink = KindSink(store, ("apps/v1", "Deployment"))
+    deployments = store.of(("apps/v1", "Deployment"))
     store.put(replace(WEB, ref=Ref("shop", "StatefulSet", "db")), listed=True)
-    assert sink.put(WEB, listed=True) == ("shop", "web")
-    sink.retain("", ())
+    assert deployments.put(WEB, listed=True) == ("shop", "web")
+    deployments.retain("", ())
     assert [one.ref.kind for one in store.all()] == ["StatefulSet"]

@@ -24,7 +24,6 @@ from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_ev
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.store import (
     AutoscalerStore,
-    KindSink,
     NodeStore,
     PodStore,
     WorkloadStore,
@@ -234,8 +233,8 @@ def follow_kind(deps: Dependencies, kind: Kind, store: WorkloadStore) -> Informe
 
     def feed(resource: Resource, proved: Proved) -> Feed:
         if kind in TYPED:
-            return Feed(Codec(WireWorkload, partial(to_workload, *kind)), KindSink(store, kind))
-        scales = ScaleSink(deps.session, deps.clock, kind, resource, store, proved)
+            return Feed(Codec(WireWorkload, partial(to_workload, *kind)), store.of(kind))
+        scales = ScaleSink(deps.session, deps.clock, kind, resource, store.of(kind), proved)
         codec = Codec(ObjectMeta, attrgetter("metadata"))
         return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")))
 

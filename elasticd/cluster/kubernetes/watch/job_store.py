@@ -37,7 +37,7 @@ class JobStore(Store[PlacedJob]):
         key = (ref.namespace, name)
         placed = self._items.get(key)
         if placed is not None and (placed.set, placed.job.uid) == (ref, uid):
-            self._drop(key)
+            self.drop(key)
 
     def _changed(self, old: PlacedJob | None, new: PlacedJob | None) -> None:
         if old is not None:

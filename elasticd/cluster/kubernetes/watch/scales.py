@@ -14,11 +14,10 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
-from elasticd.cluster.kubernetes.watch.store import Key, WorkloadStore
+from elasticd.cluster.kubernetes.watch.store import Key, KindStore
 from elasticd.cluster.kubernetes.watch.watch import Retries
 from elasticd.cluster.kubernetes.wire.convert import annotations_of, labels_of, scaled_workload
 from elasticd.cluster.kubernetes.wire.objects import Metadata, WireScale
-from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ class ScaleSink:
     """
 
     def __init__(
-        self, session: Session, clock: Clock, kind: Kind, resource: Resource, store: WorkloadStore, proved: Proved
+        self, session: Session, clock: Clock, kind: Kind, resource: Resource, store: KindStore, proved: Proved
     ) -> None:
         self._session, self._clock = session, clock
         self._kind, self._resource, self._store, self._proved = kind, resource, store, proved
@@ -75,16 +74,12 @@ class ScaleSink:
         key = (item.namespace, item.name)
         if self._read.get(key) != item.resource_version:
             self._ask(key, item)
-        elif (workload := self._store.get(self._ref(key))) is not None:
+        elif (workload := self._store.get(key)) is not None:
             # The scale was read before its event came, and stored with the labels of the event before.
             described = replace(workload, labels=labels_of(item), annotations=annotations_of(item))
             if described != workload:
                 self._store.put(described, listed=True)
         return key
-
-    def _ref(self, key: Key) -> Ref:
-        api_version, kind = self._kind
-        return Ref(key[0], kind, key[1], api_version)
 
     def _ask(self, key: Key, meta: Metadata) -> None:
         if key not in self._waiting:
@@ -101,7 +96,7 @@ class ScaleSink:
         self._settle(key)
         self._read.pop(key, None)
         self._refused.pop(key, None)
-        self._store.remove(self._ref(key))
+        self._store.drop(key)
 
     def _settle(self, key: Key) -> None:
         self._waiting.pop(key, None)
@@ -110,7 +105,7 @@ class ScaleSink:
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         # In the store there may be some from before the kind was served anew.
-        self._store.retain(self._kind, namespace, keep)
+        self._store.retain(namespace, keep)
         for key in {*self._read, *self._waiting, *self._refused}:
             if namespace in ("", key[0]) and key not in keep:
                 self._forget(key)

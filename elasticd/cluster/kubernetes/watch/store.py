@@ -7,6 +7,7 @@ import sys
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -60,13 +61,13 @@ class Store(Generic[T]):
         return key
 
     def remove(self, item: T) -> None:
-        self._drop(self._key(item))
+        self.drop(self._key(item))
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         for key in [key for key in self._items if namespace in ("", key[0]) and key not in keep]:
-            self._drop(key)
+            self.drop(key)
 
-    def _drop(self, key: Key) -> None:
+    def drop(self, key: Key) -> None:
         if (old := self._items.pop(key, None)) is not None:
             self._changed(old, None)
 
@@ -325,65 +326,61 @@ class NodeStore(Store[Node]):
         return self._sorted
 
 
+class KindStore(Store[Workload]):
+    """The workloads of one kind."""
+
+    def __init__(self, changed: Callable[[Workload | None, Workload | None], None]) -> None:
+        super().__init__(attrgetter("ref.namespace", "ref.name"))
+        self._on_change = changed
+
+    def get(self, key: Key) -> Workload | None:
+        return self._items.get(key)
+
+    def all(self) -> Iterable[Workload]:
+        return self._items.values()
+
+    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        self._on_change(old, new)
+
+    def _goes_back(self, old: Workload, new: Workload, *, listed: bool) -> bool:
+        """A resourceVersion is older than another where both are numbers; if not, nothing can be said."""
+        versions = (new.version, old.version)
+        return (
+            not listed
+            and old.uid == new.uid
+            and all(map(str.isdecimal, versions))
+            and int(new.version) < int(old.version)
+        )
+
+
 class WorkloadStore:
-    """All workloads of all kinds that are watched."""
+    """All workloads that are watched, in a store for each kind. `version` changes with which there are, and with their
+    labels."""
 
     def __init__(self) -> None:
-        self._workloads: dict[Ref, Workload] = {}
+        self._kinds = defaultdict[Kind, KindStore](lambda: KindStore(self._changed))
         self._all: tuple[Workload, ...] | None = ()
         self.version = 0
 
+    def of(self, kind: Kind) -> KindStore:
+        return self._kinds[kind]
+
     def get(self, ref: Ref) -> Workload | None:
-        return self._workloads.get(ref)
+        return self.of((ref.api_version, ref.kind)).get((ref.namespace, ref.name))
 
     def all(self) -> tuple[Workload, ...]:
         """All of them; the same tuple while nothing changed."""
         if self._all is None:
-            self._all = tuple(self._workloads.values())
+            self._all = tuple(chain.from_iterable(store.all() for store in self._kinds.values()))
         return self._all
 
-    def put(self, item: Workload, *, listed: bool) -> Key:
-        """Take a workload, unless it is an event that is older than what is known."""
-        old = self._workloads.get(item.ref)
-        if listed or old is None or old.uid != item.uid or not _older(item.version, old.version):
-            self._workloads[item.ref] = item
-            self._all = None
-            if old is None or old.labels != item.labels:
-                self.version += 1
-        return item.ref.namespace, item.ref.name
+    def put(self, item: Workload, *, listed: bool) -> None:
+        self.of((item.ref.api_version, item.ref.kind)).put(item, listed=listed)
 
-    def remove(self, ref: Ref) -> None:
-        if self._workloads.pop(ref, None) is not None:
-            self._all = None
+    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        self._all = None
+        if old is None or new is None or old.labels != new.labels:
             self.version += 1
-
-    def retain(self, kind: Kind, namespace: str, keep: Collection[Key]) -> None:
-        for ref in list(self._workloads):
-            if (ref.api_version, ref.kind) != kind or namespace not in ("", ref.namespace):
-                continue
-            if (ref.namespace, ref.name) not in keep:
-                self.remove(ref)
-
-
-def _older(version: str, than: str) -> bool:
-    """Whether a resourceVersion is older, where both are numbers; if not, nothing can be said."""
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
-
-
-class KindSink:
-    """The workloads of one kind, as a place to put what is read of them."""
-
-    def __init__(self, store: WorkloadStore, kind: Kind) -> None:
-        self._store, self._kind = store, kind
-
-    def put(self, item: Workload, *, listed: bool) -> Key:
-        return self._store.put(item, listed=listed)
-
-    def remove(self, item: Workload) -> None:
-        self._store.remove(item.ref)
-
-    def retain(self, namespace: str, keep: Collection[Key]) -> None:
-        self._store.retain(self._kind, namespace, keep)
 
 
 def selector_fault(selector: str) -> str:

@@ -1,29 +1,55 @@
 """From the wire format to the model.
 
 Knows what each field of a pod, node or workload means to judgement; knows nothing of HTTP or of what is watched.
-Equal parts of equal pods (labels, containers) become one object, so a pod costs half a kilobyte.
+Equal parts of equal pods (labels, containers, needs) become one object, so a pod costs half a kilobyte: each template
+is read once, and its pods share the resulting records.
 """
 
 import sys
 from functools import lru_cache
-from typing import Any
+from math import isfinite
+from typing import Any, TypeVar, get_args
 
-from elasticd.cluster.kubernetes.wire.convert_template import amounts, family_of, shape_of
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
 from elasticd.cluster.kubernetes.wire.objects import (
+    UNREAD,
+    Affinity,
+    Amount,
+    Amounts,
     ContainerStatus,
     Labels,
+    LabelSelector,
     ManagedFields,
     Metadata,
+    NodeTerm,
+    NodeTerms,
+    OwnerReference,
+    PodMetadata,
+    PodSpec,
+    PodStatus,
+    PodTerm,
+    ResourceRequirements,
+    SpreadConstraint,
+    WireAffinity,
     WireCondition,
+    WireContainer,
     WireNode,
     WirePod,
+    WirePort,
+    WireRequirement,
     WireScale,
+    WireToleration,
+    WireVolume,
     WireWorkload,
 )
 from elasticd.cluster.kubernetes.wire.selector import to_text
+from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
+from elasticd.model import pod_spec
 from elasticd.model import workload as model
-from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
@@ -32,9 +58,16 @@ _OTHERS = frozenset({COST, AUTOSCALER, KARPENTER})
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the API's picture of a pod that a kubelet runs from a file."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MOST = 8192
+"""Templates, controllers, labels and quantities that are known at once."""
+
+Owner = tuple[str, str, str]
+"""Kind, name and UID of a pod's controller."""
+
+_NOBODY: Owner = ("", "", "")
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=_MOST)
 def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Pods of one template have equal labels: one dict serves them all."""
     return {sys.intern(key): sys.intern(value) for key, value in pairs}
@@ -122,6 +155,274 @@ def _waits(scheduled: WireCondition | None, offset: float) -> float | None:
     return since.timestamp() + offset if since else None
 
 
+class Shape(Struct, frozen=True, gc=False):
+    """A pod template in the model: what all pods of the template share."""
+
+    containers: tuple[model.Container, ...]
+    requests: dict[str, float]
+    needs: pod_spec.Needs
+    overall: dict[str, float]
+
+
+_shapes: dict[bytes, Shape] = {}
+
+
+def shape_of(pod: WirePod) -> Shape:
+    """The same record for all pods of a template. Raises msgspec.ValidationError when a part of it is unreadable."""
+    key = _key(pod)
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = _shape(pod)
+        if len(_shapes) >= _MOST:
+            _shapes.clear()
+        _shapes[key] = shape
+    return shape
+
+
+def _key(pod: WirePod) -> bytes:
+    """A cache key of everything that a pod's template decides: its spec apart from its node, and what is allocated.
+    Every pod that is read passes here, and one encoded text is faster to build and compare than the parts. (It is no
+    valid JSON: absent parts of a status leave no mark.)"""
+    spec = replace(pod.spec, node_name="", affinity=_affinity(pod))
+    return _TEXT.encode((spec, _allocated(pod.status)))
+
+
+_TEXT = msgspec.json.Encoder()
+
+
+def _allocated(status: PodStatus) -> object:
+    """What the kubelet reports as allocated, part of the key; None: nothing is reported."""
+    containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    per_container = [
+        (container.name, container.resources, container.allocated_resources)
+        for container in containers
+        if bytes(container.resources)
+    ]
+    if not per_container and not bytes(status.resources):
+        return None
+    return per_container, status.resources, status.allocated_resources, _is_infeasible(status)
+
+
+def _is_infeasible(status: PodStatus) -> bool:
+    """Whether the pod's node can never give it what it requests."""
+    return any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible"
+        for condition in status.conditions or ()
+    )
+
+
+def _affinity(pod: WirePod) -> WireAffinity | None:
+    """A pod's affinity. A DaemonSet's pod names its own node there; once it is bound that is left out, so that the
+    set's pods share one key."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is UNREAD or not pod.spec.node_name:
+        return affinity
+    return replace(affinity, node_affinity=UNREAD) if family_of(pod.metadata)[1][0] == "DaemonSet" else affinity
+
+
+def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
+    """A pod's labels and controller. The pods of a controller have equal ones: one record serves them all. Raises
+    msgspec.ValidationError."""
+    return _family(b"\0".join((meta.labels, meta.owner_references)))
+
+
+@lru_cache(maxsize=_MOST)
+def _family(both: bytes) -> tuple[dict[str, str], Owner]:
+    labels, _, owners = both.partition(b"\0")
+    shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str]).items()}
+    controller = next((owner for owner in _read(owners, list[OwnerReference]) if owner.controller), None)
+    return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
+
+
+def _shape(pod: WirePod) -> Shape:
+    spec, status = pod.spec, pod.status
+    ordinary = [_container(container) for container in spec.containers or ()]
+    starting = [_container(container, sidecar=_sidecar(container)) for container in spec.init_containers or ()]
+    pod_level = amounts(_read(spec.resources, ResourceRequirements).requests)
+    statuses = {
+        container_status.name: container_status
+        for container_status in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    }
+    overhead = amounts(_read(spec.overhead, dict[str, Amount]))
+    infeasible = _is_infeasible(status)
+    requests = pod_spec.effective(
+        [_counted(container.requests, statuses.get(container.name), infeasible) for container in ordinary],
+        [
+            (
+                _counted(container.requests, statuses.get(container.name) if container.sidecar else None, infeasible),
+                container.sidecar,
+            )
+            for container in starting
+        ],
+        _counted(pod_level, status, infeasible) if pod_level else {},
+        overhead,
+    )
+    overall = dict[str, float]()
+    if pod_level:
+        init_requests = [(container.requests, container.sidecar) for container in starting]
+        overall = pod_spec.effective([container.requests for container in ordinary], init_requests, pod_level, overhead)
+    return Shape(
+        (*ordinary, *[container for container in starting if container.sidecar]),
+        pod_level,
+        _needs(pod, requests),
+        overall,
+    )
+
+
+def _counted(
+    requests: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool
+) -> dict[str, float]:
+    """The requests that a scheduler counts for a container, or for a whole pod, during a resize: the greatest of what
+    is requested, allocated and in use. An infeasible request does not count."""
+    if status is None or bytes(status.resources) in (b"", b"null"):
+        return requests
+    has = amounts(_read(status.resources, ResourceRequirements).requests)
+    set_aside = amounts(_read(status.allocated_resources, dict[str, Amount]))
+    return pod_spec.greatest([has, set_aside] if infeasible else [requests, has, set_aside])
+
+
+def _sidecar(container: WireContainer) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
+    spec = pod.spec
+    affinity = _affinity(pod) or WireAffinity()
+    nodes = _read(affinity.node_affinity, Affinity[NodeTerms]).required
+    terms = None if nodes is None else tuple(_term(term) for term in nodes.node_selector_terms or ())
+    repels = _read(affinity.pod_anti_affinity, Affinity[list[PodTerm]]).required or []
+    volumes = spec.volumes or ()
+    restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
+    grace = spec.termination_grace_period_seconds
+    return pod_spec.Needs(
+        scheduler=spec.scheduler_name or "default-scheduler",
+        restart=restart,  # type: ignore[arg-type]
+        priority=spec.priority or 0,
+        priority_class=spec.priority_class_name,
+        preempts=spec.preemption_policy != "Never",
+        requests=requests,
+        selector=_read(spec.node_selector, dict[str, str]),
+        affinity=terms,
+        tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[WireToleration])))),
+        ports=_ports(spec),
+        disks=tuple(disk for volume in volumes for disk in _disks(volume)),
+        unsupported=tuple(_unsupported(spec, affinity, terms or ())),
+        gated=bool(_read(spec.scheduling_gates, list[Raw])),
+        grace=30.0 if grace is None else float(grace),
+        local=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
+        claims=any(map(_claims, volumes)),
+        repels=tuple(_repel(term) for term in repels),
+    )
+
+
+T = TypeVar("T")
+
+
+def _read(raw: Raw | bytes, shape: type[T]) -> T:
+    """A part of a template, empty where it is not there."""
+    body = bytes(raw)
+    return shape() if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
+
+
+def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
+    return _shared_container(sys.intern(container.name), bytes(container.resources), sidecar)
+
+
+@lru_cache(maxsize=_MOST)
+def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
+    requirements = _read(resources, ResourceRequirements)
+    return model.Container(name, amounts(requirements.requests), sidecar, amounts(requirements.limits))
+
+
+_parse = lru_cache(maxsize=_MOST)(amount)
+
+
+def amounts(quantities: Amounts) -> dict[str, float]:
+    """Quantities in base units. An unreadable one is left out: to judgement that is a missing request, never a zero."""
+    parsed = {sys.intern(name): _parse(quantity) for name, quantity in (quantities or {}).items()}
+    return {name: value for name, value in parsed.items() if isfinite(value)}
+
+
+def _term(term: NodeTerm) -> pod_spec.Term:
+    return pod_spec.Term(
+        tuple(map(_expression, term.match_expressions or ())), tuple(map(_expression, term.match_fields or ()))
+    )
+
+
+def _expression(rule: WireRequirement) -> pod_spec.Expression:
+    return pod_spec.Expression(rule.key, rule.operator, rule.values or ())  # type: ignore[arg-type]
+
+
+def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
+    """A toleration of the model; None for an unknown operator, which tolerates nothing."""
+    operator = toleration.operator or "Equal"
+    if operator not in ("Equal", "Exists"):
+        return None
+    return pod_spec.Toleration(toleration.key, operator, toleration.value, toleration.effect)  # type: ignore[arg-type]
+
+
+def _ports(spec: PodSpec) -> tuple[pod_spec.Port, ...]:
+    """The host ports that a pod takes while it runs."""
+    running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
+    ports = [port for container in running for port in _read(container.ports, list[WirePort])]
+    return tuple(
+        pod_spec.Port(port.host_port, port.protocol or "TCP", port.host_ip) for port in ports if port.host_port > 0
+    )
+
+
+def _disks(volume: WireVolume) -> list[pod_spec.Disk]:
+    """Disks as kube-scheduler's NoDiskConflict tells them apart. An image in Ceph is the same if any of the monitors
+    is: one disk for each of them."""
+    if (gce := volume.gce_persistent_disk) is not None:
+        return [pod_spec.Disk("GCE disk", gce.pd_name, gce.read_only, shareable=True)]
+    if (aws := volume.aws_elastic_block_store) is not None:
+        return [pod_spec.Disk("AWS disk", aws.volume_id, aws.read_only)]
+    if (iscsi := volume.iscsi) is not None:
+        return [pod_spec.Disk("iSCSI disk", iscsi.iqn, iscsi.read_only, shareable=True)]
+    if (rbd := volume.rbd) is not None:
+        names = [f"{monitor}/{rbd.pool}/{rbd.image}" for monitor in rbd.monitors]
+        return [pod_spec.Disk("RBD image", name, rbd.read_only, shareable=True) for name in names]
+    return []
+
+
+def _claims(volume: WireVolume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
+def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
+    """The scheduling constraints of a pod that elasticd does not support, by name."""
+    spread = _read(spec.topology_spread_constraints, list[SpreadConstraint])
+    near, apart = (
+        _read(raw, Affinity[list[PodTerm]]).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
+    )
+    groups = [bytes(field) for field in (spec.workload_ref, spec.scheduling_group)]
+    volumes = spec.volumes or ()
+    rules = [rule for term in terms for rule in (*term.labels, *term.fields)]
+    unsupported = {
+        "topology spread constraints": any(constraint.when_unsatisfiable != "ScheduleAnyway" for constraint in spread),
+        "inter-pod affinity": bool(near),
+        "inter-pod anti-affinity": bool(apart),
+        "operators of its node affinity": any(rule.operator not in get_args(pod_spec.Operator) for rule in rules),
+        "resource claims": bool(_read(spec.resource_claims, list[Raw])),
+        "persistent volume claims": any(map(_claims, volumes)),
+        "volumes of a limited number": any(volume.azure_disk or volume.cinder for volume in volumes),
+        "groups of pods that start together": any(group not in (b"", b"null") for group in groups),
+    }
+    return [feature for feature, present in unsupported.items() if present]
+
+
+def _repel(term: PodTerm) -> pod_spec.Repel:
+    """An anti-affinity term. Namespaces chosen by labels count as all namespaces, since their labels are not read."""
+    namespaces = None if term.namespace_selector is not None else term.namespaces or ()
+    selector = term.label_selector
+    return pod_spec.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)
+
+
+def _labels_wanted(selector: LabelSelector) -> tuple[pod_spec.Expression, ...]:
+    pairs = [pod_spec.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
+    return (*pairs, *map(_expression, selector.match_expressions or ()))
+
+
 def to_node(node: WireNode) -> model.Node:
     """A node of the model."""
     ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
@@ -133,7 +434,7 @@ def to_node(node: WireNode) -> model.Node:
         labels=labels_of(node.metadata),
         allocatable=amounts(node.status.allocatable),
         # A taint of an unknown effect keeps pods off.
-        taints=tuple(Taint(taint.key, taint.effect, taint.value) for taint in node.spec.taints or ()),  # type: ignore[arg-type]
+        taints=tuple(pod_spec.Taint(taint.key, taint.effect, taint.value) for taint in node.spec.taints or ()),  # type: ignore[arg-type]
         annotations=_looked_at(node.metadata.annotations),
     )
 
