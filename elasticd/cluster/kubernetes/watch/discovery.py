@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from elasticd.base.errors import nearest
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb
-from elasticd.cluster.kubernetes.wire.objects import ApiGroup, ApiResource, Discovered
+from elasticd.cluster.kubernetes.wire.objects import ApiGroup, Discovered
 from elasticd.ports.cluster import Kind
 
 
@@ -123,7 +123,7 @@ class Discovery:
         self._served[api_version] = _Served(
             {resource.kind: Resource(path, resource.name, resource.namespaced) for resource in plurals.values()},
             frozenset(resource.kind for resource in plurals.values() if resource.name in scaled),
-            {resource.name: _body(resource, api_version) for resource in resources if "/" in resource.name},
+            {resource.name: resource.body or api_version for resource in resources if "/" in resource.name},
         )
         return self._served[api_version]
 
@@ -162,11 +162,3 @@ class Discovery:
         api_group = msgspec.json.decode(body, type=ApiGroup)
         version = api_group.preferred_version or next(iter(api_group.versions or ()), None)
         return f"/apis/{version.group_version}" if version else None
-
-
-def _body(resource: ApiResource, api_version: str) -> str:
-    return (
-        f"{resource.group}/{resource.version}"
-        if resource.group and resource.version
-        else resource.version or api_version
-    )

@@ -30,17 +30,9 @@ from elasticd.cluster.kubernetes.watch.store import (
     to_autoscaler,
 )
 from elasticd.cluster.kubernetes.watch.watch import Feed, ListOptions, Reflector, Retries
+from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.jobs import SET, WireJob, to_job
-from elasticd.cluster.kubernetes.wire.objects import (
-    Codec,
-    ObjectMeta,
-    WireAutoscaler,
-    WireEvent,
-    WireNode,
-    WirePod,
-    WireWorkload,
-)
 from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)
@@ -179,24 +171,24 @@ def _follow(deps: Dependencies, resource: Resource, feed: Feed) -> Informer:
 
 def follow_pods(deps: Dependencies, store: PodStore) -> Informer:
     """All pods."""
-    return _follow(deps, PODS, Feed(Codec(WirePod, to_pod, deps.times.offset), store))
+    return _follow(deps, PODS, Feed(wire.Codec(wire.WirePod, to_pod, deps.times.offset), store))
 
 
 def follow_nodes(deps: Dependencies, store: NodeStore) -> Informer:
     """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
-    return _follow(deps, NODES, Feed(Codec(WireNode, to_node), store))
+    return _follow(deps, NODES, Feed(wire.Codec(wire.WireNode, to_node), store))
 
 
 def follow_pulls(deps: Dependencies, sink: PullSink) -> Informer:
     """The Events of images that were pulled; the server leaves out all others."""
-    codec = Codec(WireEvent, to_pull_event, deps.times.offset)
+    codec = wire.Codec(wire.WireEvent, to_pull_event, deps.times.offset)
     return _follow(deps, EVENTS, Feed(codec, sink, params={"fieldSelector": PULLED}))
 
 
 def follow_autoscalers(deps: Dependencies, store: AutoscalerStore) -> Informer:
     """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
 
-    feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
+    feed = Feed(wire.Codec(wire.WireAutoscaler, to_autoscaler), store)
     return Informer(deps, partial(_preferred, deps, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
 
 
@@ -205,7 +197,7 @@ def follow_budgets(deps: Dependencies, store: BudgetStore) -> Informer:
 
     def feed(resource: Resource, _: Proved) -> Feed:
         empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
-        return Feed(Codec(WireBudget, lambda wire: to_budget(wire, empty)), store)
+        return Feed(wire.Codec(WireBudget, lambda budget: to_budget(budget, empty)), store)
 
     return Informer(deps, partial(_preferred, deps, "policy", _BUDGET), feed)
 
@@ -220,7 +212,7 @@ async def _preferred(deps: Dependencies, group: str, kind: str) -> Resource:
 
 def follow_jobs(deps: Dependencies, store: JobStore) -> Informer:
     """The Jobs of all job sets; the server leaves out all others."""
-    codec = Codec(WireJob, to_job, deps.times.offset)
+    codec = wire.Codec(WireJob, to_job, deps.times.offset)
     return _follow(deps, JOBS, Feed(codec, store, params={"labelSelector": SET}))
 
 
@@ -233,9 +225,9 @@ def follow_kind(deps: Dependencies, kind: Kind, store: WorkloadStore) -> Informe
 
     def feed(resource: Resource, proved: Proved) -> Feed:
         if kind in TYPED:
-            return Feed(Codec(WireWorkload, partial(to_workload, *kind)), store.of(kind))
+            return Feed(wire.Codec(wire.WireWorkload, partial(to_workload, *kind)), store.of(kind))
         scales = ScaleSink(deps.session, deps.clock, kind, resource, store.of(kind), proved)
-        codec = Codec(ObjectMeta, attrgetter("metadata"))
+        codec = wire.Codec(wire.ObjectMeta, attrgetter("metadata"))
         return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")))
 
     return Informer(deps, find, feed)

@@ -14,37 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.wire.objects import (
-    UNREAD,
-    Affinity,
-    Amount,
-    Amounts,
-    ContainerStatus,
-    Labels,
-    LabelSelector,
-    ManagedFields,
-    Metadata,
-    NodeTerm,
-    NodeTerms,
-    OwnerReference,
-    PodMetadata,
-    PodSpec,
-    PodStatus,
-    PodTerm,
-    ResourceRequirements,
-    SpreadConstraint,
-    WireAffinity,
-    WireCondition,
-    WireContainer,
-    WireNode,
-    WirePod,
-    WirePort,
-    WireRequirement,
-    WireScale,
-    WireToleration,
-    WireVolume,
-    WireWorkload,
-)
+from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.selector import to_text
 from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
@@ -73,12 +43,12 @@ def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {sys.intern(key): sys.intern(value) for key, value in pairs}
 
 
-def labels_of(meta: Metadata) -> dict[str, str]:
+def labels_of(meta: wire.Metadata) -> dict[str, str]:
     """The labels of a workload or node."""
     return _shared_labels(tuple(meta.labels.items())) if meta.labels else {}
 
 
-def _resize(conditions: dict[str, WireCondition]) -> tuple[str, str]:
+def _resize(conditions: dict[str, wire.WireCondition]) -> tuple[str, str]:
     """How far the kubelet is with a change of requests, and what it says of that (KEP-1287, from 1.33 on)."""
     if (pending := conditions.get("PodResizePending")) is not None and pending.status == "True":
         return sys.intern(pending.reason or "Deferred"), pending.message
@@ -87,7 +57,7 @@ def _resize(conditions: dict[str, WireCondition]) -> tuple[str, str]:
     return "", ""
 
 
-def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, float]:
+def _killed(statuses: list[wire.ContainerStatus] | None, offset: float) -> dict[str, float]:
     """When containers were last killed for want of memory; nearly always none."""
     killed_at = _NOTHING
     for status in statuses or ():
@@ -103,7 +73,7 @@ _NOTHING: dict[str, Any] = {}
 """Shared by the many pods that have none of what few have. Must not be changed."""
 
 
-def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
+def to_pod(pod: wire.WirePod, offset: float = 0.0) -> model.Pod:
     """A pod of the model, its times moved by `offset` seconds. Init containers count only while they run on, as
     sidecars.
 
@@ -113,7 +83,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     never ready. Not ready is the careful reading: load that such a pod might carry raises no count.
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
-    (labels, owner), shape = family_of(meta), shape_of(pod)
+    (labels, owner), shape = _family_of(meta), _shape_of(pod)
     created, started = meta.creation_timestamp, status.start_time
     conditions = {condition.type: condition for condition in status.conditions or ()}
     ready = conditions.get("Ready")
@@ -147,7 +117,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     )
 
 
-def _waits(scheduled: WireCondition | None, offset: float) -> float | None:
+def _waits(scheduled: wire.WireCondition | None, offset: float) -> float | None:
     """Since when a pod is unschedulable; None: it is not, or a scheduling gate holds it back."""
     if scheduled is None or (scheduled.status, scheduled.reason) != ("False", "Unschedulable"):
         return None
@@ -155,7 +125,7 @@ def _waits(scheduled: WireCondition | None, offset: float) -> float | None:
     return since.timestamp() + offset if since else None
 
 
-class Shape(Struct, frozen=True, gc=False):
+class _Shape(Struct, frozen=True, gc=False):
     """A pod template in the model: what all pods of the template share."""
 
     containers: tuple[model.Container, ...]
@@ -164,11 +134,11 @@ class Shape(Struct, frozen=True, gc=False):
     overall: dict[str, float]
 
 
-_shapes: dict[bytes, Shape] = {}
+_shapes: dict[bytes, _Shape] = {}
 
 
-def shape_of(pod: WirePod) -> Shape:
-    """The same record for all pods of a template. Raises msgspec.ValidationError when a part of it is unreadable."""
+def _shape_of(pod: wire.WirePod) -> _Shape:
+    """The same record for all pods of a template."""
     key = _key(pod)
     shape = _shapes.get(key)
     if shape is None:
@@ -179,7 +149,7 @@ def shape_of(pod: WirePod) -> Shape:
     return shape
 
 
-def _key(pod: WirePod) -> bytes:
+def _key(pod: wire.WirePod) -> bytes:
     """A cache key of everything that a pod's template decides: its spec apart from its node, and what is allocated.
     Every pod that is read passes here, and one encoded text is faster to build and compare than the parts. (It is no
     valid JSON: absent parts of a status leave no mark.)"""
@@ -190,7 +160,7 @@ def _key(pod: WirePod) -> bytes:
 _TEXT = msgspec.json.Encoder()
 
 
-def _allocated(status: PodStatus) -> object:
+def _allocated(status: wire.PodStatus) -> object:
     """What the kubelet reports as allocated, part of the key; None: nothing is reported."""
     containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     per_container = [
@@ -203,7 +173,7 @@ def _allocated(status: PodStatus) -> object:
     return per_container, status.resources, status.allocated_resources, _is_infeasible(status)
 
 
-def _is_infeasible(status: PodStatus) -> bool:
+def _is_infeasible(status: wire.PodStatus) -> bool:
     """Whether the pod's node can never give it what it requests."""
     return any(
         condition.type == "PodResizePending" and condition.reason == "Infeasible"
@@ -211,18 +181,17 @@ def _is_infeasible(status: PodStatus) -> bool:
     )
 
 
-def _affinity(pod: WirePod) -> WireAffinity | None:
+def _affinity(pod: wire.WirePod) -> wire.WireAffinity | None:
     """A pod's affinity. A DaemonSet's pod names its own node there; once it is bound that is left out, so that the
     set's pods share one key."""
     affinity = pod.spec.affinity
-    if affinity is None or affinity.node_affinity is UNREAD or not pod.spec.node_name:
+    if affinity is None or affinity.node_affinity is wire.UNREAD or not pod.spec.node_name:
         return affinity
-    return replace(affinity, node_affinity=UNREAD) if family_of(pod.metadata)[1][0] == "DaemonSet" else affinity
+    return replace(affinity, node_affinity=wire.UNREAD) if _family_of(pod.metadata)[1][0] == "DaemonSet" else affinity
 
 
-def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
-    """A pod's labels and controller. The pods of a controller have equal ones: one record serves them all. Raises
-    msgspec.ValidationError."""
+def _family_of(meta: wire.PodMetadata) -> tuple[dict[str, str], Owner]:
+    """A pod's labels and controller. The pods of a controller have equal ones: one record serves them all."""
     return _family(b"\0".join((meta.labels, meta.owner_references)))
 
 
@@ -230,28 +199,28 @@ def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
 def _family(both: bytes) -> tuple[dict[str, str], Owner]:
     labels, _, owners = both.partition(b"\0")
     shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str]).items()}
-    controller = next((owner for owner in _read(owners, list[OwnerReference]) if owner.controller), None)
+    controller = next((owner for owner in _read(owners, list[wire.OwnerReference]) if owner.controller), None)
     return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
 
 
-def _shape(pod: WirePod) -> Shape:
+def _shape(pod: wire.WirePod) -> _Shape:
     spec, status = pod.spec, pod.status
-    ordinary = [_container(container) for container in spec.containers or ()]
-    starting = [_container(container, sidecar=_sidecar(container)) for container in spec.init_containers or ()]
-    pod_level = amounts(_read(spec.resources, ResourceRequirements).requests)
+    ordinary = [_container(each.name, bytes(each.resources)) for each in spec.containers or ()]
+    starting = [_container(each.name, bytes(each.resources), _sidecar(each)) for each in spec.init_containers or ()]
+    pod_level = _amounts(_read(spec.resources, wire.ResourceRequirements).requests)
     statuses = {
-        container_status.name: container_status
-        for container_status in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+        each.name: each for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     }
-    overhead = amounts(_read(spec.overhead, dict[str, Amount]))
+    overhead = _amounts(_read(spec.overhead, dict[str, wire.Amount]))
     infeasible = _is_infeasible(status)
+
+    def counted(container: model.Container) -> dict[str, float]:
+        return _counted(container.requests, statuses.get(container.name), infeasible)
+
     requests = pod_spec.effective(
-        [_counted(container.requests, statuses.get(container.name), infeasible) for container in ordinary],
+        [counted(container) for container in ordinary],
         [
-            (
-                _counted(container.requests, statuses.get(container.name) if container.sidecar else None, infeasible),
-                container.sidecar,
-            )
+            (counted(container) if container.sidecar else container.requests, container.sidecar)
             for container in starting
         ],
         _counted(pod_level, status, infeasible) if pod_level else {},
@@ -261,36 +230,31 @@ def _shape(pod: WirePod) -> Shape:
     if pod_level:
         init_requests = [(container.requests, container.sidecar) for container in starting]
         overall = pod_spec.effective([container.requests for container in ordinary], init_requests, pod_level, overhead)
-    return Shape(
-        (*ordinary, *[container for container in starting if container.sidecar]),
-        pod_level,
-        _needs(pod, requests),
-        overall,
-    )
+    sidecars = [container for container in starting if container.sidecar]
+    return _Shape((*ordinary, *sidecars), pod_level, _needs(pod, requests), overall)
 
 
 def _counted(
-    requests: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool
+    requests: dict[str, float], status: wire.ContainerStatus | wire.PodStatus | None, infeasible: bool
 ) -> dict[str, float]:
     """The requests that a scheduler counts for a container, or for a whole pod, during a resize: the greatest of what
     is requested, allocated and in use. An infeasible request does not count."""
     if status is None or bytes(status.resources) in (b"", b"null"):
         return requests
-    has = amounts(_read(status.resources, ResourceRequirements).requests)
-    set_aside = amounts(_read(status.allocated_resources, dict[str, Amount]))
+    has = _amounts(_read(status.resources, wire.ResourceRequirements).requests)
+    set_aside = _amounts(_read(status.allocated_resources, dict[str, wire.Amount]))
     return pod_spec.greatest([has, set_aside] if infeasible else [requests, has, set_aside])
 
 
-def _sidecar(container: WireContainer) -> bool:
+def _sidecar(container: wire.WireContainer) -> bool:
     return container.restart_policy == "Always"
 
 
-def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
+def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     spec = pod.spec
-    affinity = _affinity(pod) or WireAffinity()
-    nodes = _read(affinity.node_affinity, Affinity[NodeTerms]).required
+    affinity = _affinity(pod) or wire.WireAffinity()
+    nodes = _read(affinity.node_affinity, wire.Affinity[wire.NodeTerms]).required
     terms = None if nodes is None else tuple(_term(term) for term in nodes.node_selector_terms or ())
-    repels = _read(affinity.pod_anti_affinity, Affinity[list[PodTerm]]).required or []
     volumes = spec.volumes or ()
     restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
     grace = spec.termination_grace_period_seconds
@@ -303,7 +267,7 @@ def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         requests=requests,
         selector=_read(spec.node_selector, dict[str, str]),
         affinity=terms,
-        tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[WireToleration])))),
+        tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[wire.WireToleration])))),
         ports=_ports(spec),
         disks=tuple(disk for volume in volumes for disk in _disks(volume)),
         unsupported=tuple(_unsupported(spec, affinity, terms or ())),
@@ -311,7 +275,7 @@ def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         grace=30.0 if grace is None else float(grace),
         local=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
         claims=any(map(_claims, volumes)),
-        repels=tuple(_repel(term) for term in repels),
+        repels=tuple(map(_repel, _pod_terms(affinity.pod_anti_affinity))),
     )
 
 
@@ -324,36 +288,32 @@ def _read(raw: Raw | bytes, shape: type[T]) -> T:
     return shape() if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
 
 
-def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
-    return _shared_container(sys.intern(container.name), bytes(container.resources), sidecar)
-
-
 @lru_cache(maxsize=_MOST)
-def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
-    requirements = _read(resources, ResourceRequirements)
-    return model.Container(name, amounts(requirements.requests), sidecar, amounts(requirements.limits))
+def _container(name: str, resources: bytes, sidecar: bool = False) -> model.Container:
+    requirements = _read(resources, wire.ResourceRequirements)
+    return model.Container(sys.intern(name), _amounts(requirements.requests), sidecar, _amounts(requirements.limits))
 
 
 _parse = lru_cache(maxsize=_MOST)(amount)
 
 
-def amounts(quantities: Amounts) -> dict[str, float]:
+def _amounts(quantities: wire.Amounts) -> dict[str, float]:
     """Quantities in base units. An unreadable one is left out: to judgement that is a missing request, never a zero."""
     parsed = {sys.intern(name): _parse(quantity) for name, quantity in (quantities or {}).items()}
     return {name: value for name, value in parsed.items() if isfinite(value)}
 
 
-def _term(term: NodeTerm) -> pod_spec.Term:
+def _term(term: wire.NodeTerm) -> pod_spec.Term:
     return pod_spec.Term(
         tuple(map(_expression, term.match_expressions or ())), tuple(map(_expression, term.match_fields or ()))
     )
 
 
-def _expression(rule: WireRequirement) -> pod_spec.Expression:
+def _expression(rule: wire.WireRequirement) -> pod_spec.Expression:
     return pod_spec.Expression(rule.key, rule.operator, rule.values or ())  # type: ignore[arg-type]
 
 
-def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
+def _toleration(toleration: wire.WireToleration) -> pod_spec.Toleration | None:
     """A toleration of the model; None for an unknown operator, which tolerates nothing."""
     operator = toleration.operator or "Equal"
     if operator not in ("Equal", "Exists"):
@@ -361,16 +321,16 @@ def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
     return pod_spec.Toleration(toleration.key, operator, toleration.value, toleration.effect)  # type: ignore[arg-type]
 
 
-def _ports(spec: PodSpec) -> tuple[pod_spec.Port, ...]:
+def _ports(spec: wire.PodSpec) -> tuple[pod_spec.Port, ...]:
     """The host ports that a pod takes while it runs."""
     running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
-    ports = [port for container in running for port in _read(container.ports, list[WirePort])]
+    ports = [port for container in running for port in _read(container.ports, list[wire.WirePort])]
     return tuple(
         pod_spec.Port(port.host_port, port.protocol or "TCP", port.host_ip) for port in ports if port.host_port > 0
     )
 
 
-def _disks(volume: WireVolume) -> list[pod_spec.Disk]:
+def _disks(volume: wire.WireVolume) -> list[pod_spec.Disk]:
     """Disks as kube-scheduler's NoDiskConflict tells them apart. An image in Ceph is the same if any of the monitors
     is: one disk for each of them."""
     if (gce := volume.gce_persistent_disk) is not None:
@@ -385,23 +345,20 @@ def _disks(volume: WireVolume) -> list[pod_spec.Disk]:
     return []
 
 
-def _claims(volume: WireVolume) -> bool:
+def _claims(volume: wire.WireVolume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
-def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
+def _unsupported(spec: wire.PodSpec, affinity: wire.WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
     """The scheduling constraints of a pod that elasticd does not support, by name."""
-    spread = _read(spec.topology_spread_constraints, list[SpreadConstraint])
-    near, apart = (
-        _read(raw, Affinity[list[PodTerm]]).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
-    )
+    spread = _read(spec.topology_spread_constraints, list[wire.SpreadConstraint])
     groups = [bytes(field) for field in (spec.workload_ref, spec.scheduling_group)]
     volumes = spec.volumes or ()
     rules = [rule for term in terms for rule in (*term.labels, *term.fields)]
     unsupported = {
         "topology spread constraints": any(constraint.when_unsatisfiable != "ScheduleAnyway" for constraint in spread),
-        "inter-pod affinity": bool(near),
-        "inter-pod anti-affinity": bool(apart),
+        "inter-pod affinity": bool(_pod_terms(affinity.pod_affinity)),
+        "inter-pod anti-affinity": bool(_pod_terms(affinity.pod_anti_affinity)),
         "operators of its node affinity": any(rule.operator not in get_args(pod_spec.Operator) for rule in rules),
         "resource claims": bool(_read(spec.resource_claims, list[Raw])),
         "persistent volume claims": any(map(_claims, volumes)),
@@ -411,19 +368,23 @@ def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Te
     return [feature for feature, present in unsupported.items() if present]
 
 
-def _repel(term: PodTerm) -> pod_spec.Repel:
+def _pod_terms(raw: Raw) -> list[wire.PodTerm]:
+    return _read(raw, wire.Affinity[list[wire.PodTerm]]).required or []
+
+
+def _repel(term: wire.PodTerm) -> pod_spec.Repel:
     """An anti-affinity term. Namespaces chosen by labels count as all namespaces, since their labels are not read."""
     namespaces = None if term.namespace_selector is not None else term.namespaces or ()
     selector = term.label_selector
     return pod_spec.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)
 
 
-def _labels_wanted(selector: LabelSelector) -> tuple[pod_spec.Expression, ...]:
+def _labels_wanted(selector: wire.LabelSelector) -> tuple[pod_spec.Expression, ...]:
     pairs = [pod_spec.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
     return (*pairs, *map(_expression, selector.match_expressions or ()))
 
 
-def to_node(node: WireNode) -> model.Node:
+def to_node(node: wire.WireNode) -> model.Node:
     """A node of the model."""
     ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
     return model.Node(
@@ -432,43 +393,43 @@ def to_node(node: WireNode) -> model.Node:
         ready=ready is not None and ready.status == "True",
         unschedulable=node.spec.unschedulable,
         labels=labels_of(node.metadata),
-        allocatable=amounts(node.status.allocatable),
+        allocatable=_amounts(node.status.allocatable),
         # A taint of an unknown effect keeps pods off.
         taints=tuple(pod_spec.Taint(taint.key, taint.effect, taint.value) for taint in node.spec.taints or ()),  # type: ignore[arg-type]
         annotations=_looked_at(node.metadata.annotations),
     )
 
 
-def _looked_at(annotations: Labels) -> dict[str, str]:
+def _looked_at(annotations: wire.Labels) -> dict[str, str]:
     """The annotations of a pod or node that decisions use; nearly always none."""
     if not annotations:
         return _NOTHING
     return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key in _OTHERS}
 
 
-def annotations_of(meta: Metadata) -> dict[str, str]:
+def annotations_of(meta: wire.Metadata) -> dict[str, str]:
     """A workload's annotations without kubectl's copy of the manifest, the largest part of most objects."""
     return {key: value for key, value in (meta.annotations or {}).items() if key != _LAST_APPLIED}
 
 
-def to_workload(api_version: str, kind: str, wire: WireWorkload) -> model.Workload:
+def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> model.Workload:
     """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
     return model.Workload(
-        ref=ref_of(wire.metadata, api_version, kind),
-        uid=wire.metadata.uid,
-        version=wire.metadata.resource_version,
-        replicas=1 if wire.spec.replicas is None else wire.spec.replicas,
-        status_replicas=wire.status.replicas or 0,
-        selector=to_text(wire.spec.selector),
-        labels=labels_of(wire.metadata),
-        annotations=annotations_of(wire.metadata),
-        rollout=rollout(kind, wire),
-        recreate=wire.spec.strategy is not None and wire.spec.strategy.type == "Recreate",
-        writer=_writer(wire.metadata.managed_fields),
+        ref=ref_of(workload.metadata, api_version, kind),
+        uid=workload.metadata.uid,
+        version=workload.metadata.resource_version,
+        replicas=1 if workload.spec.replicas is None else workload.spec.replicas,
+        status_replicas=workload.status.replicas or 0,
+        selector=to_text(workload.spec.selector),
+        labels=labels_of(workload.metadata),
+        annotations=annotations_of(workload.metadata),
+        rollout=rollout(kind, workload),
+        recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
+        writer=_writer(workload.metadata.managed_fields),
     )
 
 
-def _writer(managed: list[ManagedFields] | None) -> str:
+def _writer(managed: list[wire.ManagedFields] | None) -> str:
     """The field manager that owns spec.replicas; of several, the last to have set it."""
     latest = ""
     writer = ""
@@ -479,7 +440,7 @@ def _writer(managed: list[ManagedFields] | None) -> str:
     return sys.intern(writer)
 
 
-def scaled_workload(api_version: str, kind: str, meta: Metadata, scale: WireScale) -> model.Workload:
+def scaled_workload(api_version: str, kind: str, meta: wire.Metadata, scale: wire.WireScale) -> model.Workload:
     """Any other workload, of whose kind only the metadata and the scale subresource are known."""
     return model.Workload(
         ref=ref_of(meta, api_version, kind),
@@ -493,12 +454,12 @@ def scaled_workload(api_version: str, kind: str, meta: Metadata, scale: WireScal
     )
 
 
-def ref_of(meta: Metadata, api_version: str, kind: str) -> model.Ref:
+def ref_of(meta: wire.Metadata, api_version: str, kind: str) -> model.Ref:
     """Which workload these metadata belong to."""
     return model.Ref(sys.intern(meta.namespace), kind, meta.name, api_version)
 
 
-def rollout(kind: str, workload: WireWorkload) -> str:
+def rollout(kind: str, workload: wire.WireWorkload) -> str:
     """What a rollout has left to do, in a few words; empty: nothing, or the kind has no rollouts.
 
     A change of the count alone is no rollout. Source: kubectl rollout status, without its wait for availability,
@@ -512,7 +473,7 @@ def rollout(kind: str, workload: WireWorkload) -> str:
     return _deployment_rollout(workload) if kind == "Deployment" else _stateful_rollout(workload)
 
 
-def _deployment_rollout(workload: WireWorkload) -> str:
+def _deployment_rollout(workload: wire.WireWorkload) -> str:
     """Old pods are left. A rollout that has missed its deadline is not in progress, as the Deployment itself says."""
     status = workload.status
     total, updated = status.replicas or 0, status.updated_replicas or 0
@@ -521,7 +482,7 @@ def _deployment_rollout(workload: WireWorkload) -> str:
     return f"{updated} of {total} pods are of the newest template"
 
 
-def _stateful_rollout(workload: WireWorkload) -> str:
+def _stateful_rollout(workload: wire.WireWorkload) -> str:
     """Pods of the old revision are left that it will replace by itself."""
     status, strategy = workload.status, workload.spec.update_strategy
     if status.current_revision == status.update_revision or (strategy and strategy.type == "OnDelete"):

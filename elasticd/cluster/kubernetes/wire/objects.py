@@ -542,6 +542,10 @@ class ApiResource(Wire, frozen=True):
     group: str = ""
     version: str = ""
 
+    @property
+    def body(self) -> str:
+        return f"{self.group}/{self.version}" if self.group and self.version else self.version
+
 
 class GroupVersion(Wire, frozen=True):
     """A group's name for one of its versions."""
