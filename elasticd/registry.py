@@ -207,7 +207,7 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
 
 
 Read = Callable[[Any, str], Any]
-"""An answer and the name of who gave it, to what is made of it. Raises where it makes no sense."""
+"""Converts an answer and the name of its strategy. Raises if the answer is invalid."""
 
 
 _Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
@@ -232,7 +232,7 @@ class Hooks:
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.own_pace = any(strategy.own_pace() for strategy in distinct)
         self.screened: dict[str, tuple[str, ...] | None] = {}
-        """By the names of those who say something about the count or the next look: the series that they read."""
+        """The series that strategies of the count or the poll interval read, by strategy."""
         self.priorities: dict[str, int] = {}  # of those that have one other than 0
         # Only those that have one of their own: most answers change with what is observed.
         self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
@@ -298,7 +298,7 @@ class Hooks:
 
 
 _SAYING = frozenset({"recommend_replicas", "limit", "recommend_resources", "poll_interval"})
-"""What is said of a workload by what its series come to."""
+"""The bands of a workload's series, as its strategies answer."""
 
 
 def _implementations(manager: _Manager, hook: str) -> tuple[tuple[str, Callable[..., Any], _Pick], ...]:

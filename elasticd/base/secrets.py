@@ -49,7 +49,7 @@ def check_secret(place: str) -> Path:
 
 
 def read_secret(place: str) -> str:
-    """What the file says, without the line end. Read anew whenever it is needed, so that it may be renewed."""
+    """The content of the file, without the line end. Read each time it is needed, so that it may be rotated."""
     path = check_secret(place)
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")

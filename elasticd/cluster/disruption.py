@@ -1,6 +1,6 @@
 """Disruption budgets for every action on a cluster: how many pods may be disturbed at a time, and when none may.
 
-A Cluster that wraps another. Knows which actions it let through of late; knows nothing of who asked, or why. A refusal
+A Cluster that wraps another. Knows which actions it let through recently; knows nothing of their callers. A refusal
 is an answer with a reason, so the journal has it as the outcome of the decision.
 """
 
@@ -85,7 +85,7 @@ class DisruptionGuard(ClusterWrapper):
         return self._snapshot
 
     def disruption(self, now: float) -> DisruptionState:
-        """What is left of the budgets now, and what else forbids that pods go."""
+        """The remaining budgets now, and what else forbids evictions."""
         within = self._settings.within
         while self._recent and self._recent[0].at <= now - within:
             self._recent.popleft()

@@ -139,7 +139,7 @@ class DryRun(ClusterWrapper):
             if action.uid != real.uid:
                 return Answer("conflict", 0, f"dry run: {action.workload} was made anew", "NotFound")
             return self._pretend(action.workload, replace(pretended, marks={**pretended.marks, **action.annotations}))
-        version = action.version if isinstance(action, Scale) else real.version  # Jobs come and go meanwhile
+        version = action.version if isinstance(action, Scale) else real.version  # Jobs change meanwhile
         judged, present = (action.uid, version, action.before), (real.uid, real.version, pretended.replicas)
         if judged != present:
             moved = f"dry run: uid, version and replicas were {judged}, are {present}"

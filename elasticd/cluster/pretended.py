@@ -1,8 +1,7 @@
 """Where pods would be if the bindings, evictions and nominations of a dry run had been carried out.
 
-What would come in place of an evicted pod is not invented: a controller's next pod, or one that is made anew, is not
-among those that wait. Only one that is moved is seen where it was thought to go, as itself, so that nobody else is sent
-to that room.
+It invents no replacements: a controller's next pod, or a recreated one, is not among the pending pods. Only a moved pod
+is shown on its target node, as itself, so that no other pod is planned for that room.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """The free capacity of each node: what it can allocate, less what its pods request.
 
-Sums are made anew for the nodes whose pods changed: nothing drifts, as it would if amounts were added and taken away.
+Sums are computed again for the nodes whose pods changed: nothing drifts, as it would if amounts were added and taken
+away.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ def room(node: Node, pods: Iterable[Pod]) -> Room:
 
 
 class Loads:
-    """The pods on each node, and each node's free capacity, summed anew only where pods changed."""
+    """The pods on each node, and each node's free capacity, summed again only where pods changed."""
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, Pod]] = {}

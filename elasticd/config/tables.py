@@ -57,7 +57,7 @@ def _misplaced(hooks: frozenset[str], role: str) -> str:
 
 
 def _check_reads(record: Strategy, file: str, key: str) -> None:
-    """Refuse a strategy that cannot say which series it reads: none of them could then be fetched."""
+    """Reject a strategy whose `reads` fails: its series could not be fetched."""
     problem = "reads() must give names of series, or None"
     try:
         names: object = record.reads()

@@ -55,7 +55,7 @@ def decide(case: Case) -> Decision:
     judgement, marks = _choose_victims(case, judgement)
     old = age > VIEW_AGE
     blurred = old or bool(observation.fault[0])
-    if blurred:  # what it shows may be gone, or somebody else's
+    if blurred:  # the pods it shows may be gone or replaced
         marks = ()
     if job is None and not old:
         marks = markings(policy.name, workload, judgement.replicas) + marks
@@ -276,7 +276,7 @@ def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judge
         return holding
     why = Recommendation(wish, trust.unknown.capitalize(), f"{doubt.reason}: {doubt.message}")
     judgement = _apply_limits(case, why, wish, None)
-    if judgement.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below what is there
+    if judgement.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below the current count
         return holding
     # It is still not known, and whoever reads the conditions must see it.
     conditions = tuple(
@@ -301,7 +301,7 @@ def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommenda
         return replace(holding, wish=wish, limits=combined.limits)
     why: Recommendation | Limit = best
     binding, way = combined.binding, (combined.replicas - current) * (wish - current)
-    if binding and (binding.takes_back or way <= 0):  # not because of the wish, or not the way it goes
+    if binding and (binding.takes_back or way <= 0):  # not because of the recommendation, or in the other direction
         why = binding
     verdict: Verdict = "scale" if combined.replicas != current else "keep" if wish == current else "hold"
     return _Judgement(

@@ -58,7 +58,7 @@ def _spent_budget(state: DisruptionState, pod: Disruption, together: Sequence[Di
 
 
 def _over_budget(scope: str, key: str, pods: tuple[int, int, int], within: float) -> str:
-    """Say which budget is too small; `pods` are how many went of late, would have to go at once now, and may go."""
+    """Say which budget is too small; `pods` are the numbers evicted recently, to be evicted now, and allowed."""
     gone, extra, most = pods
     if extra > most:
         needed = f"{extra} pods of {scope} would have to go at once"

@@ -84,7 +84,7 @@ class Times(Struct, frozen=True):
                 times = CronSim(self.cron, _midnight(excluded[0]), reverse=True)
 
     def _occurrences(self, wall: datetime) -> tuple[Occurrence, ...]:
-        """The times at which a reading comes: one, or where clocks change none or two."""
+        """The times at which a wall-clock reading occurs: one, or none or two when clocks change."""
         zone, seconds = zone_of(self.zone), (wall - _EPOCH).total_seconds()
         first, second = (wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
         earlier, later = seconds - first.total_seconds(), seconds - second.total_seconds()

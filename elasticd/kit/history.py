@@ -53,7 +53,7 @@ def remember(past: Past, decision: Decision) -> Past:
     elif decision.wish is not None:
         since = None
     points = _add_points(past.points, decision) if decision.recall else {}
-    # A pod being moved makes the count for a while what nobody wants.
+    # While a pod is moved, the count is temporarily one that no policy wants.
     moving = MOVED in [limit.reason for limit in decision.limits]
     action = decision.action
     return replace(

@@ -14,7 +14,7 @@ from elasticd.model.placement import Column
 
 LEAST_USE = 0.01
 """A node that uses less than this part of itself counts as one that uses so much: the score of an idle one would be
-infinite, and where nobody uses more, all are equal."""
+infinite, and if no node uses more, all are equal."""
 
 MOST_RATIO = 1000.0
 """How far a node may be from the mean, as a factor, either way."""

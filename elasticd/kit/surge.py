@@ -1,16 +1,17 @@
-"""Moving a pod of a Deployment by making another first: what is found, and the one thing to do next.
+"""Moving a pod of a Deployment by creating its replacement first: the state found, and the one next step.
 
-Pure. How far it is stands in the cluster, as an annotation of the workload (and the deletion cost of the pod), so that
-any daemon goes on where another has stopped:
+Pure. The state is in the cluster, as an annotation of the workload (and the deletion cost of the pod), so that any
+daemon can continue where another has stopped:
 
-    up      one replica more is asked for
-    wait    one more is there: wait until as many as before are ready without the pod that is to go
-    down    that pod is marked as the one to be spared best, and one replica fewer is asked for
-    out     where no controller heeds such marks: that pod is evicted, and then one replica fewer is asked for; what its
-            controller makes in between is not ready, and goes first
-    back    it took too long, or turned out badly: one replica fewer, and the pod stays
+    up      request one replica more
+    wait    wait until as many pods as before are ready without the one to be moved
+    down    give that pod the lowest deletion cost, and request one replica fewer
+    out     if controllers ignore deletion costs: evict that pod, then request one replica fewer; the replacement that
+            its controller creates in between is not ready, and is removed first
+    back    it took too long, or failed: request one replica fewer, and the pod stays
 
-Knows these steps and when they are refused; knows nothing of why a pod is moved, and nothing of how things are done.
+Knows these steps and when they are refused; knows nothing of why a pod is moved, and nothing of how steps are carried
+out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -224,7 +225,8 @@ class _MoveState:
         return self._enter("back", "TooLate", message)
 
     def back(self) -> Step:
-        """Restore what was before. The mark goes first: without it the pod that is not ready goes."""
+        """Restore the previous state. The mark is removed first: without it the ReplicaSet removes the pod that is not
+        ready."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
             return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
         if self._is_raised:
@@ -232,7 +234,7 @@ class _MoveState:
         return Step("TakenBack", "it is as it was before", _annotate(self._workload, None), last=True)
 
     def leave(self, word: str, message: str) -> Step:
-        """Remove the marks, and leave the count to whoever has set it."""
+        """Remove the marks, and leave the count as it is."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
             return Step(word, message, self._mark_cost(self._old, self._note.cost))
         return Step(word, message, _annotate(self._workload, None), last=True)

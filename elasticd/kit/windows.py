@@ -42,7 +42,7 @@ class Rates(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
 
 
 class _Reach(Struct, frozen=True, gc=False):
-    """How far one rate lets the count go, and from where."""
+    """How far one rate lets the count change, and from which count."""
 
     replicas: int
     start: int

@@ -101,7 +101,7 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=4096)
 def _mean_of(points: tuple[Point, ...]) -> float:
-    """Cached, as a window that is over is asked about at every look until the pause is."""
+    """Cached, because a finished window is judged at every evaluation until the pause ends."""
     total = 0.0
     for point in reversed(points):
         total += point.total / (point.pods or 1)

@@ -61,7 +61,7 @@ class Remove(Struct, frozen=True, gc=False, tag="remove"):
 
 
 class Announce(Struct, frozen=True, gc=False, tag="announce"):
-    """Tell whoever looks at the workload, as a Kubernetes Event."""
+    """Create a Kubernetes Event about the workload."""
 
     workload: Ref
     uid: str
@@ -114,8 +114,8 @@ GIVES_WAY = "gives way for"
 class Evict(Struct, frozen=True, gc=False, tag="evict"):
     """Let a pod be evicted, as the eviction API does it, if it still is the one that was judged.
 
-    With `restore` it has no controller that would make another: it is made anew under its own name, with what made it
-    written down first, and waits for a node. `first` is where it then waits: before all others of its priority.
+    With `restore` it has no controller that would recreate it: its manifest is recorded first, and it is recreated
+    under its own name and waits for a node. `first`: it then waits before all others of its priority.
     """
 
     workload: Ref
@@ -127,7 +127,7 @@ class Evict(Struct, frozen=True, gc=False, tag="evict"):
     owner: str = ""
     """The UID of its controller."""
     target: str = ""
-    """The node where it, or what takes its place, is thought to go; empty: not known."""
+    """The planned node of the pod or its replacement; empty: unknown."""
 
 
 class Nominate(Struct, frozen=True, gc=False, tag="nominate"):

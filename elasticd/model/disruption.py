@@ -1,4 +1,5 @@
-"""The nouns of elasticd's own disruption budgets: which pods were made to leave of late, and what forbids others to.
+"""Data types for elasticd's own disruption budgets: which pods were evicted recently, and what forbids further
+evictions.
 
 Frozen records. Knows nothing of PodDisruptionBudgets, which the cluster keeps, nor of how anything is counted.
 """

@@ -24,7 +24,7 @@ class Run(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Change(Struct, frozen=True, gc=False, array_like=True):
-    """A change of the count, and the reason of the decision that asked for it (empty: somebody else's)."""
+    """A change of the count, and the reason of its decision (empty: not elasticd's)."""
 
     at: float
     before: int
@@ -51,7 +51,7 @@ class Past(Struct, frozen=True, gc=False):
     points: dict[str, tuple[Point, ...]] = {}
     """By series, oldest first, for as long as a strategy `recalls`. A gap shows in their times."""
     foreign: tuple[Change, ...] = ()
-    """Changes of the count that somebody else made between two decisions, at the time of the later one."""
+    """Changes of the count by others between two decisions, at the time of the later one."""
     count: int | None = None
     """What the count was when it was last looked at or set; None: it is not known."""
     asked: Change | None = None

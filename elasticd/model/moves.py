@@ -1,4 +1,4 @@
-"""The nouns of moving pods: what a strategy wants moved, what it may remember, and what is decided."""
+"""Data types for moving pods: what a strategy wants to move, its history, and the decisions."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol
@@ -10,42 +10,42 @@ from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.workload import Failure, Pod, Ref
 
 NOT_WANTED, GONE = "NotWanted", "Gone"
-"""Why a move is over: the pod need not go any more, or has left its node."""
+"""Why a move is over: the pod need not move any more, or has left its node."""
 
 LEAVING = "Leaving"
-"""Why a pod is not told to go: it is going."""
+"""Why a pod is not evicted: it is terminating."""
 
 TAKEN_BACK = "TakenBack"
-"""Why a pod stays of which a move was begun: nothing came of it."""
+"""Why a pod stays although its move had begun: the move failed."""
 
 How = Literal["reschedule", "release", "kill"]
 
 Stand = Literal["gives", "high", "takes", "level", "unknown"]
-"""gives: pods are to leave it; high: it has too much, and nobody leaves yet; takes: pods may come; level: neither;
-unknown: what it uses is not known, so that nobody leaves and nobody comes."""
+"""gives: pods should leave it; high: it is overloaded, but no pod leaves yet; takes: it may receive pods; level:
+neither; unknown: its usage is unknown, so it neither gives nor takes pods."""
 
 
 class Fits(Protocol):
-    """A rule about nodes' use. Pure, as the strategy that names it."""
+    """A rule about the usage of nodes. Pure, like the strategy that provides it."""
 
     def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
-        """Which of these nodes may take a pod; `used` is what each would use with it there, by series."""
+        """Which of these nodes may take a pod; `used` is the usage of each with the pod there, by series."""
 
 
 class Move(Struct, frozen=True, gc=False):
-    """A pod that should leave its node, and why. It must be worth it: its `benefit` against its `disruption`, in one
-    unit; both 0: it must go, whatever it costs.
+    """A pod that should leave its node, and why. Its `benefit` is compared with its `disruption`, in the same unit;
+    both 0: it must leave at any cost.
 
-    reschedule: it shall run elsewhere, and stays until there is a place; release: it leaves at once and waits in the
-    queue, wherever there is a place; kill: it shall end, and its controller, if it has one, may make another.
-    `not_to` are nodes that it should not go to, by name. `use` is what it uses, by series; with `fits` it goes only to
-    nodes that can take that, after those that were moved there before it.
+    reschedule: it stays until another node has room; release: it is evicted at once and waits in the queue; kill: it is
+    evicted, and its controller, if it has one, may create another. `not_to` are nodes that it should not go to, by
+    name. `use` is its usage, by series; with `fits` it goes only to nodes that can take that, in addition to the pods
+    moved there before it.
 
-    A strategy may name more pods than a node must give up, for not all of them will find a place: `relief` is what a
-    pod takes of each thing that the node has too much of, as parts of that. When those that go come to 1 in each, the
-    rest of that node's is left where it is, and nothing is told of it.
+    A strategy may name more pods than a node must give up, because some may find no place: `relief` is the fraction of
+    each overload that a pod removes. When the pods that move add up to 1 in each, the node's other pods stay, without
+    a decision.
 
-    With `waits`, a sentence, it is not moved yet: the strategy still wants it moved and says why it is not time.
+    With `waits`, a sentence, it is not moved yet: the strategy still wants to move it, and says what it waits for.
     """
 
     pod: Pod
@@ -62,9 +62,9 @@ class Move(Struct, frozen=True, gc=False):
 
 
 class NodeLevel(Struct, frozen=True, gc=False):
-    """Where a node, by name, stands for who moves pods: for people to read. `resources` are those that it has too much
-    of, or, where it takes pods, those of which it can take more; empty: it is not about single ones. The message says
-    by how much, and, where nobody leaves yet, why."""
+    """The state of a node, by name, for a strategy that moves pods: for people to read. `resources` are the overloaded
+    ones, or, if it takes pods, those with room; empty: the state is not about single resources. The message says how
+    much, and, if no pod leaves yet, why."""
 
     node: str
     state: Stand
@@ -112,7 +112,7 @@ class PoolPast(Struct, frozen=True, eq=False):
 
 
 class Underway(Struct, frozen=True, gc=False):
-    """A move in flight, as it is found in the cluster: of a pod made anew under its name, by making another first
+    """A move in progress, as found in the cluster: of a pod recreated under its name, by creating another first
     (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,
     `fault` what keeps it there. `stays`: the pod does not leave its node after all, what was begun is taken back.
     `why` is the reason of its eviction, as far as it is known. `ends`: another was made first, and the pod takes its

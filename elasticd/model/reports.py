@@ -175,7 +175,7 @@ class NodeView(Struct, frozen=True):
     rule: str = ""
     """To whom, in a clause."""
     failures: tuple[Failure, ...] = ()
-    """Who could not say which give way."""
+    """Strategies that failed to say which pods give way."""
 
 
 class PoolAbout(Struct, frozen=True):

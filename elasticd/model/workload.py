@@ -80,7 +80,7 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
     may_raise: bool = False
     forecast: Forecast | None = None
     apart: tuple[Sample, ...] = ()
-    """Good samples of containers in pods of which another container has none, for who looks at one container alone."""
+    """Good samples of containers in pods of which another container has none, for metrics of a single container."""
 
     @property
     def trusted(self) -> bool:
@@ -88,7 +88,7 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.quality is _FRESH or (self.quality is _PARTIAL and self.covered)
 
     def of_container(self, container: str) -> "Series":
-        """The series for who looks at this container alone, whatever other containers of its pods lack."""
+        """The series of this container alone, whatever other containers of its pods lack."""
         if not any(sample.container == container for sample in self.apart):
             return self
         return replace(self, quality=_PARTIAL, covered=True, samples=(*self.samples, *self.apart), apart=())
@@ -104,7 +104,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 HEEDING = frozenset({"Deployment", "ReplicaSet", "CloneSet"})
-"""The kinds whose controllers look at costs. A StatefulSet always spares its highest ordinals."""
+"""The kinds whose controllers respect deletion costs. A StatefulSet always removes its highest ordinals."""
 
 
 class Container(Struct, frozen=True, gc=False):
@@ -146,7 +146,7 @@ class Pod(Struct, frozen=True, gc=False):
     owner: tuple[str, str, str] = ("", "", "")
     """Kind, name and UID of its controller; empty where it has none."""
     nominated: str = ""
-    """The node where others were made to give way for it."""
+    """The node where pods were evicted for it."""
     static: bool = False
     """A kubelet runs it from a file; the API only mirrors it."""
     resize_message: str = ""
@@ -209,7 +209,7 @@ class Workload(Struct, frozen=True, gc=False):
     uid: str
     version: str
     replicas: int
-    """spec.replicas: what was asked for."""
+    """spec.replicas."""
     status_replicas: int = 0
     """status.replicas: what the workload's controller counts."""
     selector: str = ""
@@ -220,22 +220,21 @@ class Workload(Struct, frozen=True, gc=False):
     recreate: bool = False
     """A Deployment that ends all its pods before it makes others (strategy Recreate)."""
     writer: str = ""
-    """Who set spec.replicas last, as the API server notes it; empty when it does not say."""
+    """The field manager that last set spec.replicas; empty if unknown."""
     jobs: tuple[Job, ...] = ()
-    """Of a job set: all that are there, also those that have ended, by name. Its pods are those of Jobs in flight."""
+    """Of a job set: all existing Jobs, also finished ones, by name. Its pods are those of active Jobs."""
     gone: tuple[Job, ...] = ()
-    """Of a job set: those that are not there any more, and were a while ago; each with the time when it `ended`, or was
-    deleted."""
+    """Of a job set: the recently deleted Jobs, each with the time when it `ended` or was deleted."""
 
 
 class Observation(Struct, frozen=True, gc=False):
     """What is known about one workload at one time.
 
-    `confirmed` is when the cluster last proved that this view is current. `fault` is why it must not be
-    acted on (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another that sets the
-    workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for who `looks_at_nodes`; None:
-    nobody does. `nodes` are the series of nodes that somebody `reads_of_nodes`, by name, then by node, of those nodes
-    that pods of the workload are on: what can be trusted, and nothing else.
+    `confirmed` is when the cluster last proved that this observation is current. `fault` is why it must not be acted on
+    (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another controller of the
+    workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for strategies that
+    `looks_at_nodes`; None: there is none. `nodes` are the trusted usages of nodes with pods of the workload, by series
+    (`reads_of_nodes`), then by node.
     """
 
     at: float
@@ -250,7 +249,7 @@ class Observation(Struct, frozen=True, gc=False):
 
 
 class LeftOut(Struct, frozen=True, gc=False):
-    """Pods that a metric's rule does not take as they are: how many, the first of them by name, and why."""
+    """Pods that a metric's rule leaves out: how many, the first of them by name, and why."""
 
     why: str
     count: int
@@ -258,8 +257,8 @@ class LeftOut(Struct, frozen=True, gc=False):
 
 
 class Band(Struct, frozen=True, gc=False):
-    """From which sum of a series' samples to which, ends included, it changes nothing; of the same pods, and as long as
-    nothing else changes. Infinite on both sides: whatever it comes to. Never: see NEVER."""
+    """The sums of a series' samples, ends included, that leave an answer the same, as long as the same pods have
+    samples and nothing else changes. Infinite on both sides: every sum does; NEVER: none does."""
 
     lowest: float = -inf
     highest: float = inf
@@ -270,7 +269,7 @@ class Band(Struct, frozen=True, gc=False):
 
 
 NEVER = Band(inf, -inf)
-"""Any new sample may change what is said."""
+"""Any new sample may change the answer."""
 
 
 class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -286,11 +285,10 @@ class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
-    """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink.
+    """How many replicas a strategy wants and why; None: it cannot know, so nothing may scale in.
 
-    After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. One that `abstains`, with
-    `replicas` None, is none either: nothing is held for it, but its reason is told. Judgement sets `strategy` and
-    `priority`.
+    After `expires` (seconds since the epoch) it no longer counts. One that `abstains`, with `replicas` None, does not
+    hold the count either, but its reason is shown. The core sets `strategy` and `priority`.
     """
 
     replicas: int | None
@@ -304,7 +302,7 @@ class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Rank(Struct, frozen=True, gc=False):
-    """How soon a pod goes when the count falls, the lowest value first, and why, in a few words."""
+    """The order in which a scale-in removes a pod, the lowest value first, and why, in a few words."""
 
     value: float
     why: str = ""
@@ -314,12 +312,12 @@ ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
 
 
 class Limit(Struct, frozen=True, gc=False, omit_defaults=True, cache_hash=True):
-    """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
+    """An interval for the recommended count (the wish), ends included, and the reason. None: open on that side.
 
-    `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
-    (stabilization, cooldown), ScalingLimited for what shortens it (rates, bounds). `of_wish`: it cuts the wish before
-    either, and what is remembered of the wish, as if nobody had asked for more or less; so windows and rates hold for
-    the way to where it leads, and do not contradict it.
+    `condition` says which of the HPA's conditions reports it: AbleToScale for limits that delay a change
+    (stabilization, cooldown), ScalingLimited for those that shorten it (rates, bounds). `of_wish`: it cuts the
+    recommendation before either, also in the history, as if no more or less had been recommended; so windows and rates
+    apply on the way to the cut value and do not contradict it.
     """
 
     reason: str
@@ -330,14 +328,14 @@ class Limit(Struct, frozen=True, gc=False, omit_defaults=True, cache_hash=True):
     name: str = ""
     of_wish: bool = False
     bound: bool = False
-    """Set by judgement: the answer stopped at this limit."""
+    """Set by the core: the result stopped at this limit."""
     standstill: bool = False
-    """What its pods request may not be changed either."""
+    """Requests of pods may not be changed either."""
     takes_back: bool = False
-    """It undoes a change that went wrong: it need not hold the current count, and goes past every delay, and what gives
-    way."""
+    """It rolls back a change that went wrong: it need not allow the current count, and overrides every delay and each
+    limit that gives way."""
     gives_way: bool = False
-    """It shortens a change only to pace it, so that it does not hold up what takes one back. What delays never does."""
+    """It shortens a change only to pace it, so a rollback overrides it. A rollback overrides delays anyway."""
 
     def clamp(self, replicas: int) -> int:
         """The count inside the interval that is nearest to this one."""

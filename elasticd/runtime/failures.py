@@ -18,7 +18,8 @@ class FailureCounter:
         self._counts: dict[Hashable, dict[str, int]] = {}
 
     def count(self, subject: Hashable, failed: Collection[str]) -> frozenset[str]:
-        """Count the plugins that have failed now; the others begin anew. Returns those that this switches off."""
+        """Count the plugins that have failed now; the counts of others restart at 0. Returns those that this switches
+        off."""
         counts = self._counts.pop(subject, {})
         if failed:
             counts = self._counts[subject] = {name: counts.get(name, 0) + 1 for name in failed}

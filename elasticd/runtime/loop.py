@@ -52,7 +52,7 @@ AT_ONCE = 50
 """Workloads that are decided together, before their actions begin: the first writes need not wait long."""
 
 IDLE = 1.0
-"""Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
+"""Seconds between snapshots of a cluster in which nothing is due: there may be new workloads or policies."""
 
 
 class Loop:
@@ -336,7 +336,7 @@ class Loop:
         return decisions
 
     def _hold_blocked(self, policy_index: PolicyIndex, key: Key, where: str, now: float) -> Decision:
-        """Hold the policy until reload, because a plugin did not come back; `where` is the line where it is stuck."""
+        """Hold the policy until reload, because a plugin blocks; `where` is the line at which it does."""
         policy_index.block(key[0], where)
         decision = held_as_it_is(
             self.snapshot, policy_index.members[key], key[1], now, "PluginBlocked", policy_index.stuck(key[0])
@@ -386,7 +386,7 @@ class Loop:
         wait = interval or policy.interval
         (self._brisk.add if wait <= BRISK else self._brisk.discard)(key)
         if policy.jitter:
-            # On average a look comes half a quantum early: without this, jitter would make looks more frequent.
+            # On average an evaluation is half a quantum early: without this, jitter would make them more frequent.
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)
         if now < (until := self._next_change(key)):
             wait = min(wait, until - now)

@@ -64,7 +64,7 @@ class Schedule(Generic[K]):
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> list[K]:
-        """Take out every key whose time has come, earliest first."""
+        """Remove every key whose time has come, earliest first."""
         keys: list[K] = []
         while self._heap and self._heap[0][0] <= now:
             when, count, key = heapq.heappop(self._heap)

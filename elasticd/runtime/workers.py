@@ -99,7 +99,7 @@ class ThreadWorker(Generic[C, R]):
         return inbox, thread
 
     async def __call__(self, cases: Sequence[C]) -> list[R | str]:
-        """Work on all cases; one that does not come back, and the others of its policy, give where it is stuck."""
+        """Work on all cases; for one that blocks, and the others of its policy, return the line at which it does."""
         results: dict[int, R | str] = {}
         waiting = list(range(len(cases)))
         while waiting:
@@ -186,7 +186,7 @@ def _stuck_line(thread: threading.Thread) -> str:
         frames.append(frames[-1].f_back)
     ask_code = Hooks.ask.__code__
     called = next((index for index, frame in enumerate(frames) if frame.f_back and frame.f_back.f_code is ask_code), 0)
-    # Where an answer is looked at, it is the answer that is stuck.
+    # While an answer is checked, it is the answer that blocks.
     inner = [frame for frame in frames[: called + 1] if frame.f_code.co_filename not in _ANSWER_READERS] or frames[:1]
     file = inner[-1].f_code.co_filename
     place = next(frame for frame in frames if frame.f_code.co_filename == file)

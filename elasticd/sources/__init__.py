@@ -1,1 +1,1 @@
-"""Where numbers come from: one module or folder for each source, and who reads them when."""
+"""Sources of metrics: a module or folder for each, and when each is read."""

@@ -309,7 +309,7 @@ def _tls(options: HttpSource) -> ssl.SSLContext:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         place = options.cert_file
         if certificate:
-            # Without a password: one that is asked for would be asked of a terminal.
+            # With an empty password: otherwise OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(certificate, key, password=lambda: b"")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or type(error).__name__

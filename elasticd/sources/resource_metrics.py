@@ -18,7 +18,7 @@ from elasticd.ports.source import Reader, Site, Source
 
 
 class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
-    """What the resource metrics API (metrics.k8s.io) says. The cluster is asked: it is connected."""
+    """The resource metrics API (metrics.k8s.io), read through the cluster's connection."""
 
     usual: ClassVar[float | None] = 15.0  # metrics-server's own default, --metric-resolution
     usual_series: ClassVar[tuple[str, ...] | None] = ("cpu", "memory")  # a simulated cluster may have more
@@ -27,7 +27,7 @@ class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
     )
 
     def offers_of_nodes(self) -> tuple[str, ...] | None:
-        """None of them unless they are asked for."""
+        """None of them unless they are requested."""
         return ("cpu", "memory") if self.nodes else ()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:

@@ -1,4 +1,4 @@
-"""Bounds the connections to the pages, so that whoever opens many or sends nothing keeps nobody else out.
+"""Bounds the connections to the pages, so that a client that opens many, or sends nothing, does not lock out others.
 
 Knows connections and requests; knows nothing of what the pages show.
 """

@@ -137,7 +137,7 @@ def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
 
 
 class _PodMetrics:
-    """Counts what is decided and done about pods. Series are of policies, not of pods, which come and go."""
+    """Counts what is decided and done about pods. Series are of policies, not of pods, which are short-lived."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting: dict[str, Mapping[str, int]] = {}

@@ -102,7 +102,7 @@ def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Ans
 
 
 def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[str]:
-    """What is wrong with an answer for what was asked, though it makes sense by itself."""
+    """The error in an answer that is valid by itself but does not fit the question."""
     for _, value in heard.values:
         if asked[0] in _BY_POOL:
             named = {level.node if isinstance(level, NodeLevel) else level.pod.node for level in value}

@@ -103,7 +103,7 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
     for sample in series.samples:
         ages = (seconds(now - sample.measured), f"{seconds(now - sample.received)} ago", seconds(sample.window))
         add_row(table, sample.pod or "-", sample.container or "-", f"{sample.value:.6g}", *ages)
-    message = "" if series.forecast and series.trusted else series.message  # what is below says the same
+    message = "" if series.forecast and series.trusted else series.message  # the lines below say the same
     lines = [Text(f"  {one_line(message)}", style="dim")] if message else []
     lines += [Text(f"  {one_line(line)}") for line in _forecast_lines(series.forecast, now)] if series.forecast else []
     return Group(Text(one_line(head), style="bold"), *lines, *([table] if table.row_count else []))
@@ -155,7 +155,7 @@ def _recommendations(decision: Decision) -> Table:
 
 
 def _followed_recommendation(decision: Decision) -> Recommendation | None:
-    """The recommendation that became the wish; None where the wish is a mean of several, or there is none."""
+    """The recommendation that was chosen; None where a mean of several was used, or there is none."""
     if decision.wish is None or decision.reason == "MeanOfStrategies":
         return None
     wished = (
@@ -210,7 +210,7 @@ def _resources(sizing: Sizing) -> Table:
 
 
 _RESIZING = 10
-"""The most pods that are being resized of which each is told."""
+"""How many pods that are being resized are listed one by one, at most."""
 _RESIZES = {
     "Deferred": "its node has no room for what it requests now",
     "Infeasible": "its node can never give it what it requests",

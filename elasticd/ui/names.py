@@ -33,7 +33,7 @@ def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Co
             "", "-n", f'must be "{one_line(space)}" as in {one_line(words[0])}, is "{one_line(namespace)}"'
         )
     kind = kind_of(word)
-    if space and kind[:1].isupper():  # as kinds are written, so that nobody need be asked
+    if space and kind[:1].isupper():  # written like a kind, so no lookup is needed
         return f"{space}/{kind}/{name}"
     return _among(workloads(), space, kind, name)
 

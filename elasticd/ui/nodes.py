@@ -106,7 +106,7 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
             nowhere = "(waits)" if decision.how == "release" else "(ends)"
             gone = decision.target or ("on the way" if move.begun else nowhere)
             to = Text(one_line(gone), style="bold green")
-            # Of one that is leaving the plan says why it is not told to go again.
+            # Of a pod that is leaving, the plan says why it is not evicted again.
             why = "" if decision.verdict == "refuse" else decision.message
             word = f"{decision.reason} ({decision.strategy})"
             progress = _progress(move)
@@ -128,7 +128,7 @@ def _progress(move: NextMove) -> str:
 
 
 def _view(view: NodeView, now: float) -> list[RenderableType]:
-    """A node: its load, where it stands, who would give way, and which of its moves are next."""
+    """A node: its load and level, the eviction order of its pods, and its next moves."""
     node = view.node
     where = one_line(f"pool {node.pool} ({view.mode}), {node.state}, {node.pods} of {node.most_pods} pods")
     parts: list[RenderableType] = [Text.assemble((one_line(node.node), "bold"), "  ", where)]

@@ -36,7 +36,7 @@ def mark(mode: str, *, dry_run: bool = False) -> str:
 
 
 def placing_line(decision: PodDecision, outcomes: Sequence[PodOutcome] = ()) -> str:
-    """Where a pod goes, or why it waits, and how that ended where it did not simply work."""
+    """Where a pod goes, or why it waits, and the outcome unless it simply succeeded."""
     where = {"bind": f"bind to {decision.node}", "preempt": f"make room on {decision.node}"}
     text = f"{where.get(decision.verdict, decision.verdict)}: {_why(decision.reason, decision.message)}"
     if not decision.acts:
@@ -205,7 +205,7 @@ class _PodView:
         return Text(one_line(f"now: {text}"), style="default" if sure else _DOUBT)
 
     def placing(self, decision: PodDecision, *, last: bool) -> list[RenderableType]:
-        """Where the pod goes, or why it waits, as of the last look; `last`: nothing newer is known of it."""
+        """Where the pod goes, or why it waits, as of the last plan; `last`: nothing newer is known."""
         outcomes, past = self._report.outcomes, self._is_past(decision)
         waits = self._pod is None or not (self._pod.node or self._pod.pretended)
         latest = self._pod.latest if self._pod and waits and not past else None

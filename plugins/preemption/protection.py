@@ -14,7 +14,7 @@ Options = tuple[str, ...]
 
 
 class Cause(Struct, frozen=True, gc=False):
-    """What keeps pods, as a clause that follows "lesser pods", and the remedy; empty where there is none."""
+    """What protects pods, as a clause that follows "lesser pods", and the remedy; empty if there is none."""
 
     why: str
     mend: str = ""

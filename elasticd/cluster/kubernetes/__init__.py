@@ -31,7 +31,7 @@ from elasticd.cluster.kubernetes.write.budget import Budget
 __all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds who it is."""
+"""The folder with a pod's service account."""
 
 
 class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kubernetes", tag_field="type"):

@@ -72,7 +72,7 @@ class Credentials:
         try:
             contexts, _ = list_kube_config_contexts(path)
         except Exception:
-            return  # load says better what is wrong
+            return  # load has the better error message
         names = [str(context["name"]) for context in contexts]
         if self._context not in names:
             guess = nearest(self._context, names)

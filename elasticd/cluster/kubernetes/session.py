@@ -64,7 +64,7 @@ class ApiError(Exception):
 
     @property
     def lost(self) -> bool:
-        """Whether what was asked for may have been done all the same."""
+        """Whether the request may have been carried out anyway."""
         return self.code >= 500 or (self.code == 0 and self.sent)
 
     @property
@@ -198,7 +198,7 @@ class Session:
         try:
             response = await self._ask(request, limits)
         except aiohttp.ClientSSLError:
-            # The server's authority may have been renewed; nothing has been sent yet.
+            # The server's CA may have been rotated; nothing has been sent yet.
             if not await self._reload(generation):
                 raise
             return await self._ask(request, limits)
@@ -231,7 +231,7 @@ class Session:
         )
 
     async def _reload(self, generation: int) -> bool:
-        """Read the credentials anew, unless another request just did or it was tried a moment ago."""
+        """Read the credentials again, unless another request just did or it was tried a moment ago."""
         async with self._reloading:
             if self._generation != generation:
                 return True
@@ -242,7 +242,7 @@ class Session:
                 await self._credentials.load()
                 fresh = await self._connect()
             except Exception:
-                return False  # the 401 or the TLS error is what is told
+                return False  # report the 401 or the TLS error instead
             self._generation += 1
             # Writes may be under way on the old connections, so they are closed one reload later.
             closing, self._retired, self._http = self._retired, self._http, fresh

@@ -73,7 +73,7 @@ class SimulatedCluster:
         return SimulatedSnapshot(self._world.now, kinds, view)
 
     def _look(self, now: float) -> WorldView:
-        """What there is to see; only what changed since the last look is looked at."""
+        """The snapshot; only what changed since the last one is computed again."""
         world = self._world
         world.advance(now)
         if world.changed or world.nodes.nodes is not self._view.nodes:

@@ -69,7 +69,7 @@ class SimulatedPod(Struct, eq=False):
     rejected: str = ""
     """Why its kubelet did not admit it."""
     evicted: float | None = None
-    """When it was, if it is to be made anew."""
+    """When it was, if it is to be recreated."""
     seen: Pod | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What a simulated metrics source says: samples of one renewal, computed when they are looked up.
+"""Simulated metrics: the samples of one update, computed when they are looked up.
 
 Knows how demand is shared by the pods that serve it; knows nothing of what becomes of pods.
 """
@@ -96,11 +96,11 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
 
 
 class UsageSnapshot:
-    """The samples of one renewal, by series. `newest`: when they were measured, where it is sure that there are any."""
+    """The samples of one update, by series. `newest`: when they were measured, where it is sure that there are any."""
 
     def __init__(self, usage: "SimulatedUsage", moment: "_Moment") -> None:
         self.moment = moment
-        # Whoever serves uses memory. Nobody need look through all samples, and have them computed, to know their time.
+        # Pods that serve use memory, so their time is known without computing all samples.
         served = any(workload.serving_at(moment.measured).keys for workload in usage.workloads.values())
         self.newest = moment.measured if served else None
         self.pods = {
@@ -175,7 +175,7 @@ class _Moment:
 
 
 class SimulatedUsage:
-    """The metrics of all workloads over time. The samples of one renewal are the same until the next."""
+    """The metrics of all workloads over time. The samples of one update are the same until the next."""
 
     def __init__(
         self,
@@ -205,12 +205,12 @@ class SimulatedUsage:
         self._renewal: UsageSnapshot | None = None
 
     def owner_of(self, pod: str) -> str:
-        """The key of the workload of a pod; empty where it is nobody's."""
+        """The key of the workload of a pod; empty if it has none."""
         # Every pod is named after its workload: web-000001, or web-0; or, where it is alone and has none, is its own.
         return self.owners.get(pod.rpartition("-")[0]) or self.alone.get(pod, "")
 
     def read(self, now: float) -> Readings:
-        """What the source says at a time. Each sample's `received` is when its renewal was first read."""
+        """The samples at a time. Each sample's `received` is when its update was first read."""
         renewal = self._renew(now)
         return Readings("resource-metrics", now, renewal.pods, renewal.workloads, newest=renewal.newest)
 

@@ -106,7 +106,7 @@ class SimulatedSnapshot:
     """The cluster at one time. It stays as it was; what did not change is shared with later ones."""
 
     version = 1
-    """Always the same: workloads neither come nor go, and keep their labels."""
+    """Always the same: workloads are neither created nor deleted, and keep their labels."""
 
     def __init__(self, confirmed: float, kinds: frozenset[Kind], view: WorldView) -> None:
         self.confirmed = self.nodes_confirmed = confirmed
@@ -151,7 +151,7 @@ class SimulatedSnapshot:
         return self._view.budgets
 
     def autoscaler(self, ref: Ref) -> str:
-        """None: nobody else scales a simulated workload."""
+        """None: no other autoscaler scales a simulated workload."""
         return ""
 
     def _asked(self, ref: Ref) -> bool:

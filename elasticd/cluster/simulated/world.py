@@ -145,7 +145,7 @@ class World:
         self._settle()
 
     def _touch(self, pod: SimulatedPod) -> None:
-        """Note that a pod changed, so that its record is built anew."""
+        """Note that a pod changed, so that its record is built again."""
         pod.seen = None
         self._unsettled[pod.owner] = None
 

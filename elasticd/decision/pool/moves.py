@@ -26,7 +26,7 @@ from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
 
 URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
-"""The most urgent level first: a node takes pods only where nobody has anything against it."""
+"""The most urgent level first: a node takes pods only if no strategy objects."""
 
 ALL = 1 - 1e-9
 """All of what a node is to give up, but for the rounding of sums."""
@@ -289,7 +289,7 @@ class _LazyRanking:
         return rank(self._case, self._pod)
 
     def best(self, candidates: Mask) -> int | None:
-        """The best of these nodes that it may go to; None: it may go to none of them."""
+        """The best of these nodes that the pod may go to; None: none."""
         allowed = self._filtered.allowed() & candidates
         none = self._filtered.failures or not allowed.any()
         return None if none else self._ranked.first(allowed, self._case.columns)
@@ -356,7 +356,7 @@ def _why_stored(pod: Pod, table: MovesTable) -> Refused | None:
 
 
 def _why_bare(pod: Pod, table: MovesTable) -> Refused | None:
-    """Why a pod without a controller stays, which elasticd would have to make anew."""
+    """Why a pod without a controller, which elasticd would have to recreate, stays."""
     if not table.bare:
         return "Bare", "it has no controller"
     if pod.needs.restart == "Never" and not table.rerun:

@@ -7,7 +7,7 @@ from elasticd.model.policy import Order
 from elasticd.model.workload import Pod
 
 RESUMED = "elasticd.io/resumed"
-"""Annotation of a pod that was made anew: when the one before it was evicted, in seconds since the epoch."""
+"""Annotation of a recreated pod: when the one before it was evicted, in seconds since the epoch."""
 
 SKEW = 60.0
 """Seconds by which the daemon's clock may be ahead of the API server's."""

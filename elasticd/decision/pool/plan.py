@@ -35,7 +35,7 @@ def plan(case: PoolCase) -> tuple[PodDecision, ...]:
 
 
 def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
-    """The plan where none could be made: every pod waits, and is told why."""
+    """The decisions if no plan could be made: every pod waits, with the reason."""
     state = Draft(case)
     failures = (Failure("elasticd", "", message),)
     return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
@@ -174,7 +174,7 @@ class Draft:
     def _no_victims(
         self, pod: Pod, filtered: Filtered, ranked: Scored, detail: str = "", yields: Mapping[str, int] | None = None
     ) -> PodDecision:
-        """Nobody gives way for it: it waits, or goes where there is room, as its binding says."""
+        """Without victims: the pod waits, or goes to any node with room, as its binding says."""
         bound = filtered.bound
         if bound is not None and bound.full == "preempt_or_any":
             allowed = replace(filtered, bound=replace(bound, full="any")).allowed()
@@ -195,7 +195,7 @@ class Draft:
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
     def _find_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> Preemption | NoVictims:
-        """Find who gives way. Skips a pod equivalent to one for which nobody could in this plan."""
+        """Find victims. Skips a pod equivalent to one that already found none in this plan."""
         like = _equivalence(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._without_victims and not again:

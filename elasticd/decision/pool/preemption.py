@@ -1,4 +1,4 @@
-"""Preemption: which pods give way for one that fits nowhere. No budget is overdrawn, and nobody goes in vain."""
+"""Preemption: which pods are evicted for one that fits nowhere, within budgets, and only if it then fits."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ IN_VAIN = Spared("it would not suffice")
 UNKNOWN: Refused = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 TOLD = 5
-"""How many reasons for which nobody gives way are listed, the most frequent first; each names its budget."""
+"""How many reasons against preemption are listed, the most frequent first; each names its budget."""
 
 
 class Preemption(Struct, frozen=True, eq=False):
@@ -57,7 +57,7 @@ class Preemption(Struct, frozen=True, eq=False):
 
 
 class NoVictims(Struct, frozen=True, gc=False):
-    """Nobody can give way: why, and what would have to change for some to, on how many nodes. With `failures` it is not
+    """No pod can be evicted: why, and what would have to change, on how many nodes. With `failures` it is not
     known who may."""
 
     why: str = ""
@@ -114,7 +114,7 @@ def _spend_one(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
 
 
 def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budgets: Budgets) -> Preemption | NoVictims:
-    """Find the node where it costs least that others give way, and who does."""
+    """Find the node where preemption costs least, and its victims."""
     observation = replace(case.observation, budgets=budgets.now())
     places, forced = filtered.places()
     if places is None:
@@ -143,7 +143,7 @@ def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budge
 
 
 def _explain_spared(spared: Sequence[Spared]) -> NoVictims:
-    """Summarize why nobody gives way, the most frequent reason first."""
+    """Summarize why no pod can be evicted, the most frequent reason first."""
     reasons = _by_frequency(answer.why for answer in spared)
     parts = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
     if remainder := sum(count for _, count in reasons[TOLD:]):

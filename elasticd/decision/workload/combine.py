@@ -16,8 +16,8 @@ from elasticd.model.workload import Condition, Limit
 
 
 class Combined(Struct, frozen=True, gc=False):
-    """What is left of a wish. `limits` are marked where they bind, the policy's bounds last; `binding` is the one that
-    explains the answer, None when nothing restrained the wish."""
+    """The limited count. `limits` are marked if they bind, the policy's bounds last; `binding` is the one that explains
+    the result, None when no limit changed the recommendation."""
 
     replicas: int
     limits: tuple[Limit, ...]

@@ -19,10 +19,10 @@ from elasticd.model.resources import Resizing, Resources, Sizes
 from elasticd.model.workload import Failure, Pod, Ref
 
 AGAIN = 3600.0
-"""Seconds after which a cluster that cannot change requests in place is asked again: it may have been renewed."""
+"""Seconds after which a cluster that cannot change requests in place is tried again: it may have been upgraded."""
 
 NO_SIZING: tuple[Sizing, tuple[Failure, ...]] = (Sizing(), ())
-"""Nothing is asked for, and nobody failed."""
+"""No resizes, and no failures."""
 
 
 def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:

@@ -1,4 +1,4 @@
-"""What holds a workload whatever its policy's limits say: a freeze, and somebody else who scales it.
+"""What holds a workload regardless of its policy's limits: a freeze, and another controller that scales it.
 
 Pure. Knows a policy, a workload's annotations, and which changes of its count were not ours; knows nothing of metrics.
 A person on call reaches for these, so they are always on and the last word but that of a view too old to act on.
@@ -66,7 +66,7 @@ def _freeze(way: str, message: str, current: int) -> Limit:
 
 
 def _find_owner(foreign: Foreign, observation: Observation, past: Past) -> str:
-    """Who else scales the workload, in a sentence; empty when nobody does."""
+    """Which other controller scales the workload, in a sentence; empty: none."""
     if observation.autoscaler and foreign.autoscalers == "yield":
         return f"{observation.autoscaler} scales it too; take that or this policy away, or let this one only observe"
     changes = past.others(observation.at, observation.workload.replicas)

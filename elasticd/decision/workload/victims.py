@@ -71,7 +71,7 @@ def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
 
 
 def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
-    """How many of the marked pods their controller has yet to delete: they go, whoever else must."""
+    """How many of the marked pods their controller has yet to delete."""
     marked = _chosen_before(workload.ref, pods)
     return min(len(marked), max(0, _count_live(pods) - workload.replicas)) if marked else 0
 

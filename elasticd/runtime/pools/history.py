@@ -22,7 +22,7 @@ RETURNED = 86400.0
 """The same of moves from a node to which others came in their place."""
 
 MISSED = 3.0
-"""After so many intervals without a look, the earlier looks are forgotten."""
+"""After so many intervals without an evaluation, the earlier ones are forgotten."""
 
 PROMISED = 30.0
 """Seconds for which room is reserved on a move's target node, unless the pod arrives there before."""
@@ -173,7 +173,7 @@ class PoolHistory:
             self._outcomes[uid] = replace(outcome, result="refused", reason=TAKEN_BACK, message=message)
 
     def begun(self, now: float) -> list[tuple[str, str]]:
-        """The pods that were told to leave of late, and their nodes: the cluster may not show it yet."""
+        """The pods evicted recently, and their nodes: the cluster may not show it yet."""
         return [
             (uid, departure.decision.node)
             for uid, departure in self._departures.items()
@@ -185,7 +185,7 @@ class PoolHistory:
         arrived_uids: set[str] = set()
         for uid, departure in self._departures.items():
             index = columns.index(departure.decision.target)
-            # A pod without a controller is made anew only when it has gone, however long that takes.
+            # A pod without a controller is recreated only when it has gone, however long that takes.
             late = now >= departure.at + PROMISED and departure.pod.owner[2]
             if index is None or late:
                 continue

@@ -1,7 +1,7 @@
 """Moves pods off nodes that no longer suit them: observe a pool, plan moves, begin them.
 
 Knows when a pool is looked at, and what must be remembered of it; knows no strategy and no wire format. Where a pod
-goes is decided when it is placed anew, by the Placer or by whoever else places it.
+goes is decided when it is placed again, by the Placer or by another scheduler.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from elasticd.runtime.pools.usage_view import By
 from elasticd.runtime.workers import Worker, at_once
 
 SETTLE = 1.0
-"""Seconds between an event on a node and the look at its pool: events seldom come alone."""
+"""Seconds between an event of a node and the evaluation of its pool: events seldom come alone."""
 
 
 def moves(pool: Pool) -> bool:
@@ -79,7 +79,7 @@ class Mover:
         self._changed.set()
 
     def trigger(self) -> str:
-        """Look at every pool now; returns the answer for the person who asked for it."""
+        """Evaluate every pool now; returns the answer for the person who requested it."""
         if not self._cluster.leading:
             return "this elasticd does not lead: another looks at the pools"
         pools = len(self._moving_pools())
@@ -241,7 +241,7 @@ class Mover:
         record(outcome, self._journal, self._listeners)
 
     async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
-        """Evict the pod, or surge where the policy says so; not in a dry run, where no replacement would come."""
+        """Evict the pod, or surge if the policy says so; not in a dry run, where no replacement would come."""
         surges = moves.surge and decision.how == "reschedule"
         if surges and not isinstance(await self._placer.look(self._clock.now()), Pretending):
             answer = await self.surging.begin(action, moves.surge_within, decision.id)

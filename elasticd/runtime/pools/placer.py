@@ -335,7 +335,7 @@ class Placer:
         self.actions.announce(self._cluster, announcement, decision.id)
 
     async def _act(self, decision: PodDecision, pod: Pod, before: int) -> None:
-        """Carry out the actions in order, until one cannot be done. `before`: so many attempts were in vain."""
+        """Carry out the actions in order, until one cannot be done. `before`: the number of failed attempts."""
         why, failed = STOPPED, True
         try:
             evictions = [action for action in decision.actions if isinstance(action, Evict)]

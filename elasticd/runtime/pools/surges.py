@@ -1,5 +1,5 @@
 """Surges: moves that make a replacement pod before the old one leaves. Begins them, and continues every one that it
-finds in the cluster, whoever began it.
+finds in the cluster.
 
 Knows when it looks, and what is written down of each step; the rules of what comes next are in kit/surge.
 """
@@ -37,7 +37,7 @@ REST = 2.0
 """Seconds in which a step is not repeated, because the cluster may not show it yet."""
 
 BACKOFF = Backoff(60.0, 3600.0)
-"""Before a workload's next surge after one that was in vain."""
+"""Before a workload's next surge after a failed one."""
 
 
 class _Surge(Struct):
@@ -70,7 +70,7 @@ class Surging:
         self._ending: dict[str, Underway] = {}
         """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
         self._in_vain: dict[str, tuple[float, int]] = {}
-        """By a workload's UID, until when it has no surge, and how many in a row were in vain."""
+        """By a workload's UID, until when it has no surge, and how many in a row have failed."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod by a surge; None: it belongs to no ReplicaSet, so no surge is possible."""
@@ -178,7 +178,7 @@ class Surging:
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
     def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
-        """End a surge: after one in vain pause the workload's next, and tell who must know that the pod stays."""
+        """End a surge: after a failed one delay the workload's next, and notify listeners that the pod stays."""
         _, failures = self._in_vain.pop(workload.uid, (0.0, 0))
         if not step.done:
             failures += 1

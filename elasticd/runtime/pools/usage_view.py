@@ -211,7 +211,7 @@ class UsageView:
         return {uid: node for uid, (node, _) in self._leaving.items()}
 
     def spared(self) -> tuple[DisruptionBudget, ...]:
-        """A budget of zero for each pod whose eviction was refused of late."""
+        """A budget of zero for each pod whose eviction was refused recently."""
         return tuple(_budget_of_refusal(uid, ref, why) for uid, (ref, _, why) in self._spared.items())
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:

@@ -1,1 +1,1 @@
-"""Pods without a controller: recorded before they are evicted, and made anew after."""
+"""Pods without a controller: recorded before they are evicted, and recreated after."""

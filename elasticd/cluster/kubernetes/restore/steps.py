@@ -9,12 +9,12 @@ So any daemon can continue where another has stopped:
     its copy has run               remove the record
     its copy ended before it ran   evict that, so that its name is free
     its copy is gone               create it again, each time after a longer pause; but where the server remembers that
-                                   it ran, whoever took it away wanted that: remove the record
-    another has its name           wait until the name is free, unless it is the same but for who made it
+                                   it ran, its deletion was intended: remove the record
+    another has its name           wait until the name is free, unless it is the same pod, created by somebody else
 
-A copy that goes before it ran is made again whoever took it away: the server does not tell a person from what clears
-away the pods of a node that is gone. Two that do the same at once do it once: a name can be taken once, and the record
-goes last. Knows these steps; knows nothing of why a pod was evicted.
+A copy that disappears before it ran is created again: the server does not tell a deletion by a person from one by the
+pod garbage collector. If two daemons do the same at once, it happens once: a name can be taken only once, and the
+record is removed last. Knows these steps; knows nothing of why a pod was evicted.
 """
 
 import logging
@@ -48,7 +48,7 @@ WAITS = Backoff(10.0, 300.0)
 """Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
 LATE = 60.0
-"""Seconds for which a step may last before somebody is told that it does."""
+"""Seconds for which a step may last before it is reported."""
 
 
 class RestorerParts(Struct, frozen=True):
@@ -131,7 +131,7 @@ class RestorationSteps:
                 self.restoration
             )  # who took over before the eviction may have thought there would be none
         self._record_unsure = False
-        if not self._parts.leading():  # who leads now goes on
+        if not self._parts.leading():  # the present leader continues
             return await self._records.read(self.restoration) is None
         if state is None:
             return await self._create()

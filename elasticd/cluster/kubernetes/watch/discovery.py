@@ -69,7 +69,7 @@ class _Served(Struct, frozen=True):
 
 
 class Discovery:
-    """Looks up resources by kind. Results are cached; a kind that was not found is looked up anew each time."""
+    """Looks up resources by kind. Results are cached; a kind that was not found is looked up again each time."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -77,7 +77,7 @@ class Discovery:
         self._preferred: dict[str, str] = {}
 
     async def scalable(self, kind: Kind) -> Resource:
-        """Where workloads of the kind are. Raises UnknownKindError, or ApiError when the server does not say."""
+        """Where workloads of the kind are. Raises UnknownKindError, or ApiError when the server does not answer."""
         api_version, name = kind
         served = await self._serving(api_version, lambda served: name in served.scalable)
         if name not in served.resources:
@@ -105,7 +105,7 @@ class Discovery:
         self._served.pop(kind[0], None)
 
     async def _serving(self, api_version: str, known: Callable[[_Served], bool]) -> _Served:
-        """What was read of a group version; read anew where what is looked for is not `known` of it."""
+        """The resources of a group version, cached; read again if the one looked up is not `known`."""
         served = self._served.get(api_version)
         return served if served is not None and known(served) else await self._read(api_version)
 

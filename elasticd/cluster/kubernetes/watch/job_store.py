@@ -52,7 +52,7 @@ class JobStore(Store[PlacedJob]):
                 self._gone[ref].back(new.job.uid)
 
     def clear(self) -> None:
-        """Forget everything: nobody looks at Jobs any more."""
+        """Forget everything: no policy uses Jobs any more."""
         self.retain("", ())
         self._gone.clear()
 

@@ -52,7 +52,7 @@ class Store(Generic[T]):
         self._items: dict[Key, T] = {}
 
     def put(self, item: T, *, listed: bool) -> Key:
-        """Take an object; one that is equal to what is known, or older, disturbs nothing."""
+        """Store an object; one that is equal or older changes nothing."""
         key = self._key(item)
         old = self._items.get(key)
         if old is None or (old != item and not self._goes_back(old, item, listed=listed)):

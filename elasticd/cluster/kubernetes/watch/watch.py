@@ -82,7 +82,7 @@ class Feed(Struct, frozen=True):
 class ListOptions(Struct, frozen=True):
     """Of what, in which namespace (empty: in all), and how patiently a list is read. Times in seconds.
 
-    After `relist` seconds of watching the list is read anew, in case an event was never sent.
+    After `relist` seconds of watching the list is read again, in case an event was never sent.
     """
 
     resource: Resource

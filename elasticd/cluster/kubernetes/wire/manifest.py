@@ -1,16 +1,16 @@
-"""The manifest from which a pod that has no controller is made anew.
+"""The manifest from which a pod without a controller is recreated.
 
 Knows what the API server puts into a pod by itself, and refuses or puts in again when the pod is created; knows nothing
-of HTTP or of why a pod is made anew.
+of HTTP or of why a pod is recreated.
 """
 
 from typing import Any
 
 RESTORED = "elasticd.io/restored-from"
-"""Annotation of a pod that was made anew: the UID of the one before it."""
+"""Annotation of a recreated pod: the UID of the one before it."""
 
 RESUMED = "elasticd.io/resumed"
-"""Annotation of a pod that was made anew: when the one before it was evicted, in seconds since the epoch."""
+"""Annotation of a recreated pod: when the one before it was evicted, in seconds since the epoch."""
 
 _KEPT = ("name", "namespace", "annotations", "finalizers", "ownerReferences")
 # Of a priority only its class: the server works out the rest, and refuses what differs.

@@ -26,7 +26,7 @@ class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
 
 
 class OwnerReference(Wire, frozen=True):
-    """Whose an object is."""
+    """An owner reference of an object."""
 
     kind: str
     name: str
@@ -158,20 +158,20 @@ class Metadata(Identity, frozen=True):
 
 
 class ListMetadata(Wire, frozen=True):
-    """Of a list: where to go on from."""
+    """Of a list: the token with which to continue."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class ObjectMeta(Wire, frozen=True):
-    """An object of which only the metadata are wanted (PartialObjectMetadata, or any object)."""
+    """The metadata of an object (PartialObjectMetadata, or any object)."""
 
     metadata: Metadata
 
 
 class WireList(Wire, Generic[T], frozen=True):
-    """A list; of Raw, where the items are looked at one by one."""
+    """A list; of Raw, if the items are decoded one by one."""
 
     metadata: ListMetadata = ListMetadata()
     items: list[T] | None = None
@@ -283,7 +283,7 @@ class ContainerState(Wire, frozen=True):
 
     @property
     def started(self) -> bool:
-        """Whether it was started. A kubelet that looks for one in vain calls it terminated, without a time of start."""
+        """Whether it was started. A kubelet that cannot find a container calls it terminated, without a start time."""
         running = bytes(self.running) not in (b"", b"null")
         return running or (self.terminated is not None and bool(self.terminated.started_at))
 
@@ -568,7 +568,7 @@ class Discovered(Wire, frozen=True):
 
 
 class Version(Wire, frozen=True):
-    """What /version says."""
+    """The answer of /version."""
 
     git_version: str = "unknown"
 

@@ -65,7 +65,7 @@ Unfit = Callable[[PodState | None], Answer | None]
 
 
 async def read_pod(session: Session, ref: Ref) -> PodState | None:
-    """The pod of this name; None: there is none. Raises ApiError when the server does not say."""
+    """The pod of this name; None: there is none. Raises ApiError when the server does not answer."""
     try:
         body = await session.send(PODS.request("get", ref.namespace, ref.name))
     except ApiError as error:
@@ -245,7 +245,7 @@ NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 
 
 class PodActions:
-    """Binds, evicts and nominates; `allowed` is asked before each write, `tell` is given what is said of it."""
+    """Binds, evicts and nominates; `allowed` is called before each write, `tell` with each message about it."""
 
     def __init__(
         self,
