@@ -269,7 +269,7 @@ def test_a_plugin_that_blocks_keeps_nobody_waiting(gate: threading.Event, caplog
         listener.on(decision(float(number)))
     listener.close()
     # Once, or once more where the thread took the first record only after the queue had been full.
-    assert set(caplog.messages) == {"plugins do not keep up with what they are told: some of it is left out"}
+    assert set(caplog.messages) == {"plugins do not keep up with decisions and outcomes: some are left out"}
     assert len(caplog.messages) <= 2
 
 

@@ -230,9 +230,9 @@ class Journal:
         """Note why the journal exceeds its size limit (empty: it does not), and log when that begins or ends."""
         before, self.swells = self.swells, why
         if why and not before:
-            log.warning("the journal outgrows its measure: %s: all is written, in larger or more segments", why)
+            log.warning("the journal exceeds its size: %s: all records are written, in larger or more segments", why)
         elif before and not why:
-            log.info("the journal keeps its measure again")
+            log.info("the journal keeps to its size again")
 
     def _note_fault(self, fault: str) -> None:
         """Note why the journal cannot be written (empty: it can), and log at once when that begins or ends."""

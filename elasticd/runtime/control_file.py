@@ -38,7 +38,7 @@ def _write_reply(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        log.warning("%s: must be writable, is not: %s: who asked is not answered", path, error.strerror)
+        log.warning("%s: must be writable, is not: %s: the request is not answered", path, error.strerror)
 
 
 def ask(folder: Path, patience: float = PATIENCE) -> str:

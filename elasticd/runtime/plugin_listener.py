@@ -48,7 +48,7 @@ class PluginListener:
             self._records.put_nowait((hook, record))
         except queue.Full:
             if self._overflowing.changed(value=True):
-                log.warning("plugins do not keep up with what they are told: some of it is left out")
+                log.warning("plugins do not keep up with decisions and outcomes: some are left out")
         else:
             self._overflowing.changed(value=False)
 

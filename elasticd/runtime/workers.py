@@ -146,7 +146,7 @@ def _hold(case: Case, message: str) -> Decision:
 
 
 def _no_bands(case: Case, message: str) -> Bands:
-    logger.warning("policy %s: its bands cannot be told: %s", case.policy.name, message)
+    logger.warning("policy %s: its steady bands cannot be computed: %s", case.policy.name, message)
     return dict.fromkeys(case.observation.series, NEVER)
 
 

@@ -426,8 +426,8 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 SWELLS = "no new segment can be begun: No space left on device"
-OUTGROWS = f"WARNING the journal outgrows its measure: {SWELLS}: all is written, in larger or more segments"
-AGAIN = "INFO the journal keeps its measure again"
+OUTGROWS = f"WARNING the journal exceeds its size: {SWELLS}: all records are written, in larger or more segments"
+AGAIN = "INFO the journal keeps to its size again"
 
 
 def test_the_old_segment_continues_when_a_new_one_cannot_open(
@@ -471,7 +471,7 @@ def test_one_segment_grows_to_the_total_limit_before_losing_records(
     journal.close()
     assert [one.at for one in read(tmp_path)][-4:] == [1230, 1231, 1260, 1261]
     assert [line.partition(":")[0] for line in said(caplog)] == [
-        "WARNING the journal outgrows its measure",
+        "WARNING the journal exceeds its size",
         "ERROR the journal cannot be written",
         AGAIN,
         "INFO the journal can be written again",

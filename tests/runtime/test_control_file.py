@@ -65,7 +65,7 @@ async def test_a_daemon_unable_to_answer_logs_why_and_goes_on(tmp_path: Path, ca
         await asyncio.to_thread(ask, tmp_path, 1.0)
     why = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"
     assert (str(told.value), told.value.exit_code) == (f"{tmp_path / ANSWER}: {why}", EXIT_UNAVAILABLE)
-    why = "must be writable, is not: Not a directory: who asked is not answered"
+    why = "must be writable, is not: Not a directory: the request is not answered"
     assert [one.getMessage() for one in caplog.records] == [f"{tmp_path / ANSWER}: {why}"]
     assert await asyncio.to_thread(ask, tmp_path) == "1 pool is looked at now"
     assert left(tmp_path) == []
