@@ -91,13 +91,6 @@ class _Aim(NamedTuple):
     upper: float | None = None
 
 
-class _Place(NamedTuple):
-    """A pod on its node: the pod's use and the node's free amount, by resource, as far as known."""
-
-    uses: Mapping[str, list[Sample]]
-    free: Mapping[str, float]
-
-
 Aims = dict[str, dict[str, _Aim]]
 """By container, then resource."""
 
@@ -198,10 +191,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
             if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
                 continue
             use = {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
-            place = _Place(use, free.get(pod.node, {}))
-            sizes = {
-                container.name: size for container in pod.containers if (size := self._sizes(container, aims, place))
-            }
+            room = free.get(pod.node, {})
+            sizes = {each.name: size for each in pod.containers if (size := self._sizes(each, aims, use, room))}
             if sizes and not unfit(pod, sizes):
                 candidates.append((not _rises(pod, sizes), pod.name, sizes))
         chosen = sorted(candidates, key=lambda candidate: candidate[:2])[: self.at_once]
@@ -211,16 +202,19 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
             for name, requests in sizes.items()
         ]
 
-    def _sizes(self, container: Container, aims: Aims, place: _Place) -> dict[str, float]:
-        """The new requests of a pod's container, for each resource that differs enough."""
+    def _sizes(
+        self, container: Container, aims: Aims, uses: Mapping[str, list[Sample]], free: Mapping[str, float]
+    ) -> dict[str, float]:
+        """The new requests of a pod's container, for each resource that differs enough. `uses` and `free`: what the pod
+        uses and its node has left, by resource, as far as known."""
         sizes = {}
         for resource, aim in aims.get(container.name, {}).items():
             present = container.requests.get(resource)
             if present is None or (aim.lower is not None and aim.lower <= present <= (aim.upper or aim.lower)):
                 continue
-            used = _used(place.uses.get(resource, []), container.name)
+            used = _used(uses.get(resource, []), container.name)
             value = max(aim.value, present if used is None else _round_up(resource, used))
-            room = present + max(0.0, place.free.get(resource, float("inf")))
+            room = present + max(0.0, free.get(resource, float("inf")))
             value = min(value, room, self._rule(resource).highest(), container.limits.get(resource, float("inf")))
             if used is not None and value < used:
                 value = max(value, present)  # bounds may keep a request below use, but must not lower it further

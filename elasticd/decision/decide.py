@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import last_heard
 from elasticd.decision.workload.asking import Case
-from elasticd.decision.workload.choose import choose, preference, unknown
-from elasticd.decision.workload.combine import bounds_limit, restrained, within
+from elasticd.decision.workload.combine import bounds_limit, choose, preference, restrained, unknown, within
 from elasticd.decision.workload.jobs import grow, tidy
 from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes

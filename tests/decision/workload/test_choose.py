@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.decision.workload.choose import choose, unknown
+from elasticd.decision.workload.combine import choose, unknown
 from elasticd.model.policy import Combine
 from elasticd.model.workload import Recommendation
 
