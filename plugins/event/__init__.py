@@ -24,7 +24,7 @@ from elasticd.api import (
 )
 from elasticd.kit import USED_BY_PODS, band_around, stabilize
 
-from .signals import Reading, Signal, Span, any_active, combine, describe_largest, parts, read, signal, since, since_by
+from .signals import Signal, Span, any_active, combine, describe_largest, parts, read, signal, since, since_by
 from .triggers import Formula, Trigger, check_triggers
 
 APART = 300.0
@@ -121,11 +121,13 @@ class Event(Strategy, tag="event", frozen=True):
     def recommend_replicas(self, observation: Observation, past: Past) -> Recommendation:
         """The largest count that the triggers ask for, `idle`, or None where it is not known."""
         readings = {trigger.label: read(trigger, observation) for trigger in self.triggers}
-        signals = self._signals(readings, observation)
-        measures = tuple(signal.measure for signal in signals)
-        if self.formula is not None:
-            measures = (*parts(readings), *measures)
-        return Recommendation(*self._judge(signals, observation, past), measures)
+        if self.formula is None:
+            signals = [signal(each.label, each, readings[each.label], observation) for each in self.triggers]
+        else:
+            signals = [signal("formula", self.formula, combine(self.formula, readings), observation)]
+        measures = [] if self.formula is None else parts(readings)
+        measures += [signal.measure for signal in signals]
+        return Recommendation(*self._judge(signals, observation, past), tuple(measures))
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
@@ -151,12 +153,6 @@ class Event(Strategy, tag="event", frozen=True):
         if doubt and wish < current:
             return None, "TriggerUnknown", doubt
         return wish, reason, why
-
-    def _signals(self, readings: dict[str, Reading], observation: Observation) -> list[Signal]:
-        """A signal for each trigger, or one for the formula."""
-        if self.formula is not None:
-            return [signal("formula", self.formula, combine(self.formula, readings), observation)]
-        return [signal(trigger.label, trigger, readings[trigger.label], observation) for trigger in self.triggers]
 
     def _quiet(self, observation: Observation, past: Past) -> float:
         """Seconds for which no trigger has been active, as far as known. Exact only up to the cooldown."""

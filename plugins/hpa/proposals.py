@@ -161,35 +161,25 @@ class _Sorted(Struct, frozen=True, gc=False):
     groups: Groups
 
 
-def _resource(metric: Resource | ContainerResource, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Propose for Resource and ContainerResource, both targets."""
+def _of_pods(
+    metric: Resource | ContainerResource | Pods, series: Series, observation: Observation, terms: Terms
+) -> Proposal:
+    """Propose for Resource, ContainerResource and Pods, all targets. The start-up rules are about CPU."""
     container = metric.container if isinstance(metric, ContainerResource) else ""
     startup = None
-    if metric.resource == "cpu":
+    if not isinstance(metric, Pods) and metric.resource == "cpu":
         startup = Startup(observation.at, terms.initialization, terms.readiness_delay)
     usage = _measure_pods(series, container, observation, startup, strict=terms.old)
-    if metric.utilization is not None:
+    excluded = () if isinstance(usage, int) else left_out(observation.pods, usage.groups)
+    if not isinstance(metric, Pods) and metric.utilization is not None:
         key = (observation.workload.ref, metric.resource, container, terms.old, metric.utilization)
         gauge = utilization(key, observation.pods)
         replicas, percent = _propose_count(usage, gauge, observation, terms)
-        return Proposal(replicas, f"{percent}%", gauge.shown, _left_out(usage, observation))
-    return _average(metric.average_value, usage, observation, terms)
-
-
-def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Propose for Pods: no start-up rules, as they are about CPU."""
-    usage = _measure_pods(series, "", observation, None, strict=False)
-    return _average(metric.average_value, usage, observation, terms)
-
-
-def _average(quantity: Any, usage: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
-    gauge = _Average(len(observation.pods), quantity_milli(quantity), terms.old, not terms.old)
-    replicas, average = _propose_count(usage, gauge, observation, terms)
-    return Proposal(replicas, format_milli(average), format_milli(gauge.target), _left_out(usage, observation))
-
-
-def _left_out(usage: int | _Sorted, observation: Observation) -> tuple[LeftOut, ...]:
-    return () if isinstance(usage, int) else left_out(observation.pods, usage.groups)
+        return Proposal(replicas, f"{percent}%", gauge.shown, excluded)
+    target = quantity_milli(metric.average_value or 0)
+    mean = _Average(len(observation.pods), target, terms.old, not terms.old)
+    replicas, average = _propose_count(usage, mean, observation, terms)
+    return Proposal(replicas, format_milli(average), format_milli(target), excluded)
 
 
 def _measure_pods(
@@ -376,9 +366,9 @@ def _rounded_up(value: float, slack: int) -> int:
 
 
 _CALCULATE: dict[type, Callable[[Any, Series, Observation, Terms], Proposal]] = {
-    Resource: _resource,
-    ContainerResource: _resource,
-    Pods: _pods,
+    Resource: _of_pods,
+    ContainerResource: _of_pods,
+    Pods: _of_pods,
     Object: _object,
     External: _external,
 }
