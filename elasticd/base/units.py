@@ -5,10 +5,14 @@ Knows numbers and their suffixes; knows nothing of pods, policies or the world.
 
 import math
 import re
+from functools import lru_cache
+from typing import Any
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|us|µs|μs|ns|s)")
+_DURATION_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 
 _SHORT = 280
 """Digits of numbers that a double holds with any suffix."""
@@ -37,6 +41,24 @@ def parse_quantity(text: str) -> float:
     if math.isinf(value):
         raise ValueError(f"must be less than 1.8e308, is {text!r}")
     return value
+
+
+def amount(quantity: Any) -> float:
+    """The amount in base units; NaN when it is no quantity or not finite."""
+    try:
+        value = parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+@lru_cache(maxsize=256)
+def go_seconds(text: str) -> float:
+    """Seconds of a Go duration such as 30s or 1m0.5s; 0 when it is none."""
+    parts = _DURATION.findall(text)
+    if "".join(number + unit for number, unit in parts) != text:
+        return 0.0
+    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
 
 
 def milli(value: float) -> int:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.base.units import format_milli, milli, parse_quantity
+from elasticd.base.units import format_milli, go_seconds, milli, parse_quantity
 
 EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
@@ -125,3 +125,22 @@ def test_thousandths_are_printed_as_kubernetes_prints_them(thousandths: int, tex
 @given(st.integers(-(10**9), 10**9))
 def test_printed_thousandths_are_read_back(thousandths: int) -> None:
     assert milli(parse_quantity(format_milli(thousandths))) == thousandths
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30),
+        ("1m0s", 60),
+        ("1h2m3s", 3723),
+        ("10.5s", 10.5),
+        ("500ms", 0.5),
+        ("1.5µs", 1.5e-6),
+        ("0s", 0),
+        ("", 0),
+        ("soon", 0),
+        ("5", 0),
+    ],
+)
+def test_durations_are_those_of_go(text: str, seconds: float) -> None:
+    assert go_seconds(text) == pytest.approx(seconds)

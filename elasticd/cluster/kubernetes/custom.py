@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
+from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.wire.objects import RAW_LIST, MetricValue
-from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import MetricQuery
 

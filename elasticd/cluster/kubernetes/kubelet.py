@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.server_time import ServerTime
+from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire.objects import ObjectReference, Wire
-from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import Part
 

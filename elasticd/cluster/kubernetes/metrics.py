@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.server_time import ServerTime
+from elasticd.base.units import amount, go_seconds
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.wire.objects import RAW_LIST, UsageMetrics
-from elasticd.cluster.kubernetes.wire.values import amount, go_seconds
 from elasticd.model.workload import Readings, Sample
 
 logger = logging.getLogger(__name__)

@@ -35,9 +35,9 @@ def event(message: str = NEW, uid: str = "u", **changes: Any) -> dict[str, Any]:
 
 def told(written: dict[str, Any]) -> Pull | None:
     """The pull it tells of."""
-    found = to_pull_event(msgspec.convert(written, WireEvent, strict=False), 3600.0)
-    assert found.key == ("shop", written["metadata"]["name"])
-    return found.pull
+    key, pull = to_pull_event(msgspec.convert(written, WireEvent, strict=False), 3600.0)
+    assert key == ("shop", written["metadata"]["name"])
+    return pull
 
 
 @pytest.mark.parametrize(

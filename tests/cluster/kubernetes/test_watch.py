@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch import discovery, watch
 from elasticd.cluster.kubernetes.watch.store import PodStore
@@ -418,7 +419,7 @@ def test_line_that_never_ends_is_given_up() -> None:
 
 
 def test_backoff_doubles_with_jitter_to_its_limit_and_starts_anew() -> None:
-    retries = Retries()
+    retries = Retries(VirtualClock())
     pauses = [retries.pause() for _ in range(12)]
     for number, pause in enumerate(pauses):
         assert 0.5 * min(0.5 * 2**number, 30) <= pause <= 1.5 * min(0.5 * 2**number, 30)

@@ -4,7 +4,7 @@ Knows how to find a resource by its kind; knows nothing of what is done with it.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import msgspec
@@ -78,20 +78,19 @@ class Discovery:
 
     async def scalable(self, kind: Kind) -> Resource:
         """Where workloads of the kind are. Raises UnknownKindError, or ApiError when the server does not answer."""
-        api_version, name = kind
-        served = await self._serving(api_version, lambda served: name in served.scalable)
-        if name not in served.resources:
-            raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, served.scalable)}')
-        if name not in served.scalable:
-            raise UnknownKindError(f"{api_version} {name} has no scale subresource")
-        return served.resources[name]
+        return await self._of_kind(kind, lambda served: served.scalable)
 
     async def resource(self, kind: Kind) -> Resource:
         """Where objects of the kind are, whether or not they can be scaled. Raises as `scalable` does."""
+        return await self._of_kind(kind, lambda served: served.resources.keys())
+
+    async def _of_kind(self, kind: Kind, kinds: Callable[[_Served], Set[str]]) -> Resource:
         api_version, name = kind
-        served = await self._serving(api_version, lambda served: name in served.resources)
+        served = await self._serving(api_version, lambda served: name in kinds(served))
         if name not in served.resources:
-            raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, served.resources)}')
+            raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, kinds(served))}')
+        if name not in kinds(served):
+            raise UnknownKindError(f"{api_version} {name} has no scale subresource")
         return served.resources[name]
 
     async def body_of(self, api_version: str, subresource: str) -> str | None:

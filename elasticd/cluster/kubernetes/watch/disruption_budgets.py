@@ -54,25 +54,23 @@ class Budgeted(Struct, frozen=True, gc=False):
     allowed: int
     disrupted: frozenset[str] = frozenset()
     sick_go: bool = False
-    """Whether pods that are not ready may go, however few that are ready may."""
+    """Whether pods that are not ready may go, by policy or while enough are healthy, however few that are ready may."""
 
 
 def to_budget(wire: WireBudget, empty: Empty) -> Budgeted:
     """Convert a budget. `empty` says what an empty selector selects. Until the controller has observed the newest
     generation, the budget allows nothing."""
-    meta, status, label_selector = wire.metadata, wire.status, wire.spec.selector
-    text = to_text(label_selector)
-    selector = None if label_selector is None or (not text and empty == "none") else text
-    allowed = status.disruptions_allowed if status.observed_generation >= meta.generation else 0
-    leaving = frozenset(status.disrupted_pods or ())
-    return Budgeted(sys.intern(meta.namespace), meta.name, selector, allowed, leaving, _sick_go(wire))
-
-
-def _sick_go(wire: WireBudget) -> bool:
-    """Whether unready pods may be evicted, by the eviction API's rule: by policy, or while enough pods are healthy."""
-    status = wire.status
+    meta, status, spec = wire.metadata, wire.status, wire.spec
+    text = to_text(spec.selector)
     enough = status.current_healthy >= status.desired_healthy > 0
-    return enough or wire.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    return Budgeted(
+        namespace=sys.intern(meta.namespace),
+        name=meta.name,
+        selector=None if spec.selector is None or (not text and empty == "none") else text,
+        allowed=status.disruptions_allowed if status.observed_generation >= meta.generation else 0,
+        disrupted=frozenset(status.disrupted_pods or ()),
+        sick_go=enough or spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )
 
 
 def _guards(item: Budgeted, pod: Pod) -> bool:

@@ -37,11 +37,9 @@ from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)
 
-TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet"))
+_TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet"))
 _PARTIAL = f"application/json;as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1,{JSON}"
 _LOOK_AGAIN = 30.0
-_AUTOSCALER = "HorizontalPodAutoscaler"
-_BUDGET = "PodDisruptionBudget"
 
 
 class Dependencies(Struct, frozen=True):
@@ -115,23 +113,24 @@ class Informer:
 
     async def run(self) -> None:
         """Watch for ever; while the kind is not served, look for it from time to time."""
-        retries = Retries()
+        clock = self._deps.clock
+        retries = Retries(clock)
         while True:
             try:
                 resource = await self._find()
             except UnknownKindError as error:
                 self._miss(str(error))
-                await self._sleep(_LOOK_AGAIN * random.uniform(0.8, 1.2))  # noqa: S311
+                await clock.sleep_until(clock.now() + _LOOK_AGAIN * random.uniform(0.8, 1.2))  # noqa: S311
             except ApiError as error:
                 self._fault = str(error)
-                await self._sleep(retries.pause(error.retry_after))
+                await retries.wait(error.retry_after)
             except (msgspec.DecodeError, ValueError) as error:
                 self._fault = f"the server's list of kinds cannot be read: {error}"
-                await self._sleep(retries.pause())
+                await retries.wait()
             else:
                 retries.reset()
                 await self._mirror(resource)
-                await self._sleep(retries.pause())
+                await retries.wait()
 
     def _miss(self, fault: str) -> None:
         if not self._optional:
@@ -139,9 +138,6 @@ class Informer:
                 logger.warning("%s", fault)
             self._fault = fault
         self._resolved.set()
-
-    async def _sleep(self, seconds: float) -> None:
-        await self._deps.clock.sleep_until(self._deps.clock.now() + seconds)
 
     async def _mirror(self, resource: Resource) -> None:
         """Mirror the resource until it is no longer served."""
@@ -189,7 +185,8 @@ def follow_autoscalers(deps: Dependencies, store: AutoscalerStore) -> Informer:
     """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
 
     feed = Feed(wire.Codec(wire.WireAutoscaler, to_autoscaler), store)
-    return Informer(deps, partial(_preferred, deps, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
+    find = partial(_preferred, deps, "autoscaling", "HorizontalPodAutoscaler")
+    return Informer(deps, find, lambda *_: feed, optional=True)
 
 
 def follow_budgets(deps: Dependencies, store: BudgetStore) -> Informer:
@@ -199,7 +196,7 @@ def follow_budgets(deps: Dependencies, store: BudgetStore) -> Informer:
         empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
         return Feed(wire.Codec(WireBudget, lambda budget: to_budget(budget, empty)), store)
 
-    return Informer(deps, partial(_preferred, deps, "policy", _BUDGET), feed)
+    return Informer(deps, partial(_preferred, deps, "policy", "PodDisruptionBudget"), feed)
 
 
 async def _preferred(deps: Dependencies, group: str, kind: str) -> Resource:
@@ -224,7 +221,7 @@ def follow_kind(deps: Dependencies, kind: Kind, store: WorkloadStore) -> Informe
         return await deps.discovery.scalable(kind)
 
     def feed(resource: Resource, proved: Proved) -> Feed:
-        if kind in TYPED:
+        if kind in _TYPED:
             return Feed(wire.Codec(wire.WireWorkload, partial(to_workload, *kind)), store.of(kind))
         scales = ScaleSink(deps.session, deps.clock, kind, resource, store.of(kind), proved)
         codec = wire.Codec(wire.ObjectMeta, attrgetter("metadata"))

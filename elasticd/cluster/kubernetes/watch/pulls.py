@@ -6,11 +6,9 @@ Knows the wording of these Events, newer and older; knows nothing of rates. Stor
 import re
 from collections.abc import Callable, Collection
 
-from msgspec import Struct
-
+from elasticd.base.units import go_seconds
 from elasticd.cluster.kubernetes.watch.store import Key
 from elasticd.cluster.kubernetes.wire.objects import WireEvent
-from elasticd.cluster.kubernetes.wire.values import go_seconds
 from elasticd.ports.metrics_api import Pull
 
 PULLED = "involvedObject.kind=Pod,reason=Pulled"
@@ -22,11 +20,8 @@ _WORDS = re.compile(
 )
 
 
-class PullEvent(Struct, frozen=True, gc=False):
-    """An Event, and the image pull that it reports, if any."""
-
-    key: Key
-    pull: Pull | None
+PullEvent = tuple[Key, Pull | None]
+"""An Event, and the image pull that it reports, if any."""
 
 
 class PullSink:
@@ -36,9 +31,10 @@ class PullSink:
         self._take = take
 
     def put(self, item: PullEvent, *, listed: bool) -> Key:
-        if item.pull is not None:
-            self._take(item.pull)
-        return item.key
+        key, pull = item
+        if pull is not None:
+            self._take(pull)
+        return key
 
     def remove(self, item: PullEvent) -> None:
         """Ignore a deleted Event: what it reported stays true."""
@@ -55,14 +51,14 @@ def to_pull_event(event: WireEvent, offset: float = 0.0) -> PullEvent:
     node = source.get("host") or event.reporting_instance
     matched, at = _WORDS.search(event.message), _time(event)
     if not by_kubelet or not node or matched is None or at is None:
-        return PullEvent(key, None)
+        return key, None
     took, size = matched["took"], int(matched["size"] or 0)
     seconds = go_seconds(took)
     if seconds == 0.0 and took != "0s":
-        return PullEvent(key, None)
+        return key, None
     count = event.count or (event.series.count if event.series else None) or 1
     # A kubelet that could not find out the size tells 0.
-    return PullEvent(key, Pull(f"{event.metadata.uid}/{count}", node, at + offset, seconds, size or None))
+    return key, Pull(f"{event.metadata.uid}/{count}", node, at + offset, seconds, size or None)
 
 
 def _time(event: WireEvent) -> float | None:

@@ -125,7 +125,7 @@ class ScaleSink:
                 self._ask(key, unread.meta)
 
     async def _reader(self) -> None:
-        retries = Retries()
+        retries = Retries(self._clock)
         while True:
             key = await self._queue.get()
             if key not in self._waiting:
@@ -136,7 +136,7 @@ class ScaleSink:
                 retries.reset()
             except (ApiError, msgspec.DecodeError, ValueError) as error:
                 if isinstance(error, ApiError) and error.code in _PASSING:
-                    await self._clock.sleep_until(self._clock.now() + retries.pause(error.retry_after))
+                    await retries.wait(error.retry_after)
                 else:
                     self._refuse(key, error)
             if key in self._waiting:

@@ -22,7 +22,6 @@ from elasticd.model.workload import Node, Pod, Ref, Workload
 from elasticd.ports.cluster import Kind
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -31,13 +30,13 @@ _OVER = ("Succeeded", "Failed")
 _CACHED_SELECTIONS = 100_000
 
 
-class Sink(Protocol[T_contra]):
+class Sink(Protocol):
     """Where a reflector puts what it reads."""
 
-    def put(self, item: T_contra, *, listed: bool) -> Key:
+    def put(self, item: Any, *, listed: bool) -> Key:
         """Take the newest form of an object. What is listed is the truth; an event may be older than what is known."""
 
-    def remove(self, item: T_contra) -> None:
+    def remove(self, item: Any) -> None:
         """The object is gone."""
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
@@ -118,7 +117,7 @@ class Places:
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self._waiting: dict[Key, Pod] = {}
         self._pending: tuple[Pod, ...] | None = None
-        self._on: dict[str, dict[Key, Pod]] = {}
+        self._on = defaultdict[str, dict[Key, Pod]](dict)
         self._on_nodes: dict[str, Sequence[Pod]] = {}
         self._stale: set[str] = set()
         for pod in pods:
@@ -132,10 +131,7 @@ class Places:
             return
         key = (new.namespace, new.name)
         if takes_room(new):
-            pods = self._on.get(new.node)
-            if pods is None:
-                pods = self._on[new.node] = {}
-            pods[key] = new
+            self._on[new.node][key] = new
             self._stale.add(new.node)
         elif waits(new):
             self._waiting[key], self._pending = new, None
@@ -159,10 +155,10 @@ class Places:
         """The pods on each node, by namespace and name; a node keeps the same sequence while nothing changed there. The
         mapping itself is always the same object."""
         for node in self._stale:
-            if pods := self._on.get(node):
+            if pods := self._on[node]:
                 self._on_nodes[node] = tuple([pods[key] for key in sorted(pods)])
             else:
-                self._on.pop(node, None)
+                del self._on[node]
                 self._on_nodes.pop(node, None)
         self._stale.clear()
         return self._on_nodes
@@ -270,10 +266,7 @@ class PodStore(Store[Pod]):
         if (cached := self._selections.get(key)) is not None and cached[0].changes == cached[1]:
             return cached[2]
         parsed = parse_selector(selector)
-        space = self._namespaces.get(namespace)
-        if space is None:
-            return ()
-        bucket = space.smallest(parsed)
+        bucket = self._namespaces[namespace].smallest(parsed)
         pods = [pod for pod in bucket.pods.values() if parsed.matches(pod.labels)]
         pods.sort(key=attrgetter("name"))
         if len(self._selections) >= _CACHED_SELECTIONS:
@@ -283,8 +276,7 @@ class PodStore(Store[Pod]):
 
     def all_of(self, namespace: str) -> tuple[Pod, ...]:
         """All pods of a namespace, in no order."""
-        space = self._namespaces.get(namespace)
-        return () if space is None else tuple(space.all.pods.values())
+        return tuple(self._namespaces[namespace].all.pods.values())
 
     def loads(self) -> Loads:
         """The load of each node, updated from the first call on, so that clusters without pools do not pay for it."""

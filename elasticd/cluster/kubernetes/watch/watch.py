@@ -56,8 +56,11 @@ class Lines:
 class Retries:
     """Counts failures in a row, for the pause after each."""
 
-    def __init__(self) -> None:
-        self._failures = 0
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._failures = clock, 0
+
+    async def wait(self, at_least: float | None = None) -> None:
+        await self._clock.sleep_until(self._clock.now() + self.pause(at_least))
 
     def pause(self, at_least: float | None = None) -> float:
         """Seconds to wait after one more failure."""
@@ -74,7 +77,7 @@ class Feed(Struct, frozen=True):
     lists and of watches), and where they go."""
 
     codec: Codec[Any, Any]
-    sink: Sink[Any]
+    sink: Sink
     accept: tuple[str, str] = (JSON, JSON)
     params: dict[str, str] = {}
 
@@ -103,7 +106,7 @@ class Reflector:
     def __init__(self, session: Session, clock: Clock, options: ListOptions, feed: Feed) -> None:
         self._session, self._clock, self._options, self._feed = session, clock, options, feed
         self.namespace = options.namespace
-        self._retries = Retries()
+        self._retries = Retries(clock)
         self._version = ""
         self._listed = 0.0
         self._failures = 0
@@ -127,7 +130,7 @@ class Reflector:
                 # A fault of ours, or an answer that is no list, must not end the daemon: hold, and start afresh.
                 logger.exception("%s: cannot be mirrored", self._where())
                 self.fault, self._version = "internal error, see the log", ""
-                await self._sleep(self._retries.pause())
+                await self._retries.wait()
 
     async def _recover(self, error: ApiError) -> None:
         """Decide between going on from where the watch was and a new list, and wait before either."""
@@ -141,7 +144,7 @@ class Reflector:
         if error.code == 410 or error.reason == "Timeout" or refused or unproved or self._failures >= _PATIENCE:
             self._version = ""
         # Everybody's watch may have broken at once: the jitter keeps all from coming back at once.
-        await self._sleep(self._retries.pause(error.retry_after))
+        await self._retries.wait(error.retry_after)
 
     def _refuse(self, error: ApiError) -> None:
         self._note(error.message)
@@ -160,9 +163,6 @@ class Reflector:
     def _confirm(self, when: float) -> None:
         self.confirmed = max(self.confirmed, when)
         self._note("")
-
-    async def _sleep(self, seconds: float) -> None:
-        await self._clock.sleep_until(self._clock.now() + seconds)
 
     def _request(self, verb: Literal["list", "watch"], params: dict[str, str]) -> Request:
         resource, feed = self._options.resource, self._feed
@@ -229,7 +229,7 @@ class Reflector:
                     self._take(line)
         ended = self._clock.now()
         if ended - started < _SHORTEST_WATCH:
-            await self._sleep(self._retries.pause())
+            await self._retries.wait()
         else:
             self._confirm(ended)  # a server that ends a watch in order has sent all of it
             self._retries.reset()
@@ -244,10 +244,8 @@ class Reflector:
         match event.type:
             case "ERROR":
                 raise _error(event.object)
-            case "ADDED" | "MODIFIED":
-                self._change(event, gone=False)
-            case "DELETED":
-                self._change(event, gone=True)
+            case "ADDED" | "MODIFIED" | "DELETED":
+                self._change(event)
             case "BOOKMARK":
                 self._version = meta_of(event.object).resource_version or self._version
             case _:  # none that is known; the next ones may be
@@ -255,7 +253,7 @@ class Reflector:
         self._retries.reset()
         return self._confirm(self._clock.now())
 
-    def _change(self, event: WatchEvent, *, gone: bool) -> None:
+    def _change(self, event: WatchEvent) -> None:
         try:
             version, item = self._feed.codec.one(event.object)
         except (msgspec.DecodeError, ValueError) as error:
@@ -263,7 +261,7 @@ class Reflector:
             version = meta.resource_version
             self._skip([(meta, str(error))])
         else:
-            if gone:
+            if event.type == "DELETED":
                 self._feed.sink.remove(item)
             else:
                 self._feed.sink.put(item, listed=False)

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.selector import to_text
-from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
@@ -162,12 +162,9 @@ _TEXT = msgspec.json.Encoder()
 
 def _allocated(status: wire.PodStatus) -> object:
     """What the kubelet reports as allocated, part of the key; None: nothing is reported."""
-    containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    per_container = [
-        (container.name, container.resources, container.allocated_resources)
-        for container in containers
-        if bytes(container.resources)
-    ]
+    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    resized = [each for each in reported if bytes(each.resources)]
+    per_container = [(each.name, each.resources, each.allocated_resources) for each in resized]
     if not per_container and not bytes(status.resources):
         return None
     return per_container, status.resources, status.allocated_resources, _is_infeasible(status)
@@ -175,10 +172,8 @@ def _allocated(status: wire.PodStatus) -> object:
 
 def _is_infeasible(status: wire.PodStatus) -> bool:
     """Whether the pod's node can never give it what it requests."""
-    return any(
-        condition.type == "PodResizePending" and condition.reason == "Infeasible"
-        for condition in status.conditions or ()
-    )
+    conditions = [(condition.type, condition.reason) for condition in status.conditions or ()]
+    return ("PodResizePending", "Infeasible") in conditions
 
 
 def _affinity(pod: wire.WirePod) -> wire.WireAffinity | None:
@@ -208,9 +203,8 @@ def _shape(pod: wire.WirePod) -> _Shape:
     ordinary = [_container(each.name, bytes(each.resources)) for each in spec.containers or ()]
     starting = [_container(each.name, bytes(each.resources), _sidecar(each)) for each in spec.init_containers or ()]
     pod_level = _amounts(_read(spec.resources, wire.ResourceRequirements).requests)
-    statuses = {
-        each.name: each for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    }
+    reported = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+    statuses = {each.name: each for each in reported}
     overhead = _amounts(_read(spec.overhead, dict[str, wire.Amount]))
     infeasible = _is_infeasible(status)
 
@@ -218,11 +212,8 @@ def _shape(pod: wire.WirePod) -> _Shape:
         return _counted(container.requests, statuses.get(container.name), infeasible)
 
     requests = pod_spec.effective(
-        [counted(container) for container in ordinary],
-        [
-            (counted(container) if container.sidecar else container.requests, container.sidecar)
-            for container in starting
-        ],
+        [counted(each) for each in ordinary],
+        [(counted(each) if each.sidecar else each.requests, each.sidecar) for each in starting],
         _counted(pod_level, status, infeasible) if pod_level else {},
         overhead,
     )
@@ -304,9 +295,8 @@ def _amounts(quantities: wire.Amounts) -> dict[str, float]:
 
 
 def _term(term: wire.NodeTerm) -> pod_spec.Term:
-    return pod_spec.Term(
-        tuple(map(_expression, term.match_expressions or ())), tuple(map(_expression, term.match_fields or ()))
-    )
+    labels, fields = term.match_expressions or (), term.match_fields or ()
+    return pod_spec.Term(tuple(map(_expression, labels)), tuple(map(_expression, fields)))
 
 
 def _expression(rule: wire.WireRequirement) -> pod_spec.Expression:
@@ -375,13 +365,10 @@ def _pod_terms(raw: Raw) -> list[wire.PodTerm]:
 def _repel(term: wire.PodTerm) -> pod_spec.Repel:
     """An anti-affinity term. Namespaces chosen by labels count as all namespaces, since their labels are not read."""
     namespaces = None if term.namespace_selector is not None else term.namespaces or ()
-    selector = term.label_selector
-    return pod_spec.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)
-
-
-def _labels_wanted(selector: wire.LabelSelector) -> tuple[pod_spec.Expression, ...]:
+    if (selector := term.label_selector) is None:
+        return pod_spec.Repel(term.topology_key, None, namespaces)
     pairs = [pod_spec.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
-    return (*pairs, *map(_expression, selector.match_expressions or ()))
+    return pod_spec.Repel(term.topology_key, (*pairs, *map(_expression, selector.match_expressions or ())), namespaces)
 
 
 def to_node(node: wire.WireNode) -> model.Node:
@@ -415,7 +402,7 @@ def annotations_of(meta: wire.Metadata) -> dict[str, str]:
 def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> model.Workload:
     """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
     return model.Workload(
-        ref=ref_of(workload.metadata, api_version, kind),
+        ref=_ref_of(workload.metadata, api_version, kind),
         uid=workload.metadata.uid,
         version=workload.metadata.resource_version,
         replicas=1 if workload.spec.replicas is None else workload.spec.replicas,
@@ -443,7 +430,7 @@ def _writer(managed: list[wire.ManagedFields] | None) -> str:
 def scaled_workload(api_version: str, kind: str, meta: wire.Metadata, scale: wire.WireScale) -> model.Workload:
     """Any other workload, of whose kind only the metadata and the scale subresource are known."""
     return model.Workload(
-        ref=ref_of(meta, api_version, kind),
+        ref=_ref_of(meta, api_version, kind),
         uid=scale.metadata.uid or meta.uid,
         version=scale.metadata.resource_version or meta.resource_version,
         replicas=scale.replicas,
@@ -454,8 +441,7 @@ def scaled_workload(api_version: str, kind: str, meta: wire.Metadata, scale: wir
     )
 
 
-def ref_of(meta: wire.Metadata, api_version: str, kind: str) -> model.Ref:
-    """Which workload these metadata belong to."""
+def _ref_of(meta: wire.Metadata, api_version: str, kind: str) -> model.Ref:
     return model.Ref(sys.intern(meta.namespace), kind, meta.name, api_version)
 
 

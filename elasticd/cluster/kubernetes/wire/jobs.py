@@ -166,7 +166,8 @@ def to_job(wire: WireJob, offset: float = 0.0) -> PlacedJob:
     """
     meta, status = wire.metadata, wire.status
     labels = meta.labels or {}
-    final = next((condition for condition in status.conditions or () if _ends(condition)), None)
+    ends = [each for each in status.conditions or () if each.type in ("Complete", "Failed") and each.status == "True"]
+    final = next(iter(ends), None)
     ended = status.completion_time or (final.last_transition_time if final else None) or meta.creation_timestamp
     number = meta.name.rpartition("-")[2]
     job = Job(
@@ -181,7 +182,3 @@ def to_job(wire: WireJob, offset: float = 0.0) -> PlacedJob:
     )
     api_version, kind = JOB_KIND
     return PlacedJob(Ref(sys.intern(meta.namespace), kind, labels.get(SET, ""), api_version), job)
-
-
-def _ends(condition: WireCondition) -> bool:
-    return condition.type in ("Complete", "Failed") and condition.status == "True"

@@ -356,14 +356,8 @@ class WireNode(ObjectMeta, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-class ScaleSpec(Wire, frozen=True):
-    """The desired count. The API leaves out a 0."""
-
-    replicas: int | None = None
-
-
-class ScaleStatus(Wire, frozen=True):
-    """The actual count, and the selector of the pods."""
+class ScaleCount(Wire, frozen=True):
+    """The desired count (the API leaves out a 0), or the actual one and the selector of the pods."""
 
     replicas: int | None = None
     selector: str = ""
@@ -372,8 +366,8 @@ class ScaleStatus(Wire, frozen=True):
 class WireScale(ObjectMeta, frozen=True):
     """The scale subresource (autoscaling/v1)."""
 
-    spec: ScaleSpec = ScaleSpec()
-    status: ScaleStatus = ScaleStatus()
+    spec: ScaleCount = ScaleCount()
+    status: ScaleCount = ScaleCount()
 
     @property
     def replicas(self) -> int:
