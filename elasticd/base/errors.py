@@ -1,4 +1,4 @@
-"""What goes wrong through no fault of the code, each with the one line a person needs and an exit code.
+"""Errors that are no fault of the code, each with one line for the user and an exit code.
 
 Knows sysexits(3); knows nothing of what raised it.
 """
@@ -19,7 +19,7 @@ class ElasticdError(Exception):
 
 
 class ConfigError(ElasticdError):
-    """Something a person wrote is wrong: `file: key: what must hold, what is`."""
+    """A mistake in the configuration: `file: key: what must hold, what is`."""
 
     exit_code = EXIT_CONFIG
 

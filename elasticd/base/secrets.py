@@ -1,6 +1,6 @@
-"""Secrets: read from files that nobody else may read, or from systemd's credentials, when they are needed.
+"""Secrets: read when needed, from files that others cannot read, or from systemd credentials.
 
-Knows files and their rights; knows nothing of what a secret is for. No message holds what a file says.
+Knows files and their permissions; knows nothing of what a secret is for. No message contains a secret.
 """
 
 import os

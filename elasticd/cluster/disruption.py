@@ -41,7 +41,8 @@ Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
 
 
 class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be disturbed: so many pods within so many seconds, of a node, a controller, a namespace, the cluster."""
+    """Disruption budgets: the maximum number of pods within so many seconds, per node, controller, namespace and
+    cluster."""
 
     within: Annotated[float, Meta(gt=0, le=86400, description="seconds")] = 60.0
     per_node: Most = 10

@@ -1,6 +1,6 @@
-"""Finds and reads what a person writes: TOML files, and the templates beside them.
+"""Finds and reads configuration: TOML files, and the templates beside them.
 
-Knows files and folders; knows nothing of what they say.
+Knows files and folders; knows nothing of their content.
 """
 
 import stat

@@ -1,7 +1,7 @@
-"""Finds the workloads to evaluate again, because what was read of them since may change their decision: a series has
-left the band within which it changes nothing, as strategies declare it.
+"""Finds the workloads to evaluate again, because new samples may change their decision: a series has left the band that
+strategies declare for it.
 
-Pure. Knows what was last evaluated and what is read now; knows nothing of who reads or decides.
+Pure. Knows the last evaluation and the present samples; knows nothing of reading or deciding.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

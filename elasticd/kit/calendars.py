@@ -1,7 +1,7 @@
 """Calendars: hours and instants by cron expressions, each in its own time zone, and what of them is in force at a time.
 
-Knows what a person may write and what it means; knows nothing of replicas, limits or the present. What holds depends on
-the time asked about alone, so whoever slept over an instant finds it in force all the same.
+Knows what a person may write and what it means; knows nothing of replicas, limits or the present. What is in force
+depends only on the given time, so an instant that was missed is in force all the same.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -24,7 +24,7 @@ Cron = Annotated[str, Meta(description="cron expression: minute, hour, day, mont
 
 
 class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every entry of a calendar says of its dates."""
+    """The dates of every entry of a calendar."""
 
     zone: Annotated[str, Meta(description="IANA time zone, such as Europe/Berlin")] = "UTC"
     excluded: Annotated[

@@ -70,7 +70,7 @@ def estimated(pod: Pod, series: str) -> float:
 
 
 class _Frame:
-    """What is cached while the nodes stay the same: records, what they can allocate, and masks of tests."""
+    """The cache while nodes do not change: records, allocatable resources, and masks of tests."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self.nodes = nodes

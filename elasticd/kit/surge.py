@@ -64,8 +64,8 @@ class Note(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """What is next: an action, or to wait for what the words say. `word` is one for counting; `last`: with this it is
-    over, and `done` says whether the pod has been moved."""
+    """The next step: an action, or to wait for what the text says. `word` is for counting; `last`: the surge is over
+    with this step, and `done` says whether the pod has been moved."""
 
     word: str
     message: str

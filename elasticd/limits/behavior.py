@@ -1,6 +1,6 @@
 """Limits over time, for any strategy: stabilization, rates, cooldowns and rollouts; and what all limits share.
 
-Knows which options each has; the arithmetic is in kit/windows.py. What a rollout is, a cluster tells.
+Knows which options each has; the arithmetic is in kit/windows.py. The cluster reports rollouts.
 """
 
 from functools import cached_property

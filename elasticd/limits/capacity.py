@@ -22,8 +22,8 @@ _HAIR = 1e-9
 
 
 class _Pods(Struct, frozen=True, gc=False):
-    """What the present pods of a workload tell about the next one: its requests (None: there is no pod to tell), also
-    in words, and how many of the pods have a node."""
+    """The next pod of a workload, estimated from its pods: its requests (None: there are no pods), also as text, and
+    how many of the pods have a node."""
 
     requests: Amounts | None
     placed: int

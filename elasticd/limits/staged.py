@@ -1,4 +1,4 @@
-"""Limit `staged`: a large change goes in stages, and its outcome decides whether it goes on.
+"""Limit `staged`: a large change is made in stages, and the effect of each decides whether it continues.
 
 Knows stages, what guards watch before and after a change, and what is done about it.
 """

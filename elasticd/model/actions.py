@@ -1,7 +1,7 @@
-"""What can be done to a cluster, and what a cluster answers.
+"""Actions on a cluster, and the cluster's answers.
 
-Frozen records: an action names what it was judged on, so that it is not done to something else. Knows nothing of who
-does it.
+Frozen records: an action names the state it was decided for, so that it has no effect on another. Knows nothing of how
+actions are carried out.
 """
 
 from collections.abc import Mapping

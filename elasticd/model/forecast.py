@@ -1,4 +1,4 @@
-"""What a load is expected to be, as it goes from where it is fitted to who acts on it.
+"""A forecast of a load, from the fit to the strategies.
 
 Knows times and numbers; knows nothing of how they were found.
 """

@@ -1,4 +1,4 @@
-"""What is remembered of one workload, as judgement sees it: wishes, changes, and what series came to.
+"""The history of one workload for decisions: recommended counts, changes, and values of series.
 
 Frozen records; times are seconds since the epoch. Knows nothing of the journal that they come from.
 """

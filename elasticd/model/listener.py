@@ -1,4 +1,4 @@
-"""Those who hear what the loops do, and the records that they hear.
+"""Listeners of the loops, and the records that they get.
 
 Knows the records; knows nothing of who listens.
 """

@@ -136,11 +136,11 @@ def whose(pod: Pod) -> str:
 
 
 class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
-    """What was decided about a pod that a strategy wants moved: move it, or (refuse) why not; (over) it is wanted no
-    longer, or the pod has left its node.
+    """The decision about a pod that a strategy wants to move: move, refuse (and why), or over: the move is not wanted
+    any more, or the pod has left its node.
 
-    `node` is where it is, `target` where it is thought to go; who places it decides that. One with `failures` is about
-    no pod, and says which strategies could not tell what they want.
+    `node` is its present node, `target` the planned one; the scheduler makes the final choice. One with `failures` is
+    about no pod, and names the strategies that failed.
     """
 
     id: str
@@ -170,8 +170,8 @@ class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
 
 
 class MovesPlan(Struct, frozen=True):
-    """What came of one look at a pool: what was decided about each pod that a strategy wants moved, in that order;
-    where nodes stand, the most loaded first, as far as a strategy says so; and which plugins failed."""
+    """The result of one evaluation of a pool: the decision about each pod that a strategy wants to move, in that order;
+    the levels of nodes, the most loaded first, if a strategy reports them; and the plugins that failed."""
 
     decisions: tuple[MoveDecision, ...] = ()
     levels: tuple[NodeLevel, ...] = ()

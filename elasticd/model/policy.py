@@ -231,7 +231,7 @@ class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trust(PoolTrust, frozen=True):
-    """What a policy about workloads takes for known, and what it does about what is not."""
+    """Which series a policy about workloads trusts, and what it does without them."""
 
     coverage: Annotated[
         float, Meta(ge=0, le=1, description="part of the pods that must have a sample, or the series is unknown")
@@ -292,7 +292,7 @@ class Foreign(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PolicyKeys(Struct, frozen=True, kw_only=True):
-    """What a policy about workloads says beside its strategies, limits and job set: keys of its TOML file."""
+    """The keys of a policy about workloads, without its strategies, limits and job set."""
 
     replicas: Bounds
     workload: Target | None = None
@@ -393,7 +393,7 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PoolKeys(Struct, frozen=True, kw_only=True):
-    """What a policy about pods says beside its strategies: keys of its TOML file."""
+    """The keys of a policy with [pool], without its strategies."""
 
     pool: PoolSelect
     mode: Literal["act", "observe"] = "observe"

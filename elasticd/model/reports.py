@@ -1,7 +1,7 @@
-"""What people are shown of the daemon, of pools and of pods: nodes, who gives way on them, what would move next.
+"""Reports for people about the daemon, pools and pods: nodes, the eviction order of their pods, the next moves.
 
-Frozen records, as the pages give them and the commands read them. Amounts are in cores and bytes; what is not known is
-left out. Knows nothing of how they are made or shown.
+Frozen records, as the pages return and the commands read them. Amounts are in cores and bytes; unknown values are
+omitted. Knows nothing of how they are made or shown.
 """
 
 from typing import Literal
@@ -26,10 +26,10 @@ class PolicyInForce(Struct, frozen=True):
 
 
 class StatusReport(Struct, frozen=True):
-    """How the daemon stands, and the last decision about each workload that is governed.
+    """The state of the daemon, and the last decision about each workload that policies govern.
 
-    Where none `running` was asked, `note` says so, and `decisions` are what the journal had last; `leading` is then not
-    known, and neither are the policies where their files have mistakes (None). `leader` is who leads, if that is known.
+    Without a daemon (`running`), `note` says so and `decisions` are the last in the journal; `leading` is then unknown,
+    and so are the policies if their files have mistakes (None). `leader` is the identity of the leader, if known.
     """
 
     running: bool
@@ -44,9 +44,9 @@ class StatusReport(Struct, frozen=True):
 
 
 class NodeReport(Struct, frozen=True, gc=False):
-    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
-    not known is left out. `score` is how it stands beside the others by what is used (thesis, 5-16, cpu and memory
-    alike): > 0 less loaded than the pool's mean, < 0 more. `level`: where it stands for who moves pods."""
+    """A node of a pool, for people: the requests on it and its usage, in cores and bytes. Unknown values are omitted.
+    `score` compares its usage with the pool's mean (thesis, 5-16, cpu and memory alike): > 0 less loaded, < 0 more.
+    `level`: its state for strategies that move pods."""
 
     pool: str
     node: str
@@ -137,9 +137,8 @@ class PoolReport(Struct, frozen=True):
 
 
 class HeapPod(Struct, frozen=True, gc=False):
-    """A pod of a node. `stays` and `why` say what keeps it from being moved now, in a word and a sentence; empty:
-    nothing. `turn` is its place in the line of those that give way, from 1 on; 0: it is in none, for what `spared` and
-    `spared_why` say."""
+    """A pod of a node. `stays` and `why` say what prevents its move now, in a word and a sentence; empty: nothing.
+    `turn` is its position in the eviction order, from 1 on; 0: none, for the reason in `spared` and `spared_why`."""
 
     namespace: str
     name: str

@@ -1,4 +1,4 @@
-"""What containers should request.
+"""Requests of containers.
 
 Frozen records: cores or bytes by resource. Knows nothing of who recommends, judges or changes.
 """
@@ -10,8 +10,8 @@ Sizes = dict[str, dict[str, float]]
 
 
 class Resizing(Struct, frozen=True, gc=False):
-    """A pod that has not been given yet what it requests: `state` is Deferred (its node has no room now), Infeasible
-    (never) or InProgress, `message` what its kubelet says of it."""
+    """A pod whose resize is not complete: `state` is Deferred (no room on its node now), Infeasible (never) or
+    InProgress, `message` is its kubelet's."""
 
     pod: str
     state: str

@@ -34,7 +34,7 @@ class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
 
 
 class Quality(enum.StrEnum):
-    """What a series is worth: all of it is good, or what is worst about it."""
+    """The quality of a series: all of it is good, or the worst flaw."""
 
     FRESH = "fresh"
     PARTIAL = "partial"
@@ -362,7 +362,7 @@ class Failure(Struct, frozen=True, gc=False):
 
 
 class Answers(Struct, frozen=True, gc=False):
-    """What the implementations of one hook said, by name in `names`, and which could not."""
+    """The answers of the implementations of one hook, by name in `names`, and which failed."""
 
     names: tuple[str, ...] = ()
     given: tuple[Any, ...] = ()

@@ -32,7 +32,7 @@ _FLOATS = [float, float, float, float]
 
 
 class _AnswerRefusedError(ValueError):
-    """What must hold of an answer, and what it has instead."""
+    """What an answer must be, and what it is instead."""
 
 
 def within(readings: Readings, most: int) -> Readings:

@@ -22,13 +22,12 @@ class _Last(Struct):
 
 
 class CounterRates:
-    """The rate of each counter over the time between two looks at it, by their own times.
+    """The rate of each counter between two reads, by their own timestamps.
 
-    None, and never a guess, where it cannot be known: at the first look; after a counter reset (its value fell: what
-    it counted before and since is lost); after more than `longest` seconds without a look; and where a value is no
-    number. A counter that was reset and has passed its old value by the next look cannot be told from one that went
-    on. Looks less than `least` seconds apart count as one: over a short interval a few whole packets make a wild rate.
-    A repeated look gives the rate before.
+    None, never a guess, if it is unknown: at the first read; after a counter reset (its value fell, so the increase is
+    lost); after more than `longest` seconds without a read; and if a value is not a number. A counter that was reset
+    and has passed its old value by the next read looks like one that was not. Reads less than `least` seconds apart
+    count as one: over a short interval a few whole packets make a wild rate. A repeated read returns the previous rate.
     """
 
     def __init__(self, least: float = LEAST, longest: float = LONGEST) -> None:

@@ -1,6 +1,6 @@
-"""Asks many endpoints at once, such as kubelets or pods: one that is slow or dead delays no other.
+"""Queries many endpoints at once, such as kubelets or pods: one that is slow or dead delays no other.
 
-Knows who was asked and when it answered; knows nothing of what is asked.
+Knows which endpoints were queried and when they answered; knows nothing of the queries.
 """
 
 import asyncio

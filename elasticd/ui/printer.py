@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 
 class Printer:
-    """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate; of pods, each that
-    differs from the one before, with how it ended. What is only said and not done has a mark, and is printed once, not
-    at every look. When nobody reads any more it prints nothing, and the daemon goes on."""
+    """Prints decisions as they are made: changes, and every change of verdict, reason or poll interval; about pods,
+    each that differs from the one before, with its outcome. Decisions that are not carried out have a mark, and are
+    printed once, not at every evaluation. When the reader closes the pipe, printing stops and the daemon continues."""
 
     def __init__(self, console: Console, *, dry_run: bool = False) -> None:
         self._console, self._dry_run = console, dry_run

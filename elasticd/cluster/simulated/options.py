@@ -209,9 +209,9 @@ class NodeSeriesTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class NodeTable(CountedTable, frozen=True):
-    """Nodes that are alike: what they can allocate to pods, what is used on them beside pods, and what becomes of them.
+    """Identical nodes: their allocatable resources, their usage outside of pods, and their changes.
 
-    `cpu_used` and `memory_used` are of what is no pod, on each node; nothing is allocated to that.
+    `cpu_used` and `memory_used` are by processes outside of pods, on each node; no room is allocated to them.
     """
 
     cpu: Quantity

@@ -1,8 +1,8 @@
 """The simulated world: pods are created, bound, started, ready, deleted and gone, in order of time.
 
-Knows what happens when, from a queue of transitions; it moves only when it is asked to, up to the time it is
-asked for. So virtual and real time are the same code, and what is true at a time does not depend on who
-looked before. Knows nothing of metrics, clocks or what judgement sees.
+Knows what happens when, from a queue of transitions; it advances only on request, up to a given time. So virtual and
+real time use the same code, and the state at a time does not depend on earlier requests. Knows nothing of metrics,
+clocks or what judgement sees.
 """
 
 import heapq

@@ -1,6 +1,6 @@
-"""The plan for one pool: for each pending pod, where it goes, who gives way for it, or why it waits.
+"""The plan for one pool: the node of each pending pod, its victims, or why it waits.
 
-Each pod sees those before it in place.
+Each pod counts those planned before it.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""From samples as they came to a series that is regular in time and without gaps.
+"""Resamples raw samples to a regular series without gaps.
 
-Knows what is done about what is missing or impossible; knows nothing of what the numbers are for.
+Knows how to treat missing and impossible values; knows nothing of their use.
 """
 
 from typing import NamedTuple

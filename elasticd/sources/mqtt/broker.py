@@ -60,7 +60,7 @@ class Tls(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A broker, and who the daemon is to it. Holds the places of secrets, never what they say."""
+    """A broker, and the daemon's identity there. Holds the locations of secrets, never their content."""
 
     host: Host = "localhost"
     port: Port = 0

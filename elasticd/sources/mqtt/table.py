@@ -20,7 +20,7 @@ Sender = tuple[str, ...]
 
 
 class SensorReading(NamedTuple):
-    """A number with what its sender says: `time` in seconds since the epoch, None: unknown; `window` in s."""
+    """A number with its metadata from the sender: `time` in seconds since the epoch, None: unknown; `window` in s."""
 
     value: float
     time: float | None

@@ -1,8 +1,8 @@
 """Evicts pods that have no controller and recreates each under its own name; none is lost, even if daemons die.
 
-What a pod is made from is written into the cluster first, which also claims it: another daemon that wants the same pod
-finds the record. What is then to be done follows from what is found, see steps. Knows what must hold before a pod is
-evicted, and who goes on after that; knows nothing of who shall go.
+The manifest of a pod is written to the cluster first, which also claims the pod: another daemon that wants it finds the
+record. The next step follows from the state of the cluster, see steps. Knows what must hold before a pod is evicted,
+and how to continue after that; knows nothing of why pods are evicted.
 """
 
 import asyncio

@@ -191,7 +191,7 @@ class Reason(Wire, frozen=True):
 
 
 class StatusDetails(Wire, frozen=True):
-    """What a Status says beside its message."""
+    """The details of a Status."""
 
     retry_after_seconds: float | None = None
     causes: list[Reason] | None = None
@@ -415,7 +415,7 @@ class EventSeries(Wire, frozen=True):
 
 
 class WireEvent(ObjectMeta, frozen=True):
-    """An Event, as far as it tells what a kubelet did."""
+    """An Event of a kubelet, with the fields that are used."""
 
     message: str = ""
     count: int | None = None

@@ -25,7 +25,7 @@ _THERE = Answer("done", 200)
 
 
 class Jobs:
-    """Writes Jobs, and puts what the server says of them into the store before anybody decides again."""
+    """Writes Jobs, and stores the server's answers before the next decision."""
 
     def __init__(self, session: Session, budget: Budget, clock: Clock, times: ServerTime, store: JobStore) -> None:
         self._session, self._budget, self._clock, self._times, self._store = session, budget, clock, times, store

@@ -29,7 +29,7 @@ _SCALE = msgspec.json.Decoder(WireScale)
 
 
 class Scaler:
-    """Writes scale subresources. `written` is told what the server answered, before anything else is awaited."""
+    """Writes scale subresources. `written` is called with the server's answer, before anything else is awaited."""
 
     def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, written: Written) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
