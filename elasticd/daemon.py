@@ -8,7 +8,7 @@ import contextlib
 import gc
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -196,7 +196,7 @@ async def assembled(
         yield daemon
 
 
-async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[[str], None] = log.info) -> None:
+async def run(path: Path, listeners: Sequence[Listener] = ()) -> None:
     """Run until SIGTERM or SIGINT. Raises ElasticdError, in one line, for what a person must put right first."""
     registry = discover()
     settings = load_settings(path, registry)
@@ -208,7 +208,7 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
     for problem in (*registry.problems, *settings.renamed):
         log.warning("%s", problem)
-    stop, process = asyncio.Event(), _Process(path, settings, registry, started, loaded)
+    stop, process = asyncio.Event(), _Process(path, settings, registry, loaded)
     for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, process.reload)):
         asyncio.get_running_loop().add_signal_handler(number, event.set)
     work = asyncio.create_task(process.work(policies, listeners))
@@ -230,7 +230,6 @@ class _Process:
     path: Path
     settings: Settings
     registry: Registry
-    started: Callable[[str], None]
     loaded: object
     notifier: Notifier = field(default_factory=Notifier)
     reload: asyncio.Event = field(default_factory=asyncio.Event)
@@ -243,7 +242,7 @@ class _Process:
             metrics.reloaded(len(policies), ok=True)
             async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
                 status = f"{_count_text(policies)} in force, pages at {address}"
-                self.started(status)
+                log.info("%s", status)
                 self.notifier.ready(status)
                 await run_together(
                     daemon.loop.run(),

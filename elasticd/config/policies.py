@@ -52,9 +52,8 @@ class _PolicyFile(PolicyKeys, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         tables = {"[workload]": self.workload, "[select]": self.select, "[job]": self.job}
         present = [name for name, table in tables.items() if table is not None]
-        if len(present) != 1:
-            which = f"{' and '.join(present)} are" if present else "none of them is"
-            raise ValueError(f"workload: must be given, or else [select], [job] or [pool], {which}")
+        if len(present) > 1:  # that none is given is told of the file
+            raise ValueError(f"workload: must be given, or else [select], [job] or [pool], {' and '.join(present)} are")
         for key, table in (("workload", self.workload), ("select", self.select)):
             if table is not None and (table.api_version, table.kind) == JOB_KIND:
                 raise ValueError(f"{key}.kind: must have a scale subresource, is Job: [job] is for sets of Jobs")

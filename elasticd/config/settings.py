@@ -81,16 +81,17 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     """elasticd.toml. Raises ConfigError for all that is wrong with it, a line each."""
     name, folder, mistakes, outlet = str(path), path.absolute().parent, Mistakes(), None
     file, renamed = _with_new_names(read_toml(path), name)
+    file = anchored(file, folder)
     file.setdefault("source", _USUAL)
     with mistakes.collected():
         raw = convert(file, _SettingsFile, name)
     with mistakes.collected():
-        cluster = _cluster(anchored(file.get("cluster", {}), folder), name)
+        cluster = _cluster(file.get("cluster", {}), name)
     with mistakes.collected():
-        sources = _sources(anchored(tables_of(file, "source"), folder), registry, name)
+        sources = _sources(tables_of(file, "source"), registry, name)
     with mistakes.collected():
         if "outlet" in file:
-            outlet = convert(anchored(file["outlet"], folder), PublisherSettings, name, "outlet")
+            outlet = convert(file["outlet"], PublisherSettings, name, "outlet")
     mistakes.raised()
     return Settings(
         cluster=cluster,
