@@ -296,9 +296,8 @@ def _rebalance(arguments: argparse.Namespace) -> int:
 
 def _query(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
-    workload = workload_of(
-        arguments.workload, arguments.namespace, lambda: remote.query(settings.http, arguments.series, "").workloads
-    )
+    known = lambda: remote.query(settings.http, arguments.series, "").workloads  # noqa: E731
+    workload = workload_of(arguments.workload, arguments.namespace, known)
     answer = remote.query(settings.http, arguments.series, workload)
     if not answer.found:
         problem = f"a policy is about {workload}, and the cluster has no such" if workload in answer.workloads else ""

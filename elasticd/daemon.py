@@ -133,14 +133,13 @@ class Daemon:
     def status(self) -> StatusReport:
         """The state of the daemon, and its last decision about every workload that it governs."""
         cluster = self.cluster.describe()
+        in_force = [PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in self.policies]
         return StatusReport(
             running=True,
             leading=self.cluster.leading,
             dry_run=self.dry_run,
             decisions=tuple(self.journal.decisions()),
-            policies=tuple(
-                PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in self.policies
-            ),
+            policies=tuple(in_force),
             leader=str(getattr(cluster, "leader", "")),
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
@@ -171,9 +170,8 @@ async def assembled(
         table = settings.journal
         journal = Journal(settings.state, int(table.megabytes * 2**20), table.segments, clock.now())
         stack.callback(journal.close)
-        cluster: Cluster = await stack.enter_async_context(
-            settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
-        )
+        opening = settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
+        cluster: Cluster = await stack.enter_async_context(opening)
         if settings.dry_run:
             cluster = DryRun(cluster)
         placer: Placer  # is made below, around the guard that asks it how much it knows
@@ -184,9 +182,8 @@ async def assembled(
         publisher = None if settings.outlet is None else await stack.enter_async_context(settings.outlet.open())
         listeners = [metrics, plugins, FailureLog(), *listeners, *([publisher] if publisher else [])]
         loop = Loop(cluster, journal, clock, listeners, DecisionWorker())
-        pollers = await stack.enter_async_context(
-            opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
-        )
+        sources = opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
+        pollers = await stack.enter_async_context(sources)
         loop.set_sources(pollers, bander=BandWorker())
         placer = Placer(cluster, loop.look, journal, clock, listeners, PlanWorker())
         placer.set_sources(pollers)

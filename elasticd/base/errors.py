@@ -91,9 +91,8 @@ def near(name: str, candidates: Iterable[str]) -> str:
     """Like `nearest`, for names such as shop/web: each part must be the other's but for one letter in five, or one."""
     parts = name.lower().split("/")
     split = {candidate: candidate.lower().split("/") for candidate in candidates}
-    return nearest(
-        name, [key for key, own in split.items() if len(own) == len(parts) and all(map(_is_slip, parts, own))]
-    )
+    alike = [key for key, own in split.items() if len(own) == len(parts) and all(map(_is_slip, parts, own))]
+    return nearest(name, alike)
 
 
 def _is_slip(part: str, candidate: str) -> bool:

@@ -25,9 +25,8 @@ def secret_path(place: str) -> Path:
         return Path(place)
     folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
     if not folder:
-        raise CredentialError(
-            "", place, "must be passed by systemd (LoadCredential=), CREDENTIALS_DIRECTORY is not set"
-        )
+        problem = "must be passed by systemd (LoadCredential=), CREDENTIALS_DIRECTORY is not set"
+        raise CredentialError("", place, problem)
     return Path(folder) / place.removeprefix(CREDENTIAL)
 
 

@@ -108,10 +108,8 @@ def _nobody_measures(policy: PoolPolicy, sources: Sequence[Source], *, simulated
     simulated cluster's own metrics may have further ones."""
     trusted = policy.trust.sources
     candidates = [source for source in sources if not trusted or source.label in trusted]
-    offers = [
-        None if simulated and offered else offered for offered in (source.offers_of_nodes() for source in candidates)
-    ]
-    if None in offers:
+    offers = [source.offers_of_nodes() for source in candidates]
+    if None in offers or (simulated and any(offers)):
         return
     measured = sorted({name for series in offers for name in series or ()})
     nobody = f"nobody of {', '.join(source.label for source in candidates)}" if candidates else "no source"

@@ -54,9 +54,8 @@ class Finding(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        return one_line(
-            f"{self.about}: {self.text}" if self.result == "ok" else f"{self.about}: {self.result}: {self.text}"
-        )
+        result = "" if self.result == "ok" else f"{self.result}: "
+        return one_line(f"{self.about}: {result}{self.text}")
 
     @property
     def bad(self) -> bool:
@@ -86,10 +85,8 @@ async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -
     else:
         findings.append(Finding("cluster", "ok", "is simulated, so there is nothing to connect to"))
     if any(finding.about == "cluster" and finding.bad for finding in findings):
-        skipped = [
-            Finding(f"source {source.label}", "skipped", "the cluster must answer first") for source in settings.sources
-        ]
-        return findings + skipped
+        why = "the cluster must answer first"
+        return findings + [Finding(f"source {source.label}", "skipped", why) for source in settings.sources]
     return findings + await _look(settings, policies)
 
 
@@ -110,9 +107,8 @@ async def _rights(
     unneeded = _not_needed(needs, cluster)
     may = await access.allowed([Asked(rights.ANYTHING, ""), *required, *unneeded])
     problems = [*_missing(needs, may), *_needless(needs, unneeded, may)]
-    return findings + (
-        problems or [Finding("rights", "ok", f"all {len(set(required))} that are needed, and no others")]
-    )
+    fine = Finding("rights", "ok", f"all {len(set(required))} that are needed, and no others")
+    return findings + (problems or [fine])
 
 
 def _missing(needs: Sequence[_Need], may: Collection[Asked]) -> Iterator[Finding]:
@@ -159,9 +155,8 @@ def _needless(needs: Sequence[_Need], unneeded: dict[Asked, str], may: Collectio
     narrow = {right: need.namespace for need in needs if need.feature.place == "each" for right in need.feature.rights}
     for (file, namespace), extra in granted.items():
         only = ", ".join(dict.fromkeys(narrow[right] for right in extra if right in narrow))
-        why = (
-            f"needed in {only} alone" if only else "nothing that is on needs it" if file else "elasticd never needs it"
-        )
+        nobody = "nothing that is on needs it" if file else "elasticd never needs it"
+        why = f"needed in {only} alone" if only else nobody
         of = f" (config/kubernetes/{file})" if file else ""
         yield Finding("rights", "needless", f"{rights.listed(tuple(extra))} {rights.where(namespace)}: {why}{of}")
 
@@ -317,9 +312,8 @@ def _site(
         for workload in snapshot.workloads()
         if any(policy.governs(workload) for policy in workload_policies)
     )
-    governed: frozenset[Ref] = frozenset(
-        chain(selected, (policy.workload.ref for policy in workload_policies if policy.workload))
-    )
+    named = (policy.workload.ref for policy in workload_policies if policy.workload)
+    governed = frozenset[Ref](chain(selected, named))
     beside = {source.label: source for source in settings.sources}
     return Site(MetricsReader(cluster), clock, lambda subject, key: None, lambda: governed, lambda: snapshot, beside)
 

@@ -125,9 +125,8 @@ def _with_new_names(file: dict[str, Any], name: str) -> tuple[dict[str, Any], tu
         if _RENAMED[old] in file:
             raise ConfigError(name, old, f"must be left out beside [{_RENAMED[old]}], its new name, is given")
     tables = {_RENAMED.get(key, key): table for key, table in file.items()}
-    return tables, tuple(
-        f"{name}: {old}: is called [{_RENAMED[old]}] now; 0.2 refuses the old name" for old in old_names
-    )
+    lines = [f"{name}: {old}: is called [{_RENAMED[old]}] now; 0.2 refuses the old name" for old in old_names]
+    return tables, tuple(lines)
 
 
 def _cluster(table: Any, file: str) -> Kubernetes | Simulated:

@@ -110,9 +110,8 @@ class Journal:
 
     def _continue(self, path: Path) -> None:
         """Write to this file from now on. The old one is closed only when the new one is open."""
-        file = io.FileIO(
-            path, "ab"
-        )  # without a buffer, so that lines refused by a full disk are not written later, out of order
+        # Without a buffer, so that lines refused by a full disk are not written later, out of order.
+        file = io.FileIO(path, "ab")
         if self._file is not None:
             self._file.close()
         self._file, self._path, self._torn = file, path, file.seek(0, io.SEEK_END) > 0
@@ -220,9 +219,8 @@ class Journal:
             self._rotate()
         except OSError as error:
             fault, begun = error.strerror or type(error).__name__, self._file.tell() < self._segment_bytes
-            self._note_swelling(
-                f"{'no old segment can be dropped' if begun else 'no new segment can be begun'}: {fault}"
-            )
+            problem = "no old segment can be dropped" if begun else "no new segment can be begun"
+            self._note_swelling(f"{problem}: {fault}")
         else:
             self._note_swelling("")
 

@@ -173,9 +173,7 @@ class _Losses:
         """Pass on a restored decision; note that it could not be restored where it is None."""
         if decision is None:
             self._incomplete += 1
-            self._last = (
-                shortened if self._last is None else max(self._last, shortened, key=lambda decision: decision.at)
-            )
+            self._last = max(self._last or shortened, shortened, key=lambda decision: decision.at)
         return decision
 
     def tell(self) -> None:
@@ -183,11 +181,9 @@ class _Losses:
             if skipped.count:
                 log.warning("%s: %s", self._path, skipped)
         if self._last is not None:
-            problem = (
-                f"{counted(self._incomplete, 'decision')} cannot be read back: a line that is named there is missing"
-            )
+            decisions, problem = counted(self._incomplete, "decision"), "a line that is named there is missing"
             last = f"policy {self._last.policy}'s about {self._last.workload} at {self._last.at:.3f}"
-            log.warning("%s: %s; the newest is %s", self._path, problem, last)
+            log.warning("%s: %s cannot be read back: %s; the newest is %s", self._path, decisions, problem, last)
         if self.fault is not None:
             why = self.fault.strerror or type(self.fault).__name__
             log.warning("%s: cannot be read from byte %d on, which is passed over: %s", self._path, self.read_to, why)

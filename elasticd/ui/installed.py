@@ -100,9 +100,8 @@ def shown(plugin: Installed, registry: Registry) -> RenderableType:
     description = described(plugin, registry)
     does = f": {', '.join(description['does'])}" if description["does"] else ""
     head = Text.assemble((one_line(plugin.name), "bold"), "  ", one_line(f"{description['kind']}{does}"))
-    brought = (
-        f"plugin {plugin.plugin} of {plugin.distribution or 'no distribution'}, {description['file'] or 'of no file'}"
-    )
+    file = description["file"] or "of no file"
+    brought = f"plugin {plugin.plugin} of {plugin.distribution or 'no distribution'}, {file}"
     # Its paragraphs are as wide as the terminal.
     doc = "\n\n".join(" ".join(paragraph.split()) for paragraph in description["doc"].split("\n\n"))
     lines = [Text(one_line(brought), style="dim"), Text(), Text(plain(doc)), Text()]

@@ -29,9 +29,8 @@ def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Co
         raise ConfigError("", "WORKLOAD", f'must be {FORMS}, is "{one_line(" ".join(words))}"')
     space, word, name = parts if len(parts) == 3 else [namespace, *parts]
     if namespace not in ("", space):
-        raise ConfigError(
-            "", "-n", f'must be "{one_line(space)}" as in {one_line(words[0])}, is "{one_line(namespace)}"'
-        )
+        problem = f'must be "{one_line(space)}" as in {one_line(words[0])}, is "{one_line(namespace)}"'
+        raise ConfigError("", "-n", problem)
     kind = kind_of(word)
     if space and kind[:1].isupper():  # written like a kind, so no lookup is needed
         return f"{space}/{kind}/{name}"
@@ -47,9 +46,8 @@ def _among(workloads: Collection[str], space: str, kind: str, name: str) -> str:
         raise ConfigError("", "-n", f"must be given, for there are {', '.join(matches)}")
     if space:
         return f"{space}/{kind}/{name}"
-    alike = [
-        workload for workload in sorted(workloads) if _is_it(workload.split("/"), kind, "", name)
-    ]  # the kind was left out
+    # Where the kind was left out.
+    alike = [workload for workload in sorted(workloads) if _is_it(workload.split("/"), kind, "", name)]
     by_kind_and_name = {workload.partition("/")[2]: workload for workload in workloads}
     meant = f', did you mean "{alike[0]}"?' if alike else near(f"{kind}/{name}", by_kind_and_name)
     raise ConfigError("", "WORKLOAD", f'must be {FORMS}, is "{one_line(f"{kind}/{name}")}"{meant}')
@@ -114,8 +112,7 @@ def no_samples(series: str, reports: Sequence[SourceReport]) -> str:
     if having:
         return f"{', '.join(report.name for report in having)} has it, and no sample of this workload"
     series_names = {name for report in reports for name in report.series}
-    meant = near(series, series_names) or (
-        f"; there are {', '.join(sorted(series_names)[:12])}" if series_names else ""
-    )
+    listed = f"; there are {', '.join(sorted(series_names)[:12])}" if series_names else ""
+    meant = near(series, series_names) or listed
     failing = "".join(f"; {report.name} does not answer" for report in reports if report.health != "ok")
     return f"no source has samples of {one_line(series)}{meant}{failing}"

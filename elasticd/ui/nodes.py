@@ -152,9 +152,8 @@ def _view(view: NodeView, now: float) -> list[RenderableType]:
 def _load(node: NodeReport) -> Table:
     table = make_table("", "has", "asked", "", "used", "")
     for resource in ("cpu", "memory"):
-        has, requested, used = (
-            _amount(resource, amounts.get(resource)) for amounts in (node.allocatable, node.requested, node.used)
-        )
+        columns = (node.allocatable, node.requested, node.used)
+        has, requested, used = (_amount(resource, amounts.get(resource)) for amounts in columns)
         shares = [_share(amounts, node.allocatable, resource) for amounts in (node.requested, node.used)]
         add_row(table, resource, has, requested, shares[0], used, shares[1] if resource in node.used else "")
     return table

@@ -34,14 +34,9 @@ def status(settings: Settings) -> StatusReport:
     if errors:
         note = f"{report.note}; which policies are in force is not known, for their files have mistakes"
         return replace(report, dry_run=settings.dry_run, note=note)
-    return replace(
-        report,
-        dry_run=settings.dry_run,
-        decisions=tuple(
-            decision for decision in report.decisions if any(_governs(policy, decision) for policy in policies)
-        ),
-        policies=tuple(PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in policies),
-    )
+    decisions = [entry for entry in report.decisions if any(_governs(policy, entry) for policy in policies)]
+    in_force = [PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in policies]
+    return replace(report, dry_run=settings.dry_run, decisions=tuple(decisions), policies=tuple(in_force))
 
 
 def remembered(folder: Path, why: str = "") -> StatusReport:

@@ -78,9 +78,8 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         changes = {name: table.changes for table in self.nodes for name in table.names()}
         loads = {name: node_loads for table in self.nodes for node_loads in (_loads(table),) for name in table.names()}
         world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution, changes)
-        return SimulatedCluster(
-            clock, world, SimulatedUsage(self.metrics, self.seed, start, workloads, loads), self.budgets
-        )
+        usage = SimulatedUsage(self.metrics, self.seed, start, workloads, loads)
+        return SimulatedCluster(clock, world, usage, self.budgets)
 
     def _nodes(self) -> Iterator[Node]:
         for table in self.nodes:

@@ -192,7 +192,6 @@ class NodePool:
 
 def _capacity(node: Node) -> _FreeRoom:
     allocatable: Mapping[str, float] = node.allocatable
-    further = {
-        name: whole(name, amount) for name, amount in allocatable.items() if name not in ("cpu", "memory", "pods")
-    }
+    own = ("cpu", "memory", "pods")
+    further = {name: whole(name, amount) for name, amount in allocatable.items() if name not in own}
     return _FreeRoom(milli(allocatable["cpu"]), ceil(allocatable["memory"]), int(allocatable["pods"]), further, [])

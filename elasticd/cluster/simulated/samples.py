@@ -154,14 +154,13 @@ class _Moment:
         measured, received, window = self.measured, self._received, self._usage.metrics.window
         if len(parts) == 1 and not self._usage.metrics.noise:
             container = parts[0][0]
-            return Block(
-                pods.keys, tuple([Sample(value, measured, received, window, name, container) for name in pods.names])
-            )
-        samples = [
-            Sample(value * part * self._error(series, key, container), measured, received, window, name, container)
-            for key, name in zip(pods.keys, pods.names, strict=True)
-            for container, part in parts
-        ]
+            samples = [Sample(value, measured, received, window, name, container) for name in pods.names]
+        else:
+            samples = [
+                Sample(value * part * self._error(series, key, container), measured, received, window, name, container)
+                for key, name in zip(pods.keys, pods.names, strict=True)
+                for container, part in parts
+            ]
         return Block(pods.keys, tuple(samples))
 
     def _error(self, *what: object) -> float:
