@@ -176,7 +176,7 @@ async def assembled(
             cluster = DryRun(cluster)
         placer: Placer  # is made below, around the guard that asks it how much it knows
         measured_series = {"series": journal.series, "series of nodes": lambda: measured(placer.pools)}
-        guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series)
+        guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series, journal)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
         publisher = None if settings.outlet is None else await stack.enter_async_context(settings.outlet.open())

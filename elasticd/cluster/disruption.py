@@ -11,10 +11,12 @@ from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, refusal
+from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Action, Answer, Evict, Remove, Scale
@@ -59,6 +61,8 @@ class DisruptionGuard(ClusterWrapper):
     """A Cluster that lets an action through to the inner one, or refuses it.
 
     `measured` are functions by the name of what they count (series): how many can be trusted, and how many there are.
+    `journal` has what was disturbed before this daemon began, and is told before anything else is. What it cannot know,
+    before it was begun or while another daemon led, counts as all that the budgets allow.
     """
 
     def __init__(
@@ -67,11 +71,13 @@ class DisruptionGuard(ClusterWrapper):
         settings: DisruptionSettings,
         clock: Clock,
         measured: Mapping[str, Callable[[], tuple[int, int]]] = MappingProxyType({}),
+        journal: Journal | None = None,
     ) -> None:
         super().__init__(inner)
         self._settings, self._clock, self._measured = settings, clock, measured
         self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
-        self._recent: deque[Disruption] = deque()
+        self._journal = journal
+        self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
         self._scaled_at: dict[str, float] = {}
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         self._snapshot: Snapshot | None = None
@@ -96,6 +102,7 @@ class DisruptionGuard(ClusterWrapper):
             most=self._most,
             recent=tuple(self._recent),
             breaker=self._sudden_loss(now),
+            unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
             busy=dict(self._busy_pods(now)),
         )
@@ -116,16 +123,41 @@ class DisruptionGuard(ClusterWrapper):
             self._scaled_at[action.uid] = now
         if disruption is not None:
             self._recent.append(disruption)
+            self._write(disruption)
         answer = await self._inner.act(action)
         if answer.result in ("refused", "conflict") and disruption is not None:
-            with suppress(ValueError):  # it lasted longer than it is remembered
-                self._recent.remove(disruption)  # it was not done; what failed may have been
+            self._take_back(disruption)  # it was not done; what failed may have been
         return answer
+
+    def _write(self, disruption: Disruption) -> None:
+        """Write it to the disk at once, so that a daemon that is killed and started again knows it."""
+        if self._journal is not None and self._inner.taken_over is not None:
+            self._journal.append(disruption)
+            self._journal.flush()
+
+    def _take_back(self, disruption: Disruption) -> None:
+        with suppress(ValueError):  # it lasted longer than it is remembered
+            self._recent.remove(disruption)
+            self._write(replace(disruption, undone=True))
+
+    def _unknown(self, now: float) -> str:
+        """Why it is not known what was disturbed of late; empty: it is."""
+        taken_over = self._inner.taken_over
+        if taken_over is None or self._journal is None:
+            return ""
+        since = max(self._journal.begun, taken_over)
+        remaining = since + self._settings.within - now
+        if remaining <= 0:
+            return ""
+        why = "another daemon led" if since == taken_over else "this journal had not begun"
+        spent = f"the budgets of [disruption] count as spent for another {remaining:.0f} s"
+        return f"it is not known which pods went before, because {why}: {spent}"
 
     def on(self, record: Notice) -> None:
         """Count a pod that stays after all no longer."""
         if isinstance(record, MoveTakenBack):
-            self._recent = deque(disruption for disruption in self._recent if disruption.uid != record.uid)
+            for disruption in [disruption for disruption in self._recent if disruption.uid == record.uid]:
+                self._take_back(disruption)
 
     def _busy_pods(self, now: float) -> Iterator[tuple[str, Refused]]:
         """The pods, by UID, of each workload that is being moved, rolled out or scaled."""

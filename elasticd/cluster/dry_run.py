@@ -102,6 +102,10 @@ class DryRun(ClusterWrapper):
         self._pretended: PretendedPods | None = None
         self._cache: PodCache = {}
 
+    @property
+    def taken_over(self) -> None:
+        """Nobody acts here."""
+
     def restoring(self) -> Sequence[Underway]:
         """None: no pod is evicted."""
         return ()

@@ -21,6 +21,10 @@ class ClusterWrapper(Cluster):
         return self._inner.leading
 
     @property
+    def taken_over(self) -> float | None:
+        return self._inner.taken_over
+
+    @property
     def honours_deletion_costs(self) -> bool:
         return self._inner.honours_deletion_costs
 

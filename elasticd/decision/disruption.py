@@ -37,6 +37,8 @@ def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disru
         return None
     if state.blackout:
         return "Blackout", f"no pod is moved: {state.blackout}"
+    if state.unknown:
+        return "Disturbed", state.unknown
     busy = state.busy.get(action.uid) if isinstance(action, Evict) else None
     return _spent_budget(state, disruption, together) or busy
 

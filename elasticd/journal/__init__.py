@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ from elasticd.journal.lines import AHEAD, DECISIONS, Record, write_line
 from elasticd.journal.reading import lines_after, read, read_back
 from elasticd.journal.segments import compress, newest, next_segment, number_of, plain, remove_unfinished, sizes
 from elasticd.kit import history
+from elasticd.model.disruption import Disruption
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
 from elasticd.model.records import Decision, Outcome
@@ -36,6 +38,8 @@ Key = tuple[str, Ref]
 
 REMEMBERED = 384 << 20
 """Bytes of lines that are read at the start, about: 180,000 decisions over ten pods, in some seconds."""
+
+DAY = 86400.0
 
 TRIES, BETWEEN = 4, 0.02
 """How often the lock of the folder is tried, and seconds in between."""
@@ -65,6 +69,9 @@ class Journal:
         self._pasts: dict[Key, Past] = {}
         self._latest: dict[Key, Decision] = {}
         self._moves: dict[Key, MoveDecision] = {}
+        self._disruptions: deque[Disruption] = deque()
+        self.begun = now if folder is not None and now < math.inf else -math.inf
+        """The time of the oldest record that is remembered; -inf: it misses none."""
         self._lines = bytearray()
         self._file: io.FileIO | None = None
         self._path = Path()
@@ -101,6 +108,7 @@ class Journal:
         ahead: list[float] = []
         for record in read(folder, last=math.ceil(REMEMBERED / self._segment_bytes)):
             if record.at <= now + AHEAD:
+                self.begun = min(self.begun, record.at)
                 self._take(record)
             else:
                 ahead.append(record.at)
@@ -139,6 +147,22 @@ class Journal:
             self._moves[record.policy, record.pod] = record
             if record.verdict == "over":
                 del self._moves[record.policy, record.pod]
+        elif isinstance(record, Disruption):
+            self._remember(record)
+
+    def _remember(self, disruption: Disruption) -> None:
+        """Remember a disruption for a day, the longest that a budget may be about, unless it was taken back."""
+        while self._disruptions and self._disruptions[0].at < disruption.at - DAY:
+            self._disruptions.popleft()
+        if disruption.undone:
+            with contextlib.suppress(ValueError):
+                self._disruptions.remove(replace(disruption, undone=False))
+        else:
+            self._disruptions.append(disruption)
+
+    def disruptions(self) -> tuple[Disruption, ...]:
+        """The pods that were made to leave their nodes within a day, the oldest first."""
+        return tuple(self._disruptions)
 
     def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
         """The history of a workload; for one without a recent history, one that begins with `replicas` now."""

@@ -11,11 +11,12 @@ import msgspec
 
 from elasticd.base.text import one_line, shown
 from elasticd.journal.shortened import ShortenedDecision
+from elasticd.model.disruption import Disruption
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
 
-Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption
 
 DECISIONS = b'"type":"decision'
 """Bytes that the lines of all decisions contain."""

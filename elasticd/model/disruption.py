@@ -12,14 +12,16 @@ Refused = tuple[str, str]
 """Why an action is refused: one word, and a sentence."""
 
 
-class Disruption(Struct, frozen=True, gc=False):
-    """A pod that was made to leave its node, when, and the budgets that it counts for (its controller by UID)."""
+class Disruption(Struct, frozen=True, gc=False, tag="disruption"):
+    """A pod that is made to leave its node, when, and the budgets that it counts for (its controller by UID). It is
+    written down before it is done; `undone` takes back one that was not."""
 
     at: float
     node: str
     controller: str
     namespace: str
     uid: str
+    undone: bool = False
 
 
 class DisruptionState(Struct, frozen=True):
@@ -27,12 +29,14 @@ class DisruptionState(Struct, frozen=True):
 
     `most` pods of a node, a controller, a namespace, the cluster (`per_node` ... `total`) may go `within` so many
     seconds; `recent` are those that went. `breaker`, a sentence: so much is lost at once that no observation is
-    believed. `blackout`: no pod is moved now. `busy`: by UID, pods whose workload is moved, rolled out or scaled.
+    believed. `unknown`: it is not known which pods went of late. `blackout`: no pod is moved now. `busy`: by UID, pods
+    whose workload is moved, rolled out or scaled.
     """
 
     within: float = 0.0
     most: Mapping[str, int] = {}
     recent: tuple[Disruption, ...] = ()
     breaker: str = ""
+    unknown: str = ""
     blackout: str = ""
     busy: Mapping[str, Refused] = {}

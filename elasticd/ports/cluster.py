@@ -99,6 +99,11 @@ class Cluster(MetricsApi, Protocol):
     def leading(self) -> bool:
         """Whether this daemon may act now; False only where another of several daemons leads."""
 
+    @property
+    def taken_over(self) -> float | None:
+        """When this daemon took the lead from another, which may have acted until then; -inf: from none since its
+        journal began. None: nobody acted here before this process."""
+
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call this back at once whenever something changes that may matter to a pending pod: one came, a node came or
         changed, a pod left. A cluster that changes only when it is observed need not."""

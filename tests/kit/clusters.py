@@ -102,6 +102,7 @@ class Scripted(Unasked):
     """A cluster that answers as told."""
 
     leading = True
+    taken_over: float | None = None
     honours_deletion_costs = True
 
     def restoring(self) -> Sequence[Underway]:

@@ -44,7 +44,7 @@ type = "least-requested"
 type = "leave"
 """
 # So many moves in so short a time are none that a cluster should see.
-DISRUPTION = "[disruption]\nper_node = 1000\nper_namespace = 1000\ntotal = 1000\nper_controller = 1000\n"
+DISRUPTION = "within = 1\nper_node = 1000\nper_namespace = 1000\ntotal = 1000\nper_controller = 1000\n"
 # Lets a process find the plugin `leave`, as it finds that of any third party.
 METADATA = {
     "METADATA": "Metadata-Version: 2.1\nName: elasticd-leave\nVersion: 1\n",
@@ -129,14 +129,18 @@ class Stage:
         return f"{what}-{self._count}"
 
     @asynccontextmanager
-    async def daemon(self, name: str, sources: str = "", **policies: str) -> AsyncIterator[Daemon]:
-        """A daemon that has read the cluster. `sources` are tables of elasticd.toml."""
+    async def daemon(
+        self, name: str, sources: str = "", disruption: str = DISRUPTION, **policies: str
+    ) -> AsyncIterator[Daemon]:
+        """A daemon that has read the cluster. `sources` are tables of elasticd.toml, `disruption` is one."""
         folder = self.folder / name
         folder.mkdir()
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
-            config, more = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{DISRUPTION}"
-            async with running(folder, config, self.namespace, found, sources, cluster=more) as started:
+            config, timeout = proxy.kubeconfig(USER, folder), "request_timeout = 2"
+            async with running(
+                folder, config, self.namespace, found, sources, cluster=timeout, disruption=disruption
+            ) as started:
                 yield Daemon(started, proxy)
 
     def spec(self, **more: Any) -> JSON:

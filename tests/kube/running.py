@@ -33,6 +33,9 @@ kubeconfig = "{kubeconfig}"
 identity = "{identity}"
 lease = {{ namespace = "{namespace}", duration = 4, renew = 3, retry = 0.5 }}
 {cluster}
+
+[disruption]
+{disruption}
 """
 
 
@@ -82,16 +85,23 @@ async def running(
     policies: Mapping[str, str],
     more: str = "",
     cluster: str = "",
+    disruption: str = "within = 1",
     options: Sequence[str] = ("--decisions",),
 ) -> AsyncIterator[Running]:
     """A daemon under these policies (TOML by name), which has read its cluster; ended afterwards. `more` goes at the
-    head of elasticd.toml, `cluster` into its table [cluster]."""
+    head of elasticd.toml, `cluster` and `disruption` into its tables of these names."""
     (folder / "policies").mkdir(parents=True, exist_ok=True)
     for name, text in policies.items():
         (folder / "policies" / f"{name}.toml").write_text(text)
     port = free_port()
     settings = SETTINGS.format(
-        more=more, port=port, kubeconfig=kubeconfig, identity=folder.name, namespace=namespace, cluster=cluster
+        more=more,
+        port=port,
+        kubeconfig=kubeconfig,
+        identity=folder.name,
+        namespace=namespace,
+        cluster=cluster,
+        disruption=disruption,
     )
     (folder / "elasticd.toml").write_text(settings)
     command = [sys.executable, "-m", "elasticd", "run", *options, "--config", str(folder / "elasticd.toml")]

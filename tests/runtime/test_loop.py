@@ -151,6 +151,7 @@ class Cluster(Unasked):
 
     def __init__(self) -> None:
         self.leading = True
+        self.taken_over = None
         self.version = 1
         self.has: dict[Ref, Workload] = {}
         self.its_pods: dict[Ref, tuple[Pod, ...]] = {}

@@ -5,6 +5,7 @@ Knows the order in which they start and stop; knows nothing of policies. Errors 
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
 import msgspec
@@ -350,6 +351,11 @@ class KubernetesCluster:
     def on_change(self, callback: Callable[[], None]) -> None:
         for changed in (self.snapshot.pod_store.placement_changed, self.snapshot.node_store.placement_changed):
             changed.callbacks.append(callback)
+
+    @property
+    def taken_over(self) -> float:
+        elector = self._parts.elector
+        return elector.taken_over if elector else -math.inf
 
     def problems(self) -> dict[Kind, str]:
         problems = self.snapshot.problems()

@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 _NEVER = float("-inf")
 
+HOLDER = "elasticd.io/last-holder"
+"""Annotation of the Lease: who held it last, also after it was released."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
@@ -48,6 +51,8 @@ class Elector:
     def __init__(self, session: Session, clock: Clock, settings: LeaseSettings, identity: str) -> None:
         self._session, self._clock, self._settings, self._identity = session, clock, settings, identity
         self._until = _NEVER
+        self.taken_over = _NEVER
+        """When the lease was last taken from somebody else."""
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._raw: dict[str, Any] | None = None
@@ -130,12 +135,15 @@ class Elector:
         """Write ourselves as the holder. Leadership counts from before the request, however long it took."""
         started = self._clock.now()
         spec = self._claimed((raw or {}).get("spec") or {}, _stamp(started))
-        if raw is None:
-            meta = {"name": self._settings.name, "namespace": self._settings.namespace}
-            self._raw = await self._create({"metadata": meta, "spec": spec})
-        else:
-            # What others wrote into it (labels, new fields) is written back as it was read.
-            self._raw = await self._send("update", self._settings.name, {**raw, "spec": spec})
+        meta = (raw or {}).get("metadata") or {"name": self._settings.name, "namespace": self._settings.namespace}
+        annotations = meta.get("annotations") or {}
+        # What others wrote into it (labels, new fields) is written back as it was read.
+        meta = {**meta, "annotations": {**annotations, HOLDER: self._identity}}
+        lease = {**(raw or {}), "metadata": meta, "spec": spec}
+        self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
+        before = ((raw or {}).get("spec") or {}).get("holderIdentity") or annotations.get(HOLDER)
+        if before != self._identity:
+            self.taken_over = started
         self._until = started + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
 

@@ -41,6 +41,7 @@ class SimulatedCluster:
     """
 
     leading = True
+    taken_over = None
     honours_deletion_costs = True
 
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:

@@ -247,6 +247,33 @@ async def test_a_lease_is_released_even_after_an_interrupted_renewal(pair: Pair)
     assert "holderIdentity" not in pair.server.spec
 
 
+async def test_a_holder_knows_whether_another_held_the_lease_before(session: Session, pair: Pair) -> None:
+    await pair.one.step()
+    assert pair.one.taken_over == pair.clocks[0].now()  # nobody knows who may have acted before
+    await pair.one.release()
+    again = Elector(session, pair.clocks[0], SETTINGS, "a")
+    await again.step()
+    assert (again.leading, again.taken_over) == (True, float("-inf"))
+    await again.release()
+    await pair.two.step()
+    assert pair.two.taken_over == pair.clocks[1].now()
+    await pair.two.release()
+    await again.step()
+    assert again.taken_over == pair.clocks[0].now()
+
+
+async def test_a_lease_stolen_and_taken_back_was_another_s(pair: Pair) -> None:
+    await pair.one.step()
+    began = pair.one.taken_over
+    pair.server.steal("stranger")
+    await pair.one.step()
+    for _ in range(2):
+        await pair.wait(16)
+        await pair.one.step()
+    assert pair.one.leading
+    assert pair.one.taken_over > began
+
+
 async def test_lease_that_another_holds_by_now_is_not_released(pair: Pair) -> None:
     pair.server.steal("stranger")
     await pair.one.release()

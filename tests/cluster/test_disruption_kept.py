@@ -1,0 +1,116 @@
+"""What was disturbed before a daemon began counts in its budgets, and what it cannot know counts as spent."""
+
+import math
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from elasticd.base.clock import VirtualClock
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.journal import Journal, read
+from elasticd.model.actions import Answer
+from elasticd.model.disruption import Disruption
+from elasticd.model.listener import MoveTakenBack
+from tests.cluster.test_disruption import Behind, evict
+from tests.kit.pools import NOW, node
+
+SETTINGS = DisruptionSettings(within=600.0, total=2)
+OLD = Disruption(NOW - 100_000, "a", "rs", "shop", "uid-old")
+SPENT = "2 pods of the cluster went within 600 s, and 2 may"
+
+
+class Daemon:
+    """One life of a daemon's budgets."""
+
+    def __init__(self, journal: Journal, at: float, taken_over: float | None) -> None:
+        self.clock, self.behind = VirtualClock(at), Behind([node(name) for name in "abcd"])
+        self.behind.taken_over = taken_over
+        self.guard = DisruptionGuard(self.behind, SETTINGS, self.clock, journal=journal)
+
+    async def refusal(self, name: str) -> str:
+        """Why a pod is not evicted; empty: it is."""
+        return (await self.guard.act(evict(name))).message
+
+
+@contextmanager
+def daemon(folder: Path, at: float = NOW, taken_over: float | None = -math.inf) -> Iterator[Daemon]:
+    with closing(Journal(folder, now=at)) as journal:
+        yield Daemon(journal, at, taken_over)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A journal that was begun long ago."""
+    with closing(Journal(tmp_path)) as journal:
+        journal.append(OLD)
+    return tmp_path
+
+
+async def test_evictions_before_a_restart_count(folder: Path) -> None:
+    refusals = []
+    for second in range(4):
+        with daemon(folder, NOW + second) as one:
+            refusals.append(await one.refusal(f"p{second}"))
+    assert refusals == ["", "", SPENT, SPENT]
+    with daemon(folder, NOW + 600.5) as one:
+        assert [await one.refusal(name) for name in ("x", "y")] == ["", SPENT]
+
+
+async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path) -> None:
+    with daemon(folder) as one:
+        found: list[object] = []
+
+        async def act(_: object) -> Answer:
+            found.extend(read(folder))
+            return Answer("done")
+
+        one.behind.act = act  # type: ignore[method-assign, assignment]
+        await one.refusal("p")
+    assert found == [OLD, Disruption(NOW, "a", "rs", "shop", "uid-p")]
+
+
+async def test_what_was_not_done_counts_no_more_after_a_restart(folder: Path) -> None:
+    with daemon(folder) as one:
+        await one.refusal("taken-back")
+        one.guard.on(MoveTakenBack("uid-taken-back"))
+        one.behind.answer = Answer("conflict", message="it is gone")
+        await one.refusal("gone")
+    with daemon(folder, NOW + 1) as one:
+        assert [await one.refusal(name) for name in "xyz"] == ["", "", SPENT]
+
+
+async def test_what_may_have_been_done_counts_after_a_restart(folder: Path) -> None:
+    with daemon(folder) as one:
+        one.behind.answer = Answer("failed", message="no answer")
+        await one.refusal("p")
+    with daemon(folder, NOW + 1) as one:
+        assert [await one.refusal(name) for name in "xy"] == ["", SPENT]
+
+
+async def test_budgets_of_a_new_journal_count_as_spent(tmp_path: Path) -> None:
+    with daemon(tmp_path) as one:
+        await one.clock.sleep_until(NOW + 100)
+        assert await one.refusal("p") == (
+            "it is not known which pods went before, because this journal had not begun: "
+            "the budgets of [disruption] count as spent for another 500 s"
+        )
+        await one.clock.sleep_until(NOW + 600)
+        assert await one.refusal("p") == ""
+
+
+async def test_budgets_count_as_spent_after_a_takeover(folder: Path) -> None:
+    with daemon(folder) as one:
+        await one.clock.sleep_until(NOW + 1000)
+        assert await one.refusal("p") == ""
+        one.behind.taken_over = NOW + 999
+        assert "because another daemon led: " in await one.refusal("q")
+        await one.clock.sleep_until(NOW + 1599)
+        assert await one.refusal("q") == ""
+
+
+async def test_where_nobody_acted_before_nothing_is_written(tmp_path: Path) -> None:
+    with daemon(tmp_path, taken_over=None) as one:
+        assert await one.refusal("p") == ""
+    assert list(read(tmp_path)) == []

@@ -1,0 +1,38 @@
+"""Disruption budgets outlive the daemon: however often it is killed, no more pods go."""
+
+from datetime import datetime
+from pathlib import Path
+
+from tests.kube.client import wait_until
+from tests.kube.conftest import Kube
+from tests.kube.moving import USER, Stage, stage
+
+WITHIN, MOST = 12, 2
+BUDGET = f"within = {WITHIN}\ntotal = {MOST}"
+
+
+def evicted_at(scene: Stage) -> list[float]:
+    """When each eviction was carried out, by the server's own log."""
+    entries = [entry for entry in scene.kube.plane.audit() if entry["user"]["username"] == USER]
+    done = [
+        entry["requestReceivedTimestamp"]
+        for entry in entries
+        if entry.get("objectRef", {}).get("namespace") == scene.namespace
+        and entry["objectRef"].get("subresource") == "eviction"
+        and entry["responseStatus"]["code"] < 300
+    ]
+    return sorted(datetime.fromisoformat(at).timestamp() for at in done)
+
+
+async def test_kills_let_no_more_pods_go(kube: Kube, tmp_path: Path) -> None:
+    async with stage(kube, tmp_path) as scene, scene.daemon("one", disruption=BUDGET) as one:
+        await scene.cordon(scene.nodes[1])
+        pods = [await scene.pod(scene.name("batch")) for _ in range(5)]
+        assert {pod["spec"]["nodeName"] for pod in pods} == {scene.nodes[0]}
+        await scene.cordon(scene.nodes[0])
+        for count in range(1, 2 * MOST + 1):
+            await wait_until(lambda: len(evicted_at(scene)) >= count, within=90, what=f"{count} have gone")  # noqa: B023
+            await one.kill()
+            one.start()
+        times = evicted_at(scene)
+    assert all(later - before >= WITHIN - 0.5 for before, later in zip(times, times[MOST:], strict=False))
