@@ -34,7 +34,7 @@ def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
 
 
 def shared_fields(record: Struct, kind: type[Struct]) -> dict[str, Any]:
-    """The fields of a record that this type, which it is derived from, declares."""
+    """The fields of a record that this type declares, all of which it has."""
     return {name: getattr(record, name) for name in kind.__struct_fields__}
 
 

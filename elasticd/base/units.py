@@ -1,10 +1,11 @@
-"""Units: Kubernetes quantities and the integer thousandths the HPA counts in.
+"""Units: Kubernetes quantities, the integer thousandths the HPA counts in, and written times.
 
 Knows numbers and their suffixes; knows nothing of pods, policies or the world.
 """
 
 import math
 import re
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -90,3 +91,12 @@ def format_amount(resource: str, amount: int, *, up: bool) -> str:
     if amount % 2**30 == 0:
         return f"{amount >> 30}Gi"
     return f"{-(-amount >> 20) if up else amount >> 20}Mi"
+
+
+def parse_time(text: str) -> float:
+    """An RFC 3339 time with its offset from UTC, in seconds since the epoch; NaN for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return math.nan if moment.tzinfo is None else moment.timestamp()

@@ -4,8 +4,10 @@ Knows the shape of a source; knows nothing of policies. Only a source knows a qu
 """
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -26,6 +28,8 @@ Subject = Literal["pod", "workload", "node"]
 
 SampleTable = dict[str, dict[str, tuple[Sample, ...]]]
 """Samples by series and subject."""
+
+Every = Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")]
 
 
 class Reader(Protocol):
@@ -65,6 +69,17 @@ class Points(NamedTuple):
     times: "array[float]"
     values: "array[float]"
 
+    def add(self, time: float, value: float) -> None:
+        """Append a sample, unless it is no newer than the last."""
+        if not self.times or time > self.times[-1]:
+            self.times.append(time)
+            self.values.append(value)
+
+    def within(self, first: float, last: float = inf) -> "Points":
+        """Those between two times, ends included."""
+        start, end = bisect_left(self.times, first), bisect_right(self.times, last)
+        return self if end - start == len(self.times) else Points(self.times[start:end], self.values[start:end])
+
 
 class History(Protocol):
     """A source's history of samples."""
@@ -102,7 +117,7 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     """Whether samples are pushed to it, so that a read costs nothing and none is too early."""
 
     name: Annotated[str, Meta(max_length=63, description="in policies and reports; empty: its type")] = ""
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 0.5
+    every: Every = 0.5
     resolution: Annotated[Seconds | None, Meta(description="of its renewals; left out: learnt from its timestamps")] = (
         None
     )

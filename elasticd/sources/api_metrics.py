@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import MetricQuery
-from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 from elasticd.sources.rounds import Limits, Rounds
 
 Name = Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
@@ -31,8 +31,6 @@ Workload = Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME 
 
 _LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
 """The cluster itself limits the calls; there are few metrics, as a person writes them."""
-
-Every = Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")]
 
 
 class Object(Struct, frozen=True, forbid_unknown_fields=True):

@@ -23,7 +23,7 @@ from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line, raised
 from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
-from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 from elasticd.sources.http import read_body
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import CounterRates
@@ -89,7 +89,7 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
     timeout: Annotated[float, Meta(gt=0, le=60, description="seconds that one page may take")] = 1.0
     max_bytes: Annotated[int, Meta(ge=1024, le=1 << 28, description="bytes of one page, at most")] = 4 << 20
     at_once: Annotated[int, Meta(ge=1, le=1000, description="pages read at the same time")] = 32
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 2.0
+    every: Every = 2.0
 
     def __post_init__(self) -> None:
         names = [series.name for series in self.series]
@@ -166,7 +166,6 @@ class _Endpoints:
         return Readings(label, now, workloads=workloads, faults=faults)
 
     def _plan_workloads(self, now: float) -> dict[str, _Plan]:
-        """The pods to ask, by workload."""
         snapshot, plans, addresses = self._site.snapshot(), dict[str, _Plan](), dict[str, str]()
         if snapshot is None:
             return plans

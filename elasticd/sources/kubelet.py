@@ -12,7 +12,7 @@ from msgspec import Meta
 from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import Part
-from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 from elasticd.sources.rounds import Fault, Limits, Rounds, describe_silent
 
 PATIENCE = 1.0
@@ -42,7 +42,7 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
     )
     timeout: Timeout = 5.0
     at_once: AtOnce = 32
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 1.0
+    every: Every = 1.0
 
     def offers(self) -> tuple[str, ...]:
         """The series it has: cpu and memory of pods and nodes, the others of nodes alone."""

@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
-from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 from elasticd.sources.kubelet import AtOnce, Timeout, asking
 from elasticd.sources.rates import CounterRates
 from elasticd.sources.rounds import Rounds, describe_silent
@@ -31,7 +31,7 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
     longest: Annotated[float, Meta(gt=0, le=3600, description="seconds between two looks that make a rate")] = 120.0
     timeout: Timeout = 5.0
     at_once: AtOnce = 32
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 10.0
+    every: Every = 10.0
 
     def offers(self) -> tuple[str, ...]:
         return tuple(SERIES)

@@ -109,7 +109,8 @@ class SourcePoller:
         self.offers = source.offers()
         self._reader, self._clock, self._patience, self._observe_read = reader, clock, patience, observe_read
         self._most, self._backoff = most, Backoff(max(source.every, _FIRST_PAUSE), LONGEST_PAUSE)
-        self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
+        self.last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
+        """The last reading, whatever is under way."""
         self._complete = source.complete
         self._pushes, self._pace = source.pushes, Pace(source.resolution, source.every)
         self._on_read: list[Callable[[SourcePoller], None]] = []
@@ -129,11 +130,6 @@ class SourcePoller:
     def next(self, now: float, when: float) -> float:
         """The last time between `now` and `when` at which an update is expected; `when` if that is not known."""
         return when if self._pushes or self._failures_in_a_row else self._pace.before(now, when)
-
-    @property
-    def last(self) -> Readings:
-        """The last reading, whatever is under way."""
-        return self._last
 
     def on_read(self, callback: "Callable[[SourcePoller], None]") -> None:
         """Call this whenever a read has ended."""
@@ -182,7 +178,7 @@ class SourcePoller:
             if self._clock.now() - self._begun_at < self._patience:
                 return None
             self._late = True
-        return self._last
+        return self.last
 
     async def _read(self, now: float) -> None:
         """Read once. Whatever the source raises becomes a reading with an error, so that other sources go on."""
@@ -216,7 +212,7 @@ class SourcePoller:
             if not self._pushes:
                 # Capped at the end of the read: timestamps from the future say nothing about the pace.
                 self._pace.saw(self._asked_at, min(newest(readings), ended), took)
-        self._last = replace(readings, source=self.name, offers=self.offers, complete=self._complete)
+        self.last = replace(readings, source=self.name, offers=self.offers, complete=self._complete)
         self._note(readings)
         if self._observe_read is not None:
             self._observe_read(self.name, took, not readings.error)
@@ -226,8 +222,8 @@ class SourcePoller:
     def warn(self, trouble: str) -> None:
         """Report why the source cannot be read yet; an empty `trouble` means that it can."""
         if trouble:
-            self._last = replace(self._last, error=trouble)
-            self._note(self._last)
+            self.last = replace(self.last, error=trouble)
+            self._note(self.last)
 
     def reopen(self) -> None:
         """Open a stuck source again, in a fresh thread."""
@@ -247,7 +243,7 @@ class SourcePoller:
 
     def report(self, now: float) -> SourceReport:
         """The state of the source."""
-        last, latest = self._last, newest(self._last)
+        last, latest = self.last, newest(self.last)
         trouble = _trouble(last)
         return SourceReport(
             name=self.name,

@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, ValuesView
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast, get_args
 
 from msgspec.structs import replace
@@ -91,11 +91,8 @@ class _Metrics:
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
         return await self._questions.call(lambda: self._cluster.summary(node, now, part, within))
 
-    def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
-        return self._pulls(take)
-
     @asynccontextmanager
-    async def _pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
+    async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
         """Follow pulls in a task of the daemon's loop, until the context ends; `take` is called on this loop."""
         own_loop, begun = asyncio.get_running_loop(), asyncio.Event()
         started: list[Followed] = []

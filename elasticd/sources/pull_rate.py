@@ -14,7 +14,7 @@ from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import Followed, Pull
-from elasticd.ports.source import Reader, Site, Source
+from elasticd.ports.source import Every, Reader, Site, Source
 
 RATE, SECONDS = "image_pull_rate", "image_pull_seconds"
 _MOST = 20_000
@@ -30,7 +30,7 @@ class PullRate(Source, frozen=True, kw_only=True, tag="pull-rate"):
     pushes: ClassVar[bool] = True
 
     window: Annotated[float, Meta(ge=1, le=3600, description="seconds: pulls of the last so many count")] = 600.0
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 5.0
+    every: Every = 5.0
 
     def offers(self) -> tuple[str, ...]:
         return (RATE, SECONDS)

@@ -49,7 +49,6 @@ class RecordingSource(Source, frozen=True, tag="recording"):
     max_samples: Annotated[int, Meta(ge=1, le=1_000_000_000, description="rows, of the series that are played")] = MOST
 
     def __post_init__(self) -> None:
-        """Refuse options that are wrong whatever the file holds."""
         if Path(self.file).suffix.lower() not in FORMATS:
             raise ValueError(f"file: must end in one of {', '.join(FORMATS)}, is {shown(self.file)}")
         if self.start == "recorded" and self.speed != 1:
@@ -185,5 +184,4 @@ class _Now(Mapping[str, Samples]):
 
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
-    """The source of this module."""
     return [RecordingSource]

@@ -103,5 +103,4 @@ class SourceRouter(Generic[K]):
         return [poller.last for poller in pollers]
 
     def report(self, now: float) -> list[SourceReport]:
-        """The state of each source."""
         return [poller.report(now) for poller in self._pollers]

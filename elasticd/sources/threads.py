@@ -230,7 +230,6 @@ def _package(module: str) -> str:
 
 
 def _details_of(reader: object) -> object:
-    """What a reader says of itself."""
     try:
         details = reader.describe() if isinstance(reader, Describes) else None
         return plain(details, details.counts() if isinstance(details, Counts) else None)

@@ -20,7 +20,7 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
-from elasticd.ports.source import Reader, SampleTable, Site, Source
+from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 from elasticd.sources.usage_ledger import SERIES, Options, UsageLedger, write
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
     history: Annotated[float, Meta(ge=1, le=366, description="days for which peaks and what is gone is kept")] = 8.0
     file: Annotated[str, Meta(description="where it is kept over a restart; empty: nowhere")] = ""
     save: Annotated[float, Meta(ge=1, le=86400, description="seconds between writes of the file")] = 600.0
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 0.0
+    every: Every = 0.0
 
     def __post_init__(self) -> None:
         if self.of == self.label:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.base.units import format_milli, go_seconds, milli, parse_quantity
+from elasticd.base.units import format_milli, go_seconds, milli, parse_quantity, parse_time
 
 EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
@@ -144,3 +144,16 @@ def test_printed_thousandths_are_read_back(thousandths: int) -> None:
 )
 def test_durations_are_those_of_go(text: str, seconds: float) -> None:
     assert go_seconds(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("1970-01-01T00:00:01Z", 1.0, id="in UTC"),
+        pytest.param("1970-01-01T02:00:00.5+02:00", 0.5, id="with an offset"),
+        pytest.param("1970-01-01T00:00:01", math.nan, id="without an offset"),
+        pytest.param("yesterday", math.nan, id="no time"),
+    ],
+)
+def test_a_written_time_is_seconds_since_the_epoch(text: str, seconds: float) -> None:
+    assert parse_time(text) == pytest.approx(seconds, nan_ok=True)

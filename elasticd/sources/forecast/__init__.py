@@ -15,11 +15,12 @@ from msgspec import Meta, Struct, field
 from elasticd.api import hookimpl
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import VirtualClock
+from elasticd.base.decode import shared_fields
 from elasticd.base.errors import ConfigError, ElasticdError
 from elasticd.base.text import raised
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings
-from elasticd.ports.source import JOURNAL, History, Points, Reader, Site, Source, TimeRange
+from elasticd.ports.source import JOURNAL, Every, History, Points, Reader, Site, Source, TimeRange
 from elasticd.sources.forecast.fitter import Apart, Fitter, Here, Lost, lacking
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.forecasting.request import DAY, WEEK, Method, PackedSamples, Quantile, Question, Reply, Wish
@@ -77,7 +78,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
     longest_gap: Annotated[float, Meta(ge=0, description="seconds; a longer gap drops all before it")] = 3600.0
     patience: Annotated[float, Meta(ge=1, le=600, description="seconds that one fit may take")] = 30.0
     learn: Annotated[Learn | None, Meta(description="from what is learnt what one pod uses at which load")] = None
-    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 0.0
+    every: Every = 0.0
 
     def __post_init__(self) -> None:
         if library := lacking():
@@ -149,7 +150,7 @@ class ForecastKeeper:
     ) -> None:
         """`virtual`: a read runs the round that is due, as nobody calls `run`."""
         self._options, self._memory, self._site, self._opens = options, memory, site, opens
-        self._wish = Wish(**{name: getattr(options, name) for name in Wish.__struct_fields__})
+        self._wish = Wish(**shared_fields(options, Wish))
         self._virtual = virtual
         self._forecasts: dict[str, Forecast] = {}
         self._newest: dict[str, float] = {}

@@ -66,7 +66,7 @@ class JournalMemory:
         except OSError as error:
             raise UnavailableError(f"{self._folder}: the journal must be readable: {error.strerror}") from None
         by_key = {key: self._points[series, key] for key in workloads if (series, key) in self._points}
-        return {key: _cut(points, span) for key, points in by_key.items()}
+        return {key: points.within(span.first, span.last) for key, points in by_key.items()}
 
     def _read(self, span: TimeRange) -> None:
         for place, line in lines_after(self._folder, self._position):
@@ -78,16 +78,13 @@ class JournalMemory:
             if span.first <= decision.at <= span.last + AHEAD:
                 self._take(decision)
         for key, points in self._points.items():
-            self._points[key] = _cut(points, TimeRange(span.first, math.inf, 0))
+            self._points[key] = points.within(span.first)
 
     def _take(self, decision: _Decision) -> None:
         for name, value in _loads(decision):
             if name in self._series_read and math.isfinite(value):
                 points = self._points.setdefault((name, str(decision.workload)), Points(array("d"), array("d")))
-                # Two policies may look at one workload, or one look twice at one time.
-                if not points.times or decision.at > points.times[-1]:
-                    points.times.append(decision.at)
-                    points.values.append(value)
+                points.add(decision.at, value)  # two policies may look at one workload, or one look twice at one time
 
 
 def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
@@ -96,10 +93,3 @@ def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
     for series in decision.series:
         if series.quality == "fresh" and series.samples:
             yield series.name, sum(sample.value for sample in series.samples)
-
-
-def _cut(points: Points, span: TimeRange) -> Points:
-    inside = [index for index, time in enumerate(points.times) if span.first <= time <= span.last]
-    if len(inside) == len(points.times):
-        return points
-    return Points(*(array("d", [column[index] for index in inside]) for column in points))

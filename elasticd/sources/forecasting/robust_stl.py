@@ -94,10 +94,6 @@ class StlSettings(NamedTuple):
     standardise: bool
 
 
-PAPER = StlSettings(3, 1.0, 1.0, 10.0, 0.5, 2, 5, 50.0, 1.0, standardise=False)
-"""The published implementation's (LeeDoYup). Its season_time of 50 averages over the season's whole window and so blurs
-it; 2 does not (the table RSTL-1)."""
-
 PRODUCT = StlSettings(10, 5.0, 0.2, 50.0, 5.0, 2, 20, 2.0, 0.2, standardise=True)
 """The author's for data of a minute with a period of a day. Theirs denoises with what came before alone; here both
 sides count, as the paper has it."""

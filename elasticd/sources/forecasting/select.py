@@ -131,7 +131,6 @@ def _doubt(method: str, skill: float, error: float, level: float, wish: Wish) ->
 
 
 def _baselines_of(method: str, wish: Wish) -> str:
-    """The baselines of a method, for messages."""
     if method == "holt":
         return "the last value, or the mean"
     if method == "naive":

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from elasticd.api import hookimpl
+from elasticd.base.decode import shared_fields
 from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
 from elasticd.model.workload import Readings
@@ -88,7 +89,7 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
 
     @property
     def broker(self) -> Subscribed:
-        return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
+        return Subscribed(**shared_fields(self, Subscribed))
 
     def apart(self) -> Source:
         """A copy without client_id, which would disconnect the daemon, and without group, which would take messages."""
@@ -178,7 +179,6 @@ class Listening:
         return self.keeper.connected and self._answered
 
     def _filters(self) -> dict[str, int]:
-        """The filters to subscribe to, each with its quality of service."""
         filters: dict[str, int] = {}
         for topic in self._topics:
             for filter_ in self._filters_of(topic):

@@ -9,10 +9,12 @@ value, a time and a sequence, cost as much as half of the promise of 10,000 mess
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from math import isnan
 from typing import Any
 
 import msgspec
+
+from elasticd.base.units import parse_time
 
 Steps = tuple[str | int, ...]
 """A path, compiled: names of an object's members and places in an array."""
@@ -91,7 +93,9 @@ def value_of(value: Any) -> float:
 def time_of(value: Any) -> float:
     """A time in seconds since the epoch: from seconds or milliseconds, or RFC 3339 with its zone."""
     if isinstance(value, str):
-        return _rfc3339(value)
+        if isnan(moment := parse_time(value)):
+            raise RefusedError("time")
+        return moment
     try:
         seconds = value_of(value)
     except RefusedError:
@@ -99,16 +103,6 @@ def time_of(value: Any) -> float:
     if not 0 < seconds < 1e14:  # NaN is not either
         raise RefusedError("time")
     return seconds / 1000 if seconds >= MILLISECONDS else seconds
-
-
-def _rfc3339(text: str) -> float:
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            raise RefusedError("time")
-        return moment.timestamp()
-    except (ValueError, OverflowError):
-        raise RefusedError("time") from None
 
 
 def sequence_of(value: Any) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from elasticd.model.workload import Sample
 from elasticd.ports.source import Subject
 
@@ -34,15 +36,12 @@ class SensorReading(NamedTuple):
     """Whether the sequence grows by one from each reading of a subject to its next."""
 
 
-class _Entry:
-    """The newest reading of a subject, and its sender."""
+class _Entry(Struct):
+    """The newest reading of a subject, its sender, and since when that is offline."""
 
-    __slots__ = ("reading", "sender", "gone")
-
-    def __init__(self, reading: SensorReading, sender: Sender) -> None:
-        self.reading, self.sender = reading, sender
-        self.gone: float | None = None
-        """Since when its sender is offline."""
+    reading: SensorReading
+    sender: Sender
+    gone: float | None = None
 
 
 class Slot:
@@ -69,7 +68,6 @@ class SensorTable:
         self.size = self.missed = 0
 
     def slot(self, subject: Subject, series: str) -> Slot:
-        """Where a series is kept."""
         return self._slots.setdefault((subject, series), Slot(subject))
 
     def views(self, subject: Subject) -> dict[str, Mapping[str, tuple[Sample, ...]]]:
@@ -185,7 +183,6 @@ class SensorTable:
                 del slot.away[sender]
 
     def _remove_from_sender(self, slot: Slot, key: str, sender: Sender) -> None:
-        """Remove a subject from those of its sender."""
         if sender and (keys := slot.senders.get(sender)) is not None:
             keys.discard(key)
             if not keys:

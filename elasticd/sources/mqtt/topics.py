@@ -4,7 +4,7 @@ Knows templates such as `sensors/{namespace}/{workload}/load`, and which names K
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -159,14 +159,10 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
         return tuple([key if steps is None else dig(item, steps) for steps in self.item_paths])
 
 
-def _parts(template: str) -> Iterator[str]:
-    return iter(template.split("/"))
-
-
 def _levels(template: str, option: str) -> frozenset[str]:
     """The names in a template. Raises ValueError for a malformed one."""
     names: list[str] = []
-    parts = list(_parts(template))
+    parts = template.split("/")
     for index, part in enumerate(parts):
         if name := _LEVEL.fullmatch(part):
             names.append(name[1])
@@ -180,13 +176,13 @@ def _levels(template: str, option: str) -> frozenset[str]:
 
 
 def _filter(template: str) -> str:
-    return "/".join("+" if _LEVEL.fullmatch(part) else part for part in _parts(template))
+    return "/".join("+" if _LEVEL.fullmatch(part) else part for part in template.split("/"))
 
 
 def _pattern(template: str) -> re.Pattern[str]:
     """A pattern of the topics that match the template, with a group for each name."""
     words = []
-    for part in _parts(template):
+    for part in template.split("/"):
         if name := _LEVEL.fullmatch(part):
             words.append(f"(?P<{name[1]}>[^/]*)")
         else:

@@ -6,7 +6,6 @@ which it was measured, where that can be queried, and is returned once, however 
 
 import asyncio
 from array import array
-from bisect import bisect_left
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -169,7 +168,7 @@ class Remembering:
         by_key = self._points.get(series, {}) if continues else {}
         first = max(span.first, last_span.last - OVERLAP * span.step) if continues else span.first
         await self._read(series, keys, TimeRange(first, span.last, span.step), by_key)
-        self._points[series] = {key: _since(points, span.first) for key, points in by_key.items() if key in keys}
+        self._points[series] = {key: points.within(span.first) for key, points in by_key.items() if key in keys}
         self._last_requests[series] = keys, span
         return self._points[series]
 
@@ -193,12 +192,4 @@ def _take(rows: Iterable[PastSample], keys: Collection[str], by_key: dict[str, P
     """Append the rows that are newer than the known ones."""
     for row in rows:
         if row.key in keys:
-            points = by_key.setdefault(row.key, Points(array("d"), array("d")))
-            if not points.times or row.time > points.times[-1]:
-                points.times.append(row.time)
-                points.values.append(row.value)
-
-
-def _since(points: Points, first: float) -> Points:
-    start = bisect_left(points.times, first)
-    return Points(points.times[start:], points.values[start:]) if start else points
+            by_key.setdefault(row.key, Points(array("d"), array("d"))).add(row.time, row.value)

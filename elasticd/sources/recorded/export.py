@@ -6,19 +6,20 @@ where there is one) and how to write a file atomically; knows nothing of HTTP or
 
 import argparse
 import csv
+import math
 import os
 import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from elasticd.base.errors import ConfigError, UnavailableError, nearest
+from elasticd.base.units import parse_time
 from elasticd.ports.source import Source, TimeRange
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
@@ -47,13 +48,9 @@ def moment(text: str, now: float) -> float:
         return now - float(match[1]) * _SECONDS[match[2]]
     if re.fullmatch(r"\d+(?:\.\d+)?", text):
         return float(text)
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        parsed = None
-    if parsed is None or parsed.tzinfo is None:
+    if math.isnan(parsed := parse_time(text)):
         raise ValueError(f'must be now, as -7d, or as 2026-03-02T08:00:00Z, is "{text}"')
-    return parsed.timestamp()
+    return parsed
 
 
 class Recorded(NamedTuple):

@@ -40,7 +40,6 @@ def read_parquet(path: Path) -> Iterator[Row]:
 
 
 def _check_types(where: Where, schema: Any) -> None:
-    """Refuse columns of an unsuitable type."""
     for name in COLUMNS:
         if name not in schema.names:
             continue

@@ -5,12 +5,12 @@ Knows what a time, a subject and a key look like; knows nothing of how files are
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import shown
+from elasticd.base.units import parse_time
 
 Row = tuple[int, float, str, str, str, float, float, str]
 """The row's line in the file, time, series, subject, key, value, window and container."""
@@ -78,20 +78,11 @@ def to_time(where: Where, value: float | str | None) -> float:
     try:
         time = math.nan if value is None else float(value)
     except ValueError:
-        time = _rfc3339(str(value))
+        time = parse_time(str(value))
     if not math.isfinite(time):
         problem = "must be seconds since the epoch, or RFC 3339 with its offset from UTC"
         raise wrong(where, f"time: {problem}, is {shown(value)}")
     return time
-
-
-def _rfc3339(text: str) -> float:
-    """Seconds since the epoch; NaN for what is no time."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return math.nan
-    return math.nan if moment.tzinfo is None else moment.timestamp()
 
 
 def to_value(where: Where, value: float | str | None) -> float:

@@ -9,8 +9,8 @@ from scipy import optimize
 from elasticd.sources.forecasting.arrays import Floats
 from elasticd.sources.forecasting.robust_stl import (
     MOST_POINTS,
-    PAPER,
     PRODUCT,
+    StlSettings,
     continued,
     denoised,
     relative_trend,
@@ -18,6 +18,10 @@ from elasticd.sources.forecasting.robust_stl import (
     season_of,
     taken_apart,
 )
+
+PAPER = StlSettings(3, 1.0, 1.0, 10.0, 0.5, 2, 5, 50.0, 1.0, standardise=False)
+"""The published implementation's (LeeDoYup). Its season_time of 50 averages over the season's whole window and so blurs
+it; 2 does not (the check RSTL-1)."""
 
 T, N = 24, 480
 TIMES = np.arange(N)
