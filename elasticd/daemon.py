@@ -16,6 +16,7 @@ from pathlib import Path
 
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError
+from elasticd.base.tasks import cancel
 from elasticd.base.text import last_heard
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
@@ -318,9 +319,7 @@ async def run_together(*works: Coroutine[object, object, None]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*tasks)
 
 
 def _count_text(policies: Sequence[Policy | PoolPolicy]) -> str:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from elasticd.base.tasks import cancel
+
 
 class Clock(Protocol):
     """Something to tell the time and to wait by."""
@@ -70,6 +72,4 @@ async def _due_or_changed(clock: Clock, until: float, changed: asyncio.Event) ->
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        await cancel(*waits)

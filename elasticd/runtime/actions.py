@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Coroutine, Hashable, Iterable, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
 from elasticd.base.clock import Clock
+from elasticd.base.tasks import cancel
 from elasticd.base.text import raised
 from elasticd.journal import Journal
 from elasticd.model.actions import Announce, Answer
@@ -61,9 +62,7 @@ class Actions(Generic[K]):
         """Wait for all that is under way, at most `patience` seconds; what has no answer then is cancelled."""
         if tasks := [*self._tasks.values(), *self._announcing]:
             await asyncio.wait(tasks, timeout=patience)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel(*tasks)
 
 
 def record(outcome: Outcome | PodOutcome, journal: Journal, listeners: Iterable[Listener]) -> None:

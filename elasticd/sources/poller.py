@@ -19,7 +19,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.news import LastReported
 from elasticd.base.text import one_line, raised, shown
-from elasticd.model.workload import Readings, Sample
+from elasticd.model.workload import Readings
 from elasticd.ports.source import Describes, Reader, Site, Source
 from elasticd.sources.bounds import MOST_SAMPLES, within
 from elasticd.sources.pace import Pace
@@ -297,12 +297,8 @@ def newest(readings: Readings) -> float:
             sample.measured
             for table in _tables(readings)
             for subjects in table.values()
-            for samples in _first_samples(subjects)
+            for samples in islice(subjects.values(), _INSPECTED)
             for sample in samples
         ),
         default=float("-inf"),
     )
-
-
-def _first_samples(subjects: Any) -> Iterable[tuple[Sample, ...]]:
-    return islice(subjects.values(), _INSPECTED)

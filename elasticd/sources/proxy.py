@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
+from elasticd.base.tasks import cancel
 from elasticd.model.workload import Readings
 from elasticd.ports.cluster import Snapshot
 from elasticd.ports.metrics_api import Followed, MetricQuery, MetricsApi, Part, Pull
@@ -111,9 +112,7 @@ class _Metrics:
                 await following  # raises what kept it from beginning
             yield started[0]
         finally:
-            following.cancel()
-            waiting.cancel()
-            await asyncio.gather(following, waiting, return_exceptions=True)
+            await cancel(following, waiting)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: object) -> None:

@@ -17,6 +17,7 @@ from msgspec import Meta
 from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.tasks import cancel
 from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
@@ -88,8 +89,7 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
                 yield keeper
             finally:
                 if rounds is not None:
-                    rounds.cancel()
-                    await asyncio.gather(rounds, return_exceptions=True)
+                    await cancel(rounds)
                 await keeper.save(site.clock.now())
 
 

@@ -5,7 +5,7 @@ Knows topics, and that a broker that is slow or away must cost the loop nothing.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.news import LastReported
+from elasticd.base.tasks import cancel
 from elasticd.model.listener import Governed, Notice
 from elasticd.model.records import Decision, Outcome
 from elasticd.sources.mqtt.broker import BrokerOptions
@@ -131,11 +132,11 @@ class MqttPublisher:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await _cancel_all(tasks)
+            await cancel(*tasks)
             with suppress(aiomqtt.MqttError):
                 await link.publish(self._status, b"offline", qos=1, retain=True, timeout=PATIENCE)
             raise
-        raise next(end for end in await _cancel_all(tasks) if isinstance(end, Exception))
+        raise next(end for end in await cancel(*tasks) if isinstance(end, Exception))
 
     async def _publish(self, link: Link) -> None:
         """Publish all that waits, the oldest first. A record stays until it is sent; after a loss it is sent again."""
@@ -170,9 +171,3 @@ class MqttPublisher:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     await self._idle.wait()
-
-
-async def _cancel_all(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
-    for task in tasks:
-        task.cancel()
-    return await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
@@ -110,7 +111,7 @@ class LiveSnapshot:
             informer.awaited = True
 
     async def close(self) -> None:
-        await _end([*self._tasks, *[task for _, task in self._kinds.values()]])
+        await cancel(*self._tasks, *[task for _, task in self._kinds.values()])
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with each watched kind."""
@@ -246,7 +247,7 @@ class KubernetesCluster:
     async def close(self) -> None:
         """Stop all watches, stop leading, and release the lease."""
         await self.snapshot.close()
-        await _end(self._tasks)
+        await cancel(*self._tasks)
         await self._restorer.close()
         await self._events.close()
         if self._parts.elector is not None:
@@ -301,8 +302,7 @@ class KubernetesCluster:
         try:
             yield follower
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel(task)
 
     async def _count(self, action: Scale | Create) -> Answer:
         if isinstance(action, Scale):
@@ -382,9 +382,3 @@ class KubernetesCluster:
             skipped=self._metrics.skipped + self._kubelets.skipped + self.snapshot.skipped,
             events_dropped=self._events.dropped,
         )
-
-
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

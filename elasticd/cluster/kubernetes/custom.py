@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.server_time import ServerTime
+from elasticd.base.tasks import cancel
 from elasticd.base.text import one_line
 from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.session import ApiError
@@ -80,9 +81,7 @@ class AggregatedMetrics:
         try:
             await asyncio.wait(tasks, timeout=self._patience)
         finally:
-            for task in tasks:
-                task.cancel()
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            ends = await cancel(*tasks)
         late = f"no answer within {self._patience:g} s"
         return [end if isinstance(end, _Answer) else _fault(ask, late) for ask, end in zip(asks, ends, strict=True)]
 

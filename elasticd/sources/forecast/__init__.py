@@ -17,6 +17,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.clock import VirtualClock
 from elasticd.base.decode import shared_fields
 from elasticd.base.errors import ConfigError, ElasticdError
+from elasticd.base.tasks import cancel
 from elasticd.base.text import raised
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings
@@ -130,8 +131,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
             try:
                 yield keeper
             finally:
-                rounds.cancel()
-                await asyncio.gather(rounds, return_exceptions=True)
+                await cancel(rounds)
 
     async def _memory(self, site: Site, stack: AsyncExitStack) -> History:
         source = site.beside.get(self.of)

@@ -143,7 +143,8 @@ def _tls(tls: Tls) -> ssl.SSLContext:
         context.sslsocket_class = _Closing
         if tls.cert_file:
             place = str(secret_path(tls.cert_file))
-            context.load_cert_chain(place, str(secret_path(tls.key_file)), password=_no_passphrase)
+            # Without a passphrase: OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(place, str(secret_path(tls.key_file)), password=lambda: "")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; an empty file is a ValueError
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not PEM"
         raise ConfigError("", str(place), f"must be readable PEM, is not: {reason}") from None
@@ -160,8 +161,3 @@ class _Closing(ssl.SSLSocket):
         except BaseException:
             self.close()
             raise
-
-
-def _no_passphrase() -> str:
-    """An empty passphrase: without it OpenSSL would ask on the terminal."""
-    return ""

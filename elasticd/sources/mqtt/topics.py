@@ -119,7 +119,7 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
     @cached_property
     def filters(self) -> tuple[str, ...]:
         """The filters to subscribe to: of readings, and of last wills if there are any."""
-        return tuple(_filter(template) for template in (self.topic, self.offline) if template)
+        return tuple(_LEVEL.sub("+", template) for template in (self.topic, self.offline) if template)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -173,10 +173,6 @@ def _levels(template: str, option: str) -> frozenset[str]:
     if len(names) > len(set(names)):
         raise ValueError(f'{option}: must have each name once, is "{template[:60]}"')
     return frozenset(names)
-
-
-def _filter(template: str) -> str:
-    return "/".join("+" if _LEVEL.fullmatch(part) else part for part in template.split("/"))
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -16,6 +16,7 @@ from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
 from elasticd.base.news import LastReported
 from elasticd.base.server_time import ServerTime
+from elasticd.base.tasks import cancel
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import History, Reader, Site, Source
 from elasticd.sources.http import HttpClient, HttpFault, HttpSource
@@ -132,8 +133,7 @@ class Queries:
     async def aclose(self) -> None:
         """End a search that is under way."""
         if self._search is not None:
-            self._search.cancel()
-            await asyncio.gather(self._search, return_exceptions=True)
+            await cancel(self._search)
 
 
 def _readings(source: str, received: float, results: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:

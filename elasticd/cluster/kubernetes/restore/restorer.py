@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.restore.records import Restoration
 from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
@@ -51,10 +52,7 @@ class Restorer:
 
     async def close(self) -> None:
         """Stop. What is unfinished is in the records, so another daemon can resume it."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
     async def evict(self, action: Evict, allowed: Allowed) -> Answer:
         """Evict the pod, if the server would accept its recreation."""

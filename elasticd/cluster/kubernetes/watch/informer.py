@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import ServerTime
+from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
@@ -151,9 +152,7 @@ class Informer:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
-            for end in await asyncio.gather(*tasks, return_exceptions=True):
+            for end in await cancel(*tasks):
                 if isinstance(end, Exception):
                     logger.error("%s: cannot be followed", resource.plural, exc_info=end)
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
+from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import ApiError, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS
 from elasticd.cluster.kubernetes.write.answers import refused_by, spent
@@ -65,9 +66,7 @@ class Events:
     async def close(self) -> None:
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=1.0)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await cancel(*late)
 
     async def announce(self, announce: Announce) -> Answer:
         """Write an Event, or count one more of an Event of the last ten minutes."""
