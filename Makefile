@@ -13,28 +13,28 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C ends it
+demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C stops it
 	@exec sh config/demo/demo.sh $(BIN)/elasticd
 
 # More at a time than there are cores, and three on two: many wait for processes that they have started. Bytecode is kept, whatever the environment says:
 # otherwise each of those compiles all of elasticd, and each of the three all tests. HYPOTHESIS=thorough: six times as many examples.
 WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 2 ? cores * 3 / 2 : 3)))
-test: .venv/dev ## run the tests that need nothing but Python
+test: .venv/dev ## run all tests except the end-to-end ones
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --hypothesis-profile=$(or $(HYPOTHESIS),quick) -m "not e2e" -n $(WORKERS) --dist worksteal $(ARGS)
 
 # Which Kubernetes: make e2e KUBE=1.36.2, or KUBEBUILDER_ASSETS=FOLDER make e2e; else 1.20.2. Where it is got from: tests/kube/fetch.py.
-e2e: .venv/dev ## run the tests against a real control plane, fetched when first needed (KUBE=1.36.2: of another version)
+e2e: .venv/dev ## run the end-to-end tests on a real control plane, downloaded on first use (KUBE=1.36.2: another version)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	$(BIN)/pytest -m e2e -n 3 --dist loadfile --no-loadscope-reorder --timeout 300 --junit-xml build/e2e.xml $(ARGS)
 
-decisions: .venv/dev ## compare all that is decided on simulated clusters with what was recorded (ARGS=--record: take it for right)
+decisions: .venv/dev ## compare the decisions of simulated clusters with the recorded ones (ARGS=--record: record them again)
 	$(BIN)/python -m tests.decisions $(ARGS)
 
-parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
+parity: .venv/dev ## compare with the real HPA controller on the same cluster
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	$(BIN)/pytest -m e2e tests/kube/test_parity.py -s $(ARGS)
 
-bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, and how soon a sensor is heeded (SECONDS=60 of messages)
+bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, and the time from a sensor to a decision (SECONDS=60 of messages)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	PYTHONPATH=. $(BIN)/python tests/bench/steady.py
 	PYTHONPATH=. $(BIN)/python tests/bench/decide.py
@@ -49,7 +49,7 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/bench/bind.py
 	PYTHONPATH=. $(BIN)/python tests/bench/surge.py
 
-lint: .venv/dev ## check style, types, the direction of imports and the house's budgets
+lint: .venv/dev ## check style, types, import contracts and the length of functions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -61,7 +61,7 @@ COMPILE = env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null
 	build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host --no-emit-options --build-deps-for editable $(if $(UPGRADE),--upgrade)
 
-lock: ## renew the three lock files (UPGRADE=1: with the newest versions)
+lock: ## update the three lock files (UPGRADE=1: to the newest versions)
 	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv --clear build/lock
 	build/lock/bin/python -m pip --disable-pip-version-check --quiet install "$(LOCK_TOOL)"
@@ -89,6 +89,6 @@ $(BIN)/python:
 	$(PIP) install --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
-clean: ## remove all that make, the tests and the tools have written here
+clean: ## remove everything that make, the tests and the tools have written
 	rm -rf .venv build dist elasticd.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find elasticd plugins tests -name __pycache__ -type d -prune -exec rm -rf {} +
