@@ -19,16 +19,17 @@ def one_line(text: str, longest: int = LONGEST) -> str:
     """Put a text on one line: what cannot be printed (or encoded) is escaped, and it is cut to `longest` characters."""
     text = " ".join(text[: 4 * longest].split())
     if not text.isprintable():
-        text = _escape(text)
+        text = escape(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def plain(text: str) -> str:
     """Escape what cannot be printed (or encoded) in a text, and keep its lines."""
-    return "\n".join(line if line.isprintable() else _escape(line) for line in text.split("\n"))
+    return "\n".join(line if line.isprintable() else escape(line) for line in text.split("\n"))
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """Escape what cannot be printed (or encoded) in a text, line breaks too."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -37,7 +38,7 @@ def unprintable(text: str) -> str:
     allowed; those that only change how others look, such as a direction of writing, are not."""
     for character in "" if text.isprintable() else text:
         if unicodedata.category(character) in ("Cc", "Cf") and character not in "\t\n\r":
-            return _escape(character)
+            return escape(character)
     return ""
 
 
@@ -80,7 +81,7 @@ def shown(value: object, longest: int = 60) -> str:
         return "null" if value is None else str(value).lower()
     if not isinstance(value, str):
         return one_line(_text(value), longest)
-    escaped = _escape(value[:longest])
+    escaped = escape(value[:longest])
     return f'"{escaped}"' if len(escaped) <= longest - 2 else f'"{escaped[: longest - 4]}...'
 
 

@@ -13,6 +13,7 @@ from typing import IO, Literal
 import msgspec
 
 from elasticd.base.shapes import moment
+from elasticd.base.text import escape
 
 Format = Literal["text", "json"]
 
@@ -90,7 +91,8 @@ class Formatter(logging.Formatter):
     def _text(self, record: logging.LogRecord) -> str:
         head = "" if self._journal else f"{moment(record.created)} {record.levelname} "
         exception = _traceback_text(record)
-        return f"{head}{record.getMessage()}" + (f"\n{exception}" if exception else "")
+        # A message may quote a server or a file: without line breaks it cannot pass for two.
+        return f"{head}{escape(record.getMessage())}" + (f"\n{exception}" if exception else "")
 
     def _json(self, record: logging.LogRecord) -> str:
         fields = {

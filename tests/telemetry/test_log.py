@@ -25,6 +25,12 @@ def record(message: str, level: int = logging.WARNING, **more: Any) -> logging.L
     return made
 
 
+def test_a_message_cannot_pass_for_two_lines() -> None:
+    quoted = record("the server says: no\n2026-09-21T14:13:20.123Z INFO all is well\x1b[2K")
+    (line,) = Formatter("text", journal=False).format(quoted).split("\n")
+    assert line.endswith(r"WARNING the server says: no\n2026-09-21T14:13:20.123Z INFO all is well\x1b[2K")
+
+
 def test_a_library_logs_so_many_lines_a_minute() -> None:
     sparing = Sparing()
     flood = [record("refused", name="aiohttp.server", created=AT + second / 100) for second in range(1000)]

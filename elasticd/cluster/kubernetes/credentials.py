@@ -5,6 +5,7 @@ the service account of a pod. Its models are never built. Knows nothing of reque
 """
 
 import asyncio
+import logging
 import os
 import ssl
 import warnings
@@ -19,6 +20,9 @@ from kubernetes_asyncio.config.incluster_config import (
 )
 
 from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.news import LastReported
+
+logger = logging.getLogger(__name__)
 
 
 def find_kubeconfig(named: str) -> str:
@@ -36,6 +40,7 @@ class Credentials:
     def __init__(self, kubeconfig: str = "", context: str = "") -> None:
         self._kubeconfig, self._context = kubeconfig, context
         self._configuration = Configuration()
+        self._reported = LastReported()
 
     async def load(self) -> None:
         """Read them. Raises ConfigError when there are none or they are not readable."""
@@ -46,6 +51,17 @@ class Credentials:
         else:
             await self._load_kubeconfig(path, configuration)
         self._configuration = configuration
+        await self._warn_of_exposure(path)
+
+    async def _warn_of_exposure(self, path: str) -> None:
+        """Warn, once, where whoever answers is believed, or anybody on the way can read the token."""
+        exposure = ""
+        if not self.host.startswith("https"):
+            exposure = "the token is sent unencrypted, by http" if await self.header() else ""
+        elif not self._configuration.verify_ssl:
+            exposure = "the server's certificate is not verified (insecure-skip-tls-verify)"
+        if exposure and self._reported.changed(exposure):
+            logger.warning("%s: %s: %s", path, self.host, exposure)
 
     def _load_service_account(self, configuration: Configuration) -> None:
         loader = InClusterConfigLoader(SERVICE_TOKEN_FILENAME, SERVICE_CERT_FILENAME)

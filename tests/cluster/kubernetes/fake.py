@@ -188,14 +188,14 @@ async def until(condition: Callable[[], Any], within: float = 10.0) -> None:
         await asyncio.sleep(0.002)
 
 
-def write_kubeconfig(folder: Path, server: str, token: str = "secret", name: str = "kubeconfig") -> str:
-    """A kubeconfig for the server; its path."""
+def write_kubeconfig(folder: Path, server: str, token: str = "secret", name: str = "kubeconfig", **more: object) -> str:
+    """A kubeconfig for the server, which says `more` of it; its path."""
     path = folder / name
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "fake",
-        "clusters": [{"name": "fake", "cluster": {"server": server}}],
+        "clusters": [{"name": "fake", "cluster": {"server": server, **more}}],
         "users": [{"name": "fake", "user": {"token": token}}],
         "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
     }

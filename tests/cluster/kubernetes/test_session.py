@@ -322,3 +322,26 @@ def test_a_proxy_of_the_environment_is_taken_as_kubectl_does(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert proxy_of("https://api.example:6443") == expected
+
+
+@pytest.mark.parametrize(
+    ("server", "more", "told"),
+    [
+        pytest.param("http://127.0.0.1:1", {}, "the token is sent unencrypted, by http", id="a token by http"),
+        pytest.param(
+            "https://127.0.0.1:1",
+            {"insecure-skip-tls-verify": True},
+            "the server's certificate is not verified (insecure-skip-tls-verify)",
+            id="any certificate will do",
+        ),
+        pytest.param("https://127.0.0.1:1", {}, "", id="as it should be"),
+    ],
+)
+async def test_an_exposed_token_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, server: str, more: dict[str, Any], told: str
+) -> None:
+    path = write_kubeconfig(tmp_path, server, **more)
+    credentials = Credentials(path)
+    for _ in range(2):
+        await credentials.load()
+    assert caplog.messages == ([f"{path}: {server}: {told}"] if told else [])
