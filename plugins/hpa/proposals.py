@@ -130,9 +130,11 @@ def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
     """
     series = _series(metric, observation)
     proposal = _CALCULATE[type(metric)](metric, series, observation, terms)
+    if proposal.replicas >= observation.workload.replicas:
+        return proposal
     # Some of the pods can stand for all; some samples of a sum cannot.
     may_lower = series.quality is Quality.FRESH if isinstance(metric, External) else series.trusted
-    if proposal.replicas < observation.workload.replicas and not may_lower:
+    if not may_lower:
         why = f": {series.message}" if series.message else ""
         raise MetricError(f"{series.name} is {series.quality.value} and must not lower the count{why}")
     return proposal
@@ -166,14 +168,12 @@ def _of_pods(
 ) -> Proposal:
     """Propose for Resource, ContainerResource and Pods, all targets. The start-up rules are about CPU."""
     container = metric.container if isinstance(metric, ContainerResource) else ""
-    startup = None
-    if not isinstance(metric, Pods) and metric.resource == "cpu":
-        startup = Startup(observation.at, terms.initialization, terms.readiness_delay)
+    resource, percentage = ("", None) if isinstance(metric, Pods) else (metric.resource, metric.utilization)
+    startup = Startup(observation.at, terms.initialization, terms.readiness_delay) if resource == "cpu" else None
     usage = _measure_pods(series, container, observation, startup, strict=terms.old)
     excluded = () if isinstance(usage, int) else left_out(observation.pods, usage.groups)
-    if not isinstance(metric, Pods) and metric.utilization is not None:
-        key = (observation.workload.ref, metric.resource, container, terms.old, metric.utilization)
-        gauge = utilization(key, observation.pods)
+    if percentage is not None:
+        gauge = utilization((observation.workload.ref, resource, container, terms.old, percentage), observation.pods)
         replicas, percent = _propose_count(usage, gauge, observation, terms)
         return Proposal(replicas, f"{percent}%", gauge.shown, excluded)
     target = quantity_milli(metric.average_value or 0)
