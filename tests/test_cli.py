@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from elasticd.cli import main
 from elasticd.journal import Journal
 from elasticd.model.workload import Ref
-from tests.journal.test_journal import WEB, decision, outcome
 from tests.kit import daemons
 from tests.kit.daemons import PATIENCE, called, policy, until, write
+from tests.kit.records import WEB, decision, outcome
 from tests.kube.processes import free_port
 
 

@@ -28,9 +28,9 @@ from elasticd.model.workload import Ref
 from elasticd.registry import Registry
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.testing import NOW
-from tests.journal.test_journal import decision, outcome
 from tests.kit import daemons
 from tests.kit.daemons import Daemon, called, daemon, policy, run, until, write
+from tests.kit.records import decision, outcome
 
 WEB = Ref("shop", "Deployment", "web")
 

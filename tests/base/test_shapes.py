@@ -17,8 +17,8 @@ from elasticd.model.workload import Quality, Sample, Series
 from elasticd.sources.poller import SourceReport
 from elasticd.testing import NOW
 from elasticd.ui.remote import InFlight, QueryReply
-from tests.journal.test_journal import decision
 from tests.kit.daemons import Daemon, called, daemon, policy
+from tests.kit.records import decision
 
 AMOUNTS = {
     *("age", "benefit", "correlation", "disruption", "error", "intercept", "interval", "period", "quantile", "recall"),

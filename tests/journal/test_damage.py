@@ -22,8 +22,8 @@ from elasticd.ui import decisions as show
 from elasticd.ui.journaled import held, latest, latest_of_all, pod_report, pods
 from elasticd.ui.reports import remembered
 from elasticd.ui.terminal import Terminal
-from tests.journal.test_journal import KEY, decision, encode, outcome
 from tests.kit.demos import START, play
+from tests.kit.records import KEY, decision, encode, outcome
 from tests.ui.test_journaled import move, over
 
 END = START + 30.0

@@ -14,7 +14,7 @@ from elasticd import journal as journal_of
 from elasticd.journal import Journal, Record, lines_after, read, read_back
 from elasticd.journal import segments as segments_of
 from elasticd.journal.segments import compress
-from tests.journal.test_journal import decision, encode, outcome, refuse, said, segments, size
+from tests.kit.records import decision, encode, outcome, refuse, said, segments, size
 
 RECORDS: list[Record] = [record for at in range(40) for record in (decision(30.0 * at), outcome(30.0 * at + 1))]
 LINES = [encode(record) + b"\n" for record in RECORDS]

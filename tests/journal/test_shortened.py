@@ -15,7 +15,7 @@ from elasticd.journal.shortened import Expander, ShortenedDecision
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Recommendation, Ref, Sample, Series
 from elasticd.ui.journaled import latest, latest_of_all
-from tests.journal.test_journal import decision, outcome
+from tests.kit.records import decision, outcome
 
 API = Ref("shop", "Deployment", "api")
 

@@ -13,7 +13,7 @@ from elasticd.kit import needed
 from elasticd.model.listener import Notice, PodsWaiting, PoolsApplied
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from tests.runtime.test_loop import Told
+from tests.kit.loops import Told
 
 
 class Fits(Strategy, tag="fits", frozen=True):

@@ -15,8 +15,8 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.double_threshold import DoubleThreshold
+from tests.kit.loops import Told
 from tests.kit.plugins.seconds import Second, play
-from tests.runtime.test_loop import Told
 
 PAPER = DoubleThreshold(mode="paper", low=50)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from elasticd.api import DisruptionBudget, Pod, Port, Spared, Victims
 from elasticd_plugins.preemption import Preemption
 from tests.kit.pools import GIB, NOW, node, pod
-from tests.plugins.test_preemption import ASKS, KINDS, asked, decode, running
+from tests.kit.preemption import ASKS, KINDS, asked, decode, running
 
 World = tuple[Preemption, list[Pod], tuple[DisruptionBudget, ...]]
 

@@ -13,9 +13,9 @@ from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from tests.kit.clocks import moment
+from tests.kit.loops import Told
 from tests.kit.plugins.builders import Wants, decode
 from tests.plugins.test_schedule import EVENING, LUNCH, MONDAY, MORNING, OFFICE, schedule
-from tests.runtime.test_loop import Told
 
 STEADY = Demand(formula="0.2")
 RUSH = Demand(table=((0, 0.2), (3600, 1.5), (7200, 0.2)))

@@ -14,7 +14,7 @@ from elasticd.model.records import Decision
 from elasticd.model.workload import Failure
 from elasticd.runtime.failures import STRIKES
 from elasticd.runtime.governed import PolicyIndex
-from tests.runtime.test_loop import DB, WEB, Cluster, Snapshot, Want, policy
+from tests.kit.loops import DB, WEB, Cluster, Snapshot, Want, policy
 
 
 def cluster(**labels: str) -> Cluster:

@@ -14,7 +14,7 @@ from elasticd.model.policy import Target, Trust
 from elasticd.model.workload import Readings
 from elasticd.runtime.loop import NUDGE, REST
 from elasticd.sources.poller import PATIENCE, SourcePoller
-from tests.runtime.test_loop import DB, WEB, Meter, Meters, Play, Want, policy
+from tests.kit.loops import DB, WEB, Meter, Meters, Play, Want, policy
 
 PHASE = 3.7
 

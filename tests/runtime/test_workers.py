@@ -19,7 +19,7 @@ from elasticd.model.records import Decision
 from elasticd.registry import Hooks
 from elasticd.runtime.workers import DecisionWorker, ThreadWorker, at_once
 from elasticd.testing import observation
-from tests.runtime.test_loop import WEB, Play, Want, policy
+from tests.kit.loops import WEB, Play, Want, policy
 
 GATE = threading.Event()
 """What the blocking strategies wait for; every test opens it in the end."""

@@ -19,8 +19,8 @@ from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref
 from elasticd.sources.mqtt import Described
 from elasticd.sources.poller import SourceReport
 from elasticd.telemetry.metrics import DaemonMetrics
-from tests.journal.test_journal import WEB, decision, outcome
-from tests.runtime.test_loop import Play, policy
+from tests.kit.loops import Play, policy
+from tests.kit.records import WEB, decision, outcome
 
 UNITS = ("_total", "_seconds", "_replicas", "_pods", "_bytes", "_cores", "_ratio")
 COUNTS = (

@@ -15,8 +15,8 @@ from elasticd.model.resources import Resizing, Resources
 from elasticd.model.workload import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
 from elasticd.ui import decisions as show
 from elasticd.ui.terminal import seconds
-from tests.journal.test_journal import decision, outcome
 from tests.kit.batches import SET, ended, workload
+from tests.kit.records import decision, outcome
 
 CREATE = grow(SET, workload([ended(7)]), 2, "", "")
 FIRST = CREATE.names()[0]

@@ -16,8 +16,8 @@ from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
 from elasticd.ui.printer import Printer
 from elasticd.ui.terminal import Terminal
-from tests.journal.test_journal import WEB, decision, outcome
 from tests.kit.pools import NOW
+from tests.kit.records import WEB, decision, outcome
 
 POD, LOW = Ref("shop", "Pod", "web", "v1"), Ref("shop", "Pod", "low", "v1")
 BINDS = PodDecision(

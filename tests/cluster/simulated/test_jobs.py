@@ -23,7 +23,7 @@ from elasticd.testing import simulate
 from elasticd_plugins.jobs import Jobs, Queue
 from tests.cluster.simulated.test_kit import BIG_NODE, START
 from tests.kit.batches import SET, TRANSCODE
-from tests.runtime.test_loop import Told
+from tests.kit.loops import Told
 
 KINDS = frozenset({JOB_KIND})
 

@@ -30,7 +30,7 @@ from elasticd.runtime.loop import Loop
 from elasticd.testing import NOW
 from tests.kit.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload
 from tests.kit.clusters import Scripted, Shown
-from tests.runtime.test_loop import Told
+from tests.kit.loops import Told
 
 
 class Wish(Strategy, tag="told", frozen=True):

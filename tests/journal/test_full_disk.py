@@ -1,0 +1,303 @@
+"""A journal whose disk is full, or whose files were removed or refused."""
+
+import errno
+import io
+import itertools
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticd.base.errors import UnavailableError
+from elasticd.journal import Journal, read, read_back
+from tests.kit.records import KEY, decision, fill, refuse, said, segments, size
+
+
+class Full:
+    """A file on a disk that takes only so many bytes more."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = int(self.file.write(bytes(data[: self.room])))
+        self.room -= taken
+        return taken
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 2000])
+def test_a_full_disk_costs_only_the_lines_it_refuses(tmp_path: Path, room: int) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
+    fill(journal, 4, start=1)
+    lost = journal.failures
+    assert (lost > 0, journal.writable) == (True, False)
+    assert journal.latest(*KEY) == decision(120.0, wish=6)
+    journal._file = good
+    fill(journal, 2, start=5)
+    assert (journal.failures, journal.writable) == (lost, True)
+    journal.close()
+    times = [record.at for record in read(tmp_path)]
+    assert times[:2] == [0, 1]
+    assert times[-4:] == [150, 151, 180, 181]
+    assert len(times) + lost == 14
+    assert times == sorted(times)
+
+
+def test_a_failing_journal_and_its_recovery_are_each_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    good, journal._file = journal._file, Full(journal._file, 0)  # type: ignore[assignment]
+    fill(journal, 3, start=1)
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
+    journal._file = good
+    fill(journal, 2, start=4)
+    journal.close()
+    assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == [
+        (
+            "ERROR the journal cannot be written: No space left on device: what is decided is remembered, "
+            "and gone at the next restart"
+        ),
+        "INFO the journal can be written again",
+    ]
+
+
+@pytest.mark.parametrize("room", [0, 1, 100])
+def test_each_flush_retries_a_failed_write_and_loses_no_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, room: int
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
+    fill(journal, 1, start=1)
+    lost = journal.failures
+    for _ in range(3):
+        journal.flush()
+        assert (journal.writable, journal.failures, journal.lacks) == (False, lost, 30.0)
+    journal._file = good
+    journal.flush()
+    assert (journal.writable, journal.fault, journal.failures) == (True, "", lost)
+    assert said(caplog)[-1] == "INFO the journal can be written again"
+    size = (tmp_path / segments(tmp_path)[0]).stat().st_size
+    journal.flush()
+    assert (tmp_path / segments(tmp_path)[0]).stat().st_size == size
+    fill(journal, 1, start=2)
+    journal.close()
+    assert [one.at for one in read(tmp_path)] == [0.0, 1.0, 60.0, 61.0]
+    assert [one.at for one in read_back(tmp_path)] == [61.0, 60.0, 1.0, 0.0]
+
+
+def test_a_journal_at_its_limit_recovers_without_new_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, segment_bytes=2000, segments=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 40)
+        lost = journal.failures
+        journal.flush()
+        assert not journal.writable
+    journal.flush()
+    journal.flush()
+    assert (journal.writable, journal.swells, journal.failures) == (True, "", lost)
+    journal.close()
+
+
+def test_the_journal_knows_since_when_and_why_records_are_missing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    assert (journal.writable, journal.fault) == (True, "")
+    good, journal._file = journal._file, Full(journal._file, 0)  # type: ignore[assignment]
+    for _ in range(2):
+        fill(journal, 3, start=1)
+        assert (journal.writable, journal.fault, journal.lacks) == (False, "No space left on device", 30.0)
+    journal._file = good
+    fill(journal, 1, start=7)
+    assert (journal.writable, journal.fault) == (True, "")
+    journal._file = Full(good, 0)  # type: ignore[assignment]
+    fill(journal, 1, start=9)
+    assert (journal.fault, journal.lacks) == ("No space left on device", 270.0)
+    journal._file = good
+    journal.close()
+
+
+SWELLS = "no new segment can be begun: No space left on device"
+OUTGROWS = f"WARNING the journal exceeds its size: {SWELLS}: all records are written, in larger or more segments"
+AGAIN = "INFO the journal keeps to its size again"
+
+
+def test_the_old_segment_continues_when_a_new_one_cannot_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path, segment_bytes=1000, segments=16)
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        for number in range(3):
+            fill(journal, 1, start=number)
+            assert (journal.writable, journal.fault, journal.lacks) == (True, "", 0.0)
+        assert journal.swells == SWELLS
+    fill(journal, 2, start=3)
+    assert (journal.writable, journal.swells) == (True, "")
+    journal.close()
+    assert len(segments(tmp_path)) > 1
+    assert len(list(read(tmp_path))) == 10
+    assert journal.failures == 0
+    assert said(caplog) == [OUTGROWS, AGAIN]
+
+
+def test_one_segment_grows_to_the_total_limit_before_losing_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path, segment_bytes=2000, segments=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 40)
+        assert 8000 <= (tmp_path / segments(tmp_path)[0]).stat().st_size < 8000 + 2500
+        full = f"{SWELLS}, and the journal is as large as it may be"
+        assert (journal.writable, journal.fault, journal.swells) == (False, full, SWELLS)
+        kept = list(read(tmp_path))
+        assert journal.failures == 80 - len(kept) > 0
+        assert journal.lacks == kept[-1].at + 29.0
+    fill(journal, 1, start=40)
+    lost = journal.failures
+    fill(journal, 2, start=41)
+    assert (journal.writable, journal.swells, journal.failures) == (True, "", lost)
+    journal.close()
+    assert [one.at for one in read(tmp_path)][-4:] == [1230, 1231, 1260, 1261]
+    assert [line.partition(":")[0] for line in said(caplog)] == [
+        "WARNING the journal exceeds its size",
+        "ERROR the journal cannot be written",
+        AGAIN,
+        "INFO the journal can be written again",
+    ]
+
+
+def test_undeletable_segments_are_reported_and_at_most_double_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path, segment_bytes=10_000, segments=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        numbers = itertools.count()
+        while not journal.swells:
+            fill(journal, 1, start=next(numbers))
+        told = "no old segment can be dropped: No space left on device"
+        assert (journal.writable, journal.swells) == (True, told)
+        fill(journal, 100, start=1000)
+        assert 30_000 < size(tmp_path) < 60_000 + 10_000
+    fill(journal, 24, start=2000)
+    assert journal.swells == ""
+    journal.close()
+    assert size(tmp_path) < 30_000
+
+
+def test_all_segments_together_are_twice_the_limit_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, opens = Journal(tmp_path, segment_bytes=2000, segments=3), itertools.count()
+    real = io.FileIO
+
+    def seldom(*asked: Any) -> io.FileIO:
+        if next(opens) % 20:
+            refuse()
+        return real(*asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        patch.setattr(io, "FileIO", seldom)
+        fill(journal, 200)
+        assert (size(tmp_path) < 12_000 + 2 * 2500, journal.writable) == (True, False)
+    fill(journal, 4, start=300)
+    assert journal.writable
+    journal.close()
+    assert size(tmp_path) < 6000 + 2500
+
+
+def test_a_removed_journal_that_cannot_restart_counts_its_lost_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, segment_bytes=2000)
+    fill(journal, 1)
+    (tmp_path / segments(tmp_path)[0]).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 40, start=1)
+        assert (journal.writable, journal.failures, segments(tmp_path)) == (False, 80, [])
+    fill(journal, 2, start=50)
+    assert (journal.writable, journal.failures) == (True, 80)
+    journal.close()
+    assert [one.at for one in read(tmp_path)] == [1500.0, 1501.0, 1530.0, 1531.0]
+
+
+def test_a_journal_that_was_removed_is_begun_again_at_once(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    (tmp_path / segments(tmp_path)[0]).unlink()
+    fill(journal, 2, start=1)
+    journal.close()
+    assert ([one.at for one in read(tmp_path)], journal.failures) == ([30.0, 31.0, 60.0, 61.0], 0)
+
+
+def test_records_written_to_a_removed_file_count_as_missing(tmp_path: Path) -> None:
+    """A folder that somebody deletes: the new segment cannot be begun, and the old one is nowhere."""
+    journal = Journal(tmp_path / "state", segment_bytes=10)
+    fill(journal, 1)
+    shutil.rmtree(tmp_path / "state")
+    fill(journal, 1, start=1)
+    assert (journal.writable, journal.fault, journal.lacks) == (False, "No such file or directory", 30.0)
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"reason": object()}, {"reason": "\ud800"}],
+    ids=["an object", "half a character"],
+)
+def test_what_cannot_be_written_is_refused_and_not_remembered(tmp_path: Path, changes: dict[str, Any]) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises((TypeError, ValueError)):
+        journal.append(decision(1.0, **changes))
+    assert (journal.decisions(), journal._pasts) == ([], {})
+    journal.close()
+    assert list(read(tmp_path)) == []
+
+
+@pytest.mark.parametrize("where", ["a file", "below a file"])
+def test_an_unwritable_folder_is_reported_in_one_line(tmp_path: Path, where: str) -> None:
+    file = tmp_path / "state"
+    file.write_text("")
+    folder = file if where == "a file" else file / "journal"
+    with pytest.raises(UnavailableError, match=r"^/.*: the journal's folder must be writable: [\w ]+$") as caught:
+        Journal(folder)
+    assert caught.value.exit_code == 69
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_so_is_one_that_may_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(io, "FileIO", refuse)
+    with pytest.raises(UnavailableError, match="must be writable: no"):
+        Journal(tmp_path)
+
+
+def test_an_unreadable_journal_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "journal-00000001.jsonl").write_text("")
+
+    def refuse(_: Path, mode: str) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UnavailableError, match="the journal must be readable: Permission denied"):
+        list(read_back(tmp_path))

@@ -1,0 +1,92 @@
+"""What a journal remembers: of its files, of workloads, and after a time without judgement."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from elasticd.base.errors import UnavailableError
+from elasticd.journal import Journal, read, read_back
+from elasticd.model.history import Past
+from tests.kit.records import KEY, decision, fill, outcome, segments
+
+
+def test_reading_back_reads_no_more_segments_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, segment_bytes=5000, segments=16)
+    fill(journal, 40)
+    journal.close()
+    opened: list[str] = []
+    real = Path.open
+
+    def note(path: Path, mode: str) -> Any:
+        opened.append(path.name)
+        return real(path, mode)
+
+    monkeypatch.setattr(Path, "open", note)
+    assert next(read_back(tmp_path, b'"web"')) == outcome(39 * 30.0 + 1)
+    assert (len(segments(tmp_path)) > 5, len(opened) <= 2) == (True, True)
+
+
+def test_a_segment_dropped_while_being_read_is_skipped(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / f"journal-{number:08d}.jsonl").write_bytes(msgspec.json.encode(decision(float(number))) + b"\n")
+    reading = read_back(tmp_path)
+    assert next(reading).at == 3
+    (tmp_path / "journal-00000002.jsonl").unlink()
+    assert [record.at for record in reading] == [1]
+
+
+def test_without_a_folder_it_is_kept_in_memory() -> None:
+    journal = Journal()
+    fill(journal, 3)
+    journal.close()
+    assert journal.past(*KEY, 61.0, 2).interval == 30.0
+
+
+def test_ungoverned_workloads_are_forgotten_but_stay_on_disk(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    journal.append(outcome(5.0))
+    last = journal.past(*KEY, 5.0, 2)
+    journal.forget(set(), before=last.until)
+    assert (journal.decisions(), journal.past(*KEY, 5.0, 2)) == ([], last)
+    journal.forget(set(), before=last.until + 1)
+    assert journal._pasts == {}
+    assert journal.past(*KEY, 9.0, 7).wishes(0.0) == [7]
+    journal.close()
+    assert len(list(read(tmp_path))) == 3
+
+
+def test_a_workload_that_could_not_be_judged_leaves_no_wish() -> None:
+    """It is not there, so it has not 0 replicas; else it would shrink as soon as it comes."""
+    journal = Journal()
+    journal.append(decision(0.0, None, current=0, verdict="hold", reason="FailedGetScale", interval_by=""))
+    assert journal.latest(*KEY) is not None
+    assert journal.past(*KEY, 5.0, 7) == Past(since=5.0, runs=journal.past(*KEY, 5.0, 7).runs, until=5.0)
+    assert journal.past(*KEY, 5.0, 7).wishes(0.0) == [7]
+
+
+def test_a_long_time_without_judgement_opens_the_windows_afresh() -> None:
+    journal = Journal()
+    journal.append(decision(0.0, wish=2))
+    for number in range(1, 30):
+        journal.append(decision(number * 30.0, None, current=0, interval_by=""))
+    assert journal.past(*KEY, 900.0, 8).wishes(800.0) == [8]
+
+
+def test_windows_reopen_after_others_may_have_acted_but_changes_stay() -> None:
+    journal = Journal()
+    fill(journal, 2)
+    journal.reopen()
+    past = journal.past(*KEY, 40.0, 9)
+    assert past.wishes(39.0) == [9]
+    assert len(past.changes) == 2
+
+
+def test_a_folder_is_one_daemon_s_alone(tmp_path: Path) -> None:
+    first = Journal(tmp_path)
+    with pytest.raises(UnavailableError, match="must be one daemon's alone, another elasticd writes here"):
+        Journal(tmp_path)
+    first.close()
+    Journal(tmp_path).close()
