@@ -8,19 +8,23 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test decisions e2e parity bench lint lock clean
+.PHONY: help demo test test-all decisions e2e parity bench lint lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C stops it
 	@exec sh config/demo/demo.sh $(BIN)/elasticd
 
-# More at a time than there are cores, and three on two: many wait for processes that they have started. Bytecode is kept, whatever the environment says:
-# otherwise each of those compiles all of elasticd, and each of the three all tests. HYPOTHESIS=thorough: six times as many examples.
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 2 ? cores * 3 / 2 : 3)))
-test: .venv/dev ## run all tests except the end-to-end ones
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --hypothesis-profile=$(or $(HYPOTHESIS),quick) -m "not e2e" -n $(WORKERS) --dist worksteal $(ARGS)
+# Bytecode is kept, whatever the environment says: otherwise each worker compiles all tests, and each process that they start all of elasticd.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist worksteal
+test: .venv/dev ## run the fast tests that need nothing but Python
+	$(PYTEST) --hypothesis-profile=$(or $(HYPOTHESIS),few) -m "not e2e and not slow" -n $(or $(WORKERS),2) $(ARGS)
+
+# More at a time than there are cores, and three on two: many wait for processes that they have started. HYPOTHESIS=thorough: six times as many examples.
+CORES = $$(nproc 2>/dev/null || echo 4)
+test-all: .venv/dev ## run these and the slow ones: long simulations, properties with many examples
+	$(PYTEST) --hypothesis-profile=$(or $(HYPOTHESIS),quick) -m "not e2e" -n $(or $(WORKERS),$(shell cores=$(CORES); echo $$((cores > 2 ? cores * 3 / 2 : 3)))) $(ARGS)
 
 # Which Kubernetes: make e2e KUBE=1.36.2, or KUBEBUILDER_ASSETS=FOLDER make e2e; else 1.20.2. Where it is got from: tests/kube/fetch.py.
 e2e: .venv/dev ## run the end-to-end tests on a real control plane, downloaded on first use (KUBE=1.36.2: another version)

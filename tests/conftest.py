@@ -1,6 +1,7 @@
 """What all tests share: properties are about what holds, not about how long it took on a busy machine.
 
-`quick` is what a person waits for; .ci/run asks for `thorough` (make test HYPOTHESIS=thorough).
+`make test` takes the profile `few`, `make test-all` takes `quick`, and .ci/run asks for `thorough`
+(make test-all HYPOTHESIS=thorough).
 """
 
 import gc
@@ -8,6 +9,7 @@ import signal
 
 from hypothesis import settings
 
+settings.register_profile("few", deadline=None, max_examples=10)
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=150)
 settings.load_profile("quick")

@@ -15,6 +15,8 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
 from tests.kit.policies import load_workloads
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "plugins.md")
 DEMO = Path(__file__).resolve().parents[2] / "config" / "demo" / "elasticd.toml"

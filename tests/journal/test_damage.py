@@ -120,6 +120,7 @@ def subsequence(some: list[Record], whole: list[Record]) -> bool:
     return all(any(one == other for other in rest) for one in some)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_flipped_bit_costs_its_line_and_invents_no_record(
     written: Written, folder: Path, data: st.DataObject
@@ -196,6 +197,7 @@ def test_a_cut_journal_is_read_to_its_cut_and_extended(written: Written, folder:
     assert len(found) <= len(whole) + 1
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300), st.data())
 def test_any_bytes_anywhere_raise_nothing(written: Written, folder: Path, garbage: bytes, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(written.whole)))
@@ -203,6 +205,7 @@ def test_any_bytes_anywhere_raise_nothing(written: Written, folder: Path, garbag
     everything(folder)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_flip_without_checksums_neither_raises_nor_yields_future_records(
     written: Written, folder: Path, data: st.DataObject

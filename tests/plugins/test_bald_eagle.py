@@ -313,6 +313,7 @@ def spread(strategy: BaldEagle, count: int) -> tuple[Floats, Floats, Floats]:
     return ours, lra, bra
 
 
+@pytest.mark.slow
 def test_the_papers_pods_exceed_no_resource_unlike_by_default_scores() -> None:
     ours, lra, bra = spread(BaldEagle(), 1800)
     assert ours.max() <= 1
@@ -322,6 +323,7 @@ def test_the_papers_pods_exceed_no_resource_unlike_by_default_scores() -> None:
         assert (np.ptp(ours, axis=0)[2:] < np.ptp(other, axis=0)[2:]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "greedy", "beside"),
     [

@@ -116,6 +116,7 @@ def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
     return asked, nodes, on, Filters(keep_free=kept)
 
 
+@pytest.mark.slow
 @given(worlds())
 @settings(max_examples=300)
 def test_a_node_takes_the_pod_after_the_suggested_mend(world: tuple[Pod, list[Node], list[Pod], Filters]) -> None:

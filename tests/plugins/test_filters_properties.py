@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ from elasticd.api import (
 from elasticd.kit import needed, whole
 from elasticd_plugins.filters import Filters
 from tests.kit.pools import GIB, columns, node, planned, pod
+
+pytestmark = pytest.mark.slow
 
 KEYS, VALUES, NUMBERS = ("zone", "disk"), ("a", "b", "ssd"), ("1", "2", "x")
 NAMES = ("n0", "n1", "n2", "n3", "n4")

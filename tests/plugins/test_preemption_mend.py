@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
@@ -10,6 +11,8 @@ from elasticd.api import DisruptionBudget, Pod, Port, Spared, Victims
 from elasticd_plugins.preemption import Preemption
 from tests.kit.pools import GIB, NOW, node, pod
 from tests.kit.preemption import ASKS, KINDS, asked, decode, running
+
+pytestmark = pytest.mark.slow
 
 World = tuple[Preemption, list[Pod], tuple[DisruptionBudget, ...]]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
@@ -17,6 +18,8 @@ from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption.groups import CLASSES
 from tests.kit.pools import NOW, columns, planned
 from tests.kit.preemption import decode, pools
+
+pytestmark = pytest.mark.slow
 
 
 @given(pools(), some.sampled_from(["product", "paper"]))

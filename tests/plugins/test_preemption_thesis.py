@@ -123,6 +123,7 @@ FIGURE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "order"), [("paper", "important last"), ("paper", "by class"), ("product", "important first")]
 )
@@ -134,6 +135,7 @@ def test_t4_figure_6_4_holds_for_any_batch_order(mode: str, order: str) -> None:
     assert {requested: found[requested] for requested in FIGURE} == FIGURE
 
 
+@pytest.mark.slow
 @given(some.data(), some.integers(2, 12), some.sampled_from(["paper", "product"]))
 @settings(max_examples=25)
 def test_t4_counts_do_not_depend_on_the_batch_order(data: some.DataObject, room: int, mode: str) -> None:

@@ -22,6 +22,8 @@ from tests.kit.plugins.levelling import CPU, MEMORY, Pool, Using, looks, planned
 from tests.kit.pools import GIB, NOW, pod
 from tests.kit.uneven import ByStrategies, Load, Uneven
 
+pytestmark = pytest.mark.slow
+
 MARKS = (Marks("cpu", 0.15, 0.1, 0.0), Marks("memory", 0.15, 0.1, 0.0))
 STRATEGIES = [
     pytest.param(Rebalance(), id="score"),

@@ -17,6 +17,8 @@ from tests.kit.loops import Told
 from tests.kit.plugins.builders import Wants, decode
 from tests.plugins.test_schedule import EVENING, LUNCH, MONDAY, MORNING, OFFICE, schedule
 
+pytestmark = pytest.mark.slow
+
 STEADY = Demand(formula="0.2")
 RUSH = Demand(table=((0, 0.2), (3600, 1.5), (7200, 0.2)))
 """Cores: two pods of 200m at half of that, and fifteen from an hour after the start, for an hour."""

@@ -46,6 +46,8 @@ from tests.kit.faults import (
     times,
 )
 
+pytestmark = pytest.mark.slow
+
 FALLS = f"2 if t < {BEGUN} else 0.5"
 RISES = f"1 if t < {BEGUN} else 3"
 

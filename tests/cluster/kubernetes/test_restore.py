@@ -261,6 +261,7 @@ async def test_daemon_killed_at_any_step_leaves_exactly_one_pod(
     assert server.evictions <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["lost", "undone"])
 @pytest.mark.parametrize("step", range(STEPS))
 async def test_lost_reply_at_any_step_ends_with_exactly_one_pod(
@@ -547,6 +548,7 @@ CREATED, AGAIN = 11, 26
 """The step at which the pod is created, and how many there are when its first copy is refused."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", range(CREATED, AGAIN))
 async def test_copy_that_never_ran_is_remade_by_the_next_daemon(

@@ -16,6 +16,8 @@ from tests.bench.steady import hpa
 from tests.cluster.simulated.test_kit import simulated
 from tests.kit.placers import Fits, Heard, pool
 
+pytestmark = pytest.mark.slow
+
 NODES = [{"name": "n", "count": 10, "cpu": "4", "memory": "16Gi"}]
 OURS = {"scheduler": "elasticd", "memory": "256Mi", "start_seconds": 2}
 DAY = 86400.0

@@ -114,6 +114,7 @@ async def test_victims_go_and_then_the_pod_comes() -> None:
         assert it.done() == ["note a on urgent", "evict x", "bind urgent"]
 
 
+@pytest.mark.slow
 async def test_f32_no_second_victim_is_evicted_while_the_first_terminates() -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         it.board.lingers = True
