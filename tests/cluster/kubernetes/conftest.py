@@ -7,6 +7,7 @@ import pytest
 
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, connect
+from tests.cluster.kubernetes.restoring import Server
 
 
 @pytest.fixture
@@ -27,3 +28,9 @@ async def session(api: FakeApi, tmp_path: Path) -> AsyncIterator[Session]:
 def clock() -> HurriedClock:
     """Fast time."""
     return HurriedClock()
+
+
+@pytest.fixture
+def server(api: FakeApi) -> Server:
+    """A scripted server that keeps one pod and the record of its restoring."""
+    return Server(api)

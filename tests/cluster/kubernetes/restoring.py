@@ -1,0 +1,218 @@
+"""A scripted server that keeps a pod and the record of its eviction, and a daemon that makes the pod anew."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from elasticd.cluster.kubernetes.restore.records import Records
+from elasticd.cluster.kubernetes.restore.restorer import Restorer
+from elasticd.cluster.kubernetes.restore.steps import RestorerParts
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.pods import PodWriter
+from elasticd.model.actions import Evict
+from elasticd.model.workload import Ref
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status
+from tests.cluster.kubernetes.test_evict import served
+
+PODS = "/api/v1/namespaces/shop/pods"
+POD = f"{PODS}/batch"
+RECORDS = "/api/v1/namespaces/home/configmaps"
+RECORD = f"{RECORDS}/elasticd-restore-u"
+ACTION = Evict(Ref("shop", "Pod", "batch", "v1"), "u", "n1", "gives way", restore=True)
+SPEC = {"schedulerName": "elasticd", "restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "i"}]}
+TAKEN = status(409, "AlreadyExists", "it exists")
+NONE = status(404, "NotFound", "none")
+
+
+def running(uid: str = "u", **meta: Any) -> dict[str, Any]:
+    """The pod, on its node."""
+    named = {"name": "batch", "namespace": "shop", "uid": uid, "labels": {"app": "batch"}, **meta}
+    named.setdefault("resourceVersion", "7")
+    return {"metadata": named, "spec": {**SPEC, "nodeName": "n1"}}
+
+
+class Server:
+    """A scripted server that keeps the pod and its record. Each write and read is a step; a fault may be set for one.
+
+    An evicted pod ends after it was read twice, and one that was made anew runs after it was read twice.
+    """
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.pod: dict[str, Any] | None = running()
+        self.records: dict[str, Any] = {}
+        self.steps: list[str] = []
+        self.created: list[dict[str, Any]] = []
+        self.evictions = self.written = 0
+        self.fault: Callable[[int, str], str] = lambda step, what: ""
+        """For each step: empty, or lost, undone, killed before or killed after it was carried out."""
+        self.killed = asyncio.Event()
+        self.fate: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda copy: copy
+        """What becomes of a copy that has not run, each time that it is read; None: it is gone."""
+        self.remembers = True
+        """Whether it still knows what has become of pods."""
+        self._history: list[dict[str, Any]] = []
+        self._reads_left = self._waits = 2
+        api.on("GET", "/api/v1", served("v1"))
+        for method, path, do in (
+            ("GET", POD, self._read),
+            ("WATCH", PODS, self._remember),
+            ("POST", PODS, self._create),
+            ("POST", f"{POD}/eviction", self._evict),
+            ("POST", RECORDS, self._write),
+            ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
+            ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
+            ("PATCH", RECORD, self._note),
+            ("DELETE", RECORD, self._forget),
+        ):
+            api.on(method, path, self._step(do))
+
+    def _step(self, do: Callable[[], Any]) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            what = f"{request.method} {request.path.rpartition('/')[2]}"
+            if request.query.get("dryRun"):
+                what += " dry"
+            if request.query.get("watch"):
+                what = "WATCH pods"
+            self.steps.append(what)
+            fault = self.fault(len(self.steps) - 1, what)
+            reply = None if fault in ("undone", "killed before") else do()
+            if fault.startswith("killed"):
+                self.killed.set()
+                await asyncio.Event().wait()
+            if fault in ("undone", "lost"):
+                return await drop(request)
+            said = reply if isinstance(reply, Say) else Say(200, reply)
+            if isinstance(said.body, bytes):
+                return web.Response(body=said.body, content_type="application/json")
+            return web.json_response(said.body, status=said.code)
+
+        return handle
+
+    def _read(self) -> Any:
+        if self.pod is not None and "deletionTimestamp" in self.pod["metadata"]:
+            self._reads_left -= 1
+            if self._reads_left < 0:
+                self.pod = None
+        if self.pod is not None and self.pod["metadata"]["uid"].startswith("new"):
+            self._waits -= 1
+            if self._waits < 0:
+                self.pod["status"] = {"phase": "Running"}
+            elif (after := self.fate(self.pod)) is None:
+                self.take_away()
+            else:
+                self.pod = after
+        return self.pod or NONE
+
+    def take_away(self) -> None:
+        """The pod is deleted."""
+        if self.pod is not None:
+            self._history.append({"type": "DELETED", "object": self.pod})
+        self.pod = None
+
+    def _remember(self) -> Any:
+        if not self.remembers:
+            return status(410, "Expired", "too old resource version")
+        return Say(200, b"".join(msgspec.json.encode(one) + b"\n" for one in self._history))
+
+    def _create(self) -> Any:
+        seen = self.api.seen[-1]
+        if seen.query.get("dryRun") == "All":
+            return seen.body
+        if self.pod is not None:
+            return TAKEN
+        self.created.append(seen.body)
+        meta = {"uid": f"new-{len(self.created)}", "resourceVersion": "9"}
+        self.pod = {**seen.body, "metadata": {**seen.body["metadata"], **meta}}
+        return self.pod
+
+    def _evict(self) -> Any:
+        options = (self.api.seen[-1].body or {}).get("deleteOptions", {})
+        uid = options.get("preconditions", {"uid": "u"})["uid"]
+        if self.pod is None or self.pod["metadata"]["uid"] != uid:
+            return status(409, "Conflict", "UID in precondition")
+        if uid != "u":
+            self.take_away()
+            return {"kind": "Status", "status": "Success"}
+        self.evictions += 1
+        self.pod = running(deletionTimestamp="2026-01-01T00:00:00Z")
+        return {"kind": "Status", "status": "Success"}
+
+    def _write(self) -> Any:
+        body = self.api.seen[-1].body
+        if body["metadata"]["name"] in self.records:
+            return TAKEN
+        name = body["metadata"]["name"]
+        self.written += 1
+        self.records[name] = {**body, "metadata": {**body["metadata"], "uid": f"record-{self.written}"}}
+        return body
+
+    def _note(self) -> Any:
+        if "elasticd-restore-u" not in self.records:
+            return NONE
+        self.records["elasticd-restore-u"]["data"] |= self.api.seen[-1].body["data"]
+        return {}
+
+    def _forget(self) -> Any:
+        found = self.records.get("elasticd-restore-u")
+        if found is None:
+            return NONE
+        if self.api.seen[-1].body["preconditions"]["uid"] != found["metadata"]["uid"]:
+            return status(409, "Conflict", "UID in precondition")
+        return self.records.pop("elasticd-restore-u")
+
+    def made_anew(self) -> bool:
+        """The pod was made anew, as it was, and nothing is left to do."""
+        return self.made(1)
+
+    def made(self, times: int) -> bool:
+        """The same, where the pod was created so often until it ran."""
+        if self.pod is None or self.records or self.pod["metadata"]["uid"] != f"new-{times}":
+            return False
+        noted = self.pod["metadata"]["annotations"]
+        runs = self.pod.get("status", {}).get("phase") == "Running"
+        same = self.pod["spec"] == SPEC and noted["elasticd.io/restored-from"] == "u"
+        return runs and same and len(self.created) == times
+
+    def untouched(self) -> bool:
+        """The pod is as it was, and nothing is left to do."""
+        return self.pod == running() and not self.records
+
+
+@asynccontextmanager
+async def daemon(
+    session: Session,
+    clock: HurriedClock,
+    *,
+    resumes: bool = False,
+    identity: str = "one",
+    leads: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[Restorer]:
+    """A daemon, until it stops or is killed."""
+    budget = Budget(clock, 10_000, 1000)
+    writer = PodWriter(session, Discovery(session), budget, clock)
+    shop = RestorerParts(session, budget, clock, Records(session, "home"), writer, leads, identity, quiet=4.0)
+    restorer = Restorer(shop)
+    task = asyncio.create_task(restorer.run()) if resumes else None
+    try:
+        yield restorer
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await restorer.close()
+
+
+def granted() -> None:
+    """It may be written."""
+
+
+def seen(times: int) -> Callable[[Server], bool]:
+    """The record notes so many copies."""
+    return lambda server: server.records["elasticd-restore-u"]["data"].get("made") == f"new-{times}"

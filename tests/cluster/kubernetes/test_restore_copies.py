@@ -1,0 +1,213 @@
+"""Copies of evicted pods that go before they ran are made again; those that ran are not."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from elasticd.cluster.kubernetes.session import Session
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
+from tests.cluster.kubernetes.restoring import ACTION, POD, PODS, SPEC, Server, daemon, granted, running, seen
+
+
+def once(fate: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+    """Of the first copy; the next run."""
+    return lambda copy: fate(copy) if copy["metadata"]["uid"] == "new-1" else {**copy, "status": {"phase": "Running"}}
+
+
+def bound(copy: dict[str, Any], **became: Any) -> dict[str, Any]:
+    """The copy, on a node; the server has put the name there that it did not have."""
+    return {**copy, "status": {"phase": "Pending", **became}}
+
+
+NODE_GONE = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+CREATING = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}
+FATES = [
+    pytest.param(lambda copy: None, id="at once"),
+    pytest.param(
+        lambda copy: None if copy.get("status") else bound(copy, containerStatuses=[CREATING]),
+        id="when its containers were being created",
+    ),
+    pytest.param(
+        lambda copy: None if copy.get("status") else bound(copy, phase="Failed", conditions=[NODE_GONE]),
+        id="called failed by who clears up after nodes",
+    ),
+    pytest.param(lambda copy: bound(copy, phase="Failed", reason="OutOfcpu"), id="refused by its kubelet"),
+    pytest.param(lambda copy: bound(copy, phase="Failed", reason="Evicted"), id="evicted since memory is short"),
+    pytest.param(
+        lambda copy: (
+            None
+            if "deletionTimestamp" in copy["metadata"]
+            else {**copy, "metadata": {**copy["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        ),
+        id="deleted by somebody",
+    ),
+]
+
+
+@pytest.mark.parametrize("fate", FATES)
+async def test_a_copy_that_goes_before_it_ran_is_made_again(
+    server: Server, session: Session, clock: HurriedClock, fate: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server._waits, server.fate = 1000, once(fate)
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: server.made(2))
+    assert (server.evictions, server.steps[CREATED]) == (1, "POST pods")
+    assert "shop/Pod/batch was made anew, and is gone before it ran: it is made again in 0 s" in caplog.text
+
+
+CREATED, AGAIN = 11, 26
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("step", range(CREATED, AGAIN))
+async def test_copy_that_never_ran_is_remade_by_the_next_daemon(
+    server: Server, session: Session, clock: HurriedClock, step: int, moment: str
+) -> None:
+    server._waits = 1000
+    server.fate = once(lambda copy: bound(copy, phase="Failed", reason="OutOfcpu"))
+    server.fault = lambda number, _: f"killed {moment}" if number == step else ""
+    async with daemon(session, clock) as first:
+        task = asyncio.create_task(first.evict(ACTION, granted))
+        await until(server.killed.is_set)
+        await task
+    async with daemon(session, clock, resumes=True):
+        await until(lambda: server.made(2))
+    assert server.evictions == 1
+
+
+@pytest.mark.parametrize(
+    ("ran", "remembers", "since", "copies"),
+    [
+        pytest.param(True, True, True, 1, id="it ran: it stays gone"),
+        pytest.param(False, True, True, 2, id="it did not"),
+        pytest.param(True, False, True, 2, id="the server does not remember"),
+        pytest.param(True, True, False, 2, id="a daemon of the version before has written it"),
+    ],
+)
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted yet"])
+async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
+    server: Server,
+    session: Session,
+    clock: HurriedClock,
+    ran: bool,
+    remembers: bool,
+    since: bool,
+    copies: int,
+    noted: bool,
+) -> None:
+    server._waits, server.remembers = 1000, remembers
+    server.fault = lambda _, what: "killed before" if server.created and what.startswith("PATCH") and not noted else ""
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: seen(1)(server) if noted else server.killed.is_set())
+    record = server.records["elasticd-restore-u"]["data"]
+    if not since:
+        del record["since"]
+    assert server.pod is not None
+    if ran:
+        server.pod = {**server.pod, "status": {"phase": "Running"}}
+    server.take_away()
+    server._waits, server.fault = 0, lambda *_: ""
+    async with daemon(session, clock, resumes=True) as one:
+        await until(lambda: not server.records)
+        await until(lambda: not one.underway)
+    assert len(server.created) == copies
+    if since:
+        (asked,) = server.api.asked("WATCH", PODS)
+        assert (asked.query["fieldSelector"], asked.query["resourceVersion"]) == (
+            "metadata.name=batch",
+            "9" if noted else "7",
+        )
+
+
+async def test_copies_that_never_run_are_made_less_often_and_reported(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    made = list[float]()
+
+    def note(step: int, what: str) -> str:
+        if what == "POST pods":
+            made.append(clock.now())
+        return ""
+
+    server._waits, server.fault = 10_000, note
+    server.fate = lambda copy: bound(copy, phase="Failed", reason="OutOfcpu")
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: len(made) == 5, within=30)
+        pauses = [later - before for before, later in itertools.pairwise(made)]
+        assert all(pause >= least for pause, least in zip(pauses, (0, 10, 20, 40), strict=True))
+        await until(lambda: "5 copies of it went before they ran; now: gone" in one.fault)
+        server.fate = lambda copy: {**copy, "status": {"phase": "Running"}}
+        await until(lambda: server.made(6), within=30)
+        await until(lambda: not one.fault)
+
+
+async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session: Session, clock: HurriedClock) -> None:
+    image = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    server._waits = 1000
+    server.fate = lambda copy: {**bound(copy, containerStatuses=[image]), "spec": {**SPEC, "nodeName": "n2"}}
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: "starting on n2 for" in one.fault)
+        assert one.fault.endswith(" s (ImagePullBackOff)")
+        assert server.records
+        assert len(server.created) == 1
+
+
+async def test_a_failed_copy_that_cannot_be_evicted_is_reported(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server._waits, server.fate = 1000, once(lambda copy: bound(copy, phase="Failed", reason="Evicted"))
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        api.on("POST", f"{POD}/eviction", status(403, "Forbidden", "may not evict"))
+        await until(lambda: "it ended before it ran, and stays: 403 Forbidden: may not evict" in one.fault)
+        assert [step.step for step in one.underway] == ["ended before it ran"]
+        api.on("POST", f"{POD}/eviction", server._step(server._evict))
+        await until(lambda: server.made(2))
+
+
+async def test_fate_of_a_copy_is_asked_again_after_server_errors(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server._waits = 1000
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: server.records and seen(1)(server))
+        api.on("WATCH", PODS, status(500, "InternalError", "no"), b"{", server._step(server._remember))
+        server.take_away()
+        server._waits = 0
+        await until(lambda: server.made(2))
+    assert len(api.asked("WATCH", PODS)) == 3
+
+
+async def test_copy_moved_before_running_is_left_to_its_own_record(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server._waits = 1000
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: server.records and seen(1)(server))
+        server.pod = running(
+            "moved-on", labels={"changed": "since"}, annotations={"elasticd.io/restored-from": "new-1"}
+        )
+        await until(lambda: not one.underway)
+    assert (server.records, len(server.created)) == ({}, 1)
+
+
+async def test_pod_that_waits_long_to_run_keeps_its_record(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        server._waits = 1000
+        await one.evict(ACTION, granted)
+        await until(lambda: "made anew, on no node for" in one.fault)
+        assert server.records
+        server._waits = 0
+        await until(server.made_anew)

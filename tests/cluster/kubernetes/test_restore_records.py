@@ -1,0 +1,66 @@
+"""Records of evicted pods: who may write them, and which are left alone."""
+
+import asyncio
+
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.model.actions import Answer
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
+from tests.cluster.kubernetes.restoring import ACTION, RECORDS, Server, daemon, granted
+
+
+async def test_only_the_daemon_that_owns_the_record_evicts(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one, daemon(session, clock, identity="two") as other:
+        found = await asyncio.gather(one.evict(ACTION, granted), other.evict(ACTION, granted))
+        assert sorted(answer.reason for answer in found) == ["", "UnderWay"]
+        await until(server.made_anew)
+    assert server.evictions == 1
+
+
+async def test_daemon_that_lost_the_lead_writes_nothing_but_the_record(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    leads = True
+    async with daemon(session, clock, leads=lambda: leads) as one:
+        server.fault = lambda number, what: "lost" if what == "POST eviction" else ""
+        task = asyncio.create_task(one.evict(ACTION, granted))
+        await until(lambda: server.evictions)
+        leads = False
+        await task
+        await until(lambda: len([step for step in server.steps if step == "GET elasticd-restore-u"]) > 3)
+        assert (server.created, list(server.records)) == ([], ["elasticd-restore-u"])
+        server.steps.clear()
+        server.records.clear()
+        await until(lambda: not one.underway)
+
+
+async def test_a_record_that_another_daemon_has_written_since_stays(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """This one claimed the pod, stood still, and found on waking that it leads no more."""
+
+    def stood_still() -> Answer:
+        (record,) = server.records.values()
+        record["metadata"]["uid"], record["data"]["by"] = "record-of-two", "two"
+        return NOT_LEADING
+
+    async with daemon(session, clock) as one:
+        assert await one.evict(ACTION, lambda: stood_still() if server.records else None) == NOT_LEADING
+    assert list(server.records) == ["elasticd-restore-u"]
+
+
+async def test_unreadable_records_are_reported_and_malformed_ones_left_alone(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    odd = {"metadata": {"name": "elasticd-restore-x"}, "data": {"uid": "x", "pod": "{"}}
+    other = {"metadata": {"name": "mine"}, "data": {"uid": "x", "pod": '{"metadata":{"name":"a"}}'}}
+    empty = {"metadata": {"name": "elasticd-restore-y"}}
+    api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", {"items": [odd, other, empty]})
+    async with daemon(session, clock, resumes=True) as one:
+        await until(lambda: one.fault == "what has yet to be made anew cannot be looked for: 403 Forbidden: may not")
+        told = "no records of pods to be made anew, left alone: elasticd-restore-x, mine, elasticd-restore-y"
+        await until(lambda: one.fault == told)
+    assert len(api.asked("GET", RECORDS)) == 3
+    assert server.untouched()
