@@ -40,6 +40,7 @@ def words(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.slow
 def test_heavy_libraries_are_not_imported_at_start() -> None:
     heavy = {"kubernetes_asyncio", "pyarrow", "scipy"}
     code = f"import sys; from elasticd import cli, registry; registry.discover(); print({heavy!r} & {{*sys.modules}})"
@@ -315,6 +316,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_run_prints_every_change_as_it_is_made(tmp_path: Path) -> None:
     process = subprocess.Popen(
         daemons.command("run", "--decisions", "--config", write(tmp_path, web=policy())),
@@ -472,6 +474,7 @@ def test_check_knows_the_sources_that_policies_name(capsys: pytest.CaptureFixtur
     assert (code, out) == (78, f"{tmp_path}/policies/web.toml: trust.sources[0]: {problem}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_output_that_cannot_be_written_is_told_in_one_line(state: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -481,6 +484,7 @@ def test_output_that_cannot_be_written_is_told_in_one_line(state: Path) -> None:
     assert (done.returncode, done.stderr) == (69, "output: must be writable, is not: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_a_running_daemon_shows_moves_and_rebalances_on_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -506,6 +510,7 @@ type = "rebalance"
 """
 
 
+@pytest.mark.slow
 def test_a_running_daemon_shows_its_pools_nodes_and_next_moves(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

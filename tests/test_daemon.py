@@ -56,6 +56,7 @@ def test_it_scales_shows_its_pages_and_ends_cleanly(tmp_path: Path) -> None:
         assert "Traceback" not in running.log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_ends_the_daemon_despite_a_connected_client(tmp_path: Path, number: int) -> None:
     with daemon(tmp_path) as running:
@@ -67,6 +68,7 @@ def test_a_signal_ends_the_daemon_despite_a_connected_client(tmp_path: Path, num
         assert "Traceback" not in running.log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policies", "lines"),
     [
@@ -93,6 +95,7 @@ def test_wrong_policies_are_told_in_a_line_for_each_mistake(
         assert re.fullmatch(rf"\S+Z ERROR /.*/policies/{pattern}", line), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
@@ -115,6 +118,7 @@ def test_wrong_settings_are_told_in_one_line(tmp_path: Path, settings: str | Non
     assert re.fullmatch(rf"\S+Z ERROR {line}", done.stderr.strip()), done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -127,6 +131,7 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
     assert done.stderr.partition(" ERROR ")[2].startswith(f"http: 127.0.0.1:{port} must be free to listen on, is not: ")
 
 
+@pytest.mark.slow
 def test_an_unwritable_state_folder_is_one_error_line(tmp_path: Path) -> None:
     settings = write(tmp_path, web=policy())
     (tmp_path / "state").write_text("a file")
@@ -145,6 +150,7 @@ def past(folder: Path) -> Past:
     return journal.past("web", WEB, time.time(), 4)
 
 
+@pytest.mark.slow
 def test_a_killed_daemon_is_explained_and_its_successor_goes_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -165,6 +171,7 @@ def test_a_killed_daemon_is_explained_and_its_successor_goes_on(
     assert after.until > before.until
 
 
+@pytest.mark.slow
 def test_one_whose_journal_is_damaged_starts_and_tells_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +192,7 @@ def test_one_whose_journal_is_damaged_starts_and_tells_where(
         assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_who_stops_reading_its_decisions_does_not_end_it(tmp_path: Path) -> None:
     settings = write(tmp_path, web=policy())
     with (tmp_path / "log").open("wb") as log:
@@ -305,6 +313,7 @@ def test_readiness_tells_what_is_waited_for(
     assert process.Daemon(loop, unused, unused, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
 
 
+@pytest.mark.slow
 def test_systemd_is_told_when_it_is_ready_reloads_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -335,6 +344,7 @@ def pointing(folder: Path, port: str) -> Path:
     return settings
 
 
+@pytest.mark.slow
 def test_status_and_explain_report_an_unwritable_journal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with daemon(tmp_path / "daemon") as running:
         running.replicas(4)
@@ -361,6 +371,7 @@ def files_may_have(running: Daemon, size: int) -> None:
     resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
+@pytest.mark.slow
 def test_sources_and_query_ask_the_running_daemon(
     capsys: pytest.CaptureFixture[str], running: Daemon, tmp_path: Path
 ) -> None:
@@ -392,6 +403,7 @@ def test_where_no_daemon_runs_that_is_told(capsys: pytest.CaptureFixture[str], t
         assert called(capsys, "sources", "--config", pointing(tmp_path, str(port))) == (69, "", told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [OSError("no journal"), asyncio.CancelledError()], ids=["it fails", "it is cancelled"]
 )

@@ -45,6 +45,7 @@ def appears(wanted: list[float], found: list[float]) -> bool:
     return all(value in rest for value in wanted)
 
 
+@pytest.mark.slow
 def test_the_shop_is_polled_faster_during_its_rush(told: Heard) -> None:
     intervals = [interval for interval, _ in groupby(one.interval for one in decisions(told, "checkout"))]
     assert set(intervals) == {1, 10, 30}
@@ -149,6 +150,7 @@ def test_frames_give_way_for_the_trailer_and_come_back(told: Heard) -> None:
     assert all(at - START < 80 for at, _ in again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [0, 35, 70], ids=lambda begun: f"begun {begun} s after an even minute")
 def test_the_catalog_is_ready_before_its_crowd_at_any_start(begun: int) -> None:
     found = play(START + begun, "catalog")
@@ -195,6 +197,7 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
     assert first % (days * DAY) == 0  # so that a day begins with an even minute
 
 
+@pytest.mark.slow
 def test_two_runs_are_equal_under_different_hash_seeds() -> None:
     code = """
 from tests.kit.demos import play

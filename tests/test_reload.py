@@ -140,6 +140,7 @@ def test_the_folder_itself_may_vanish_and_come_back(running: Daemon) -> None:
     running.replicas(4)
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None:
     with daemon(tmp_path, web=policy(3)) as alone:
         alone.replicas(3)
@@ -149,6 +150,7 @@ def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None
         assert alone.stop() == 0
 
 
+@pytest.mark.slow
 def test_files_reloaded_by_a_signal_are_not_reloaded_as_changed(tmp_path: Path) -> None:
     with daemon(tmp_path, web=policy(3)) as alone:
         alone.replicas(3)
@@ -169,6 +171,7 @@ def test_a_changed_elasticd_toml_is_reported_and_not_applied(running: Daemon) ->
     path.write_text(before)
 
 
+@pytest.mark.slow
 def test_a_swapped_config_map_link_is_noticed_without_a_signal(tmp_path: Path) -> None:
     settings, policies = write(tmp_path, web=policy(3)), tmp_path / "policies"
     (policies / "web.toml").unlink()
@@ -189,6 +192,7 @@ def test_a_swapped_config_map_link_is_noticed_without_a_signal(tmp_path: Path) -
         assert (policies / "..data").readlink() == Path("..2026_2")
 
 
+@pytest.mark.slow
 def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
     with daemon(tmp_path, web=policy(3)) as running:
         for _ in range(50):

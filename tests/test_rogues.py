@@ -194,6 +194,7 @@ def test_a_rogue_strategy_is_named_and_holds_only_its_policy(wishing: Daemon, ho
     assert len(json.dumps(found)) < 40_000
 
 
+@pytest.mark.slow
 def test_beside_rogues_the_cluster_scales_and_output_is_bounded(wishing: Daemon) -> None:
     wishing.replicas(4)
     for how in rogues.WISHES:

@@ -143,6 +143,7 @@ def test_moves_adds_what_is_held_back_to_its_page(
     assert given == {**json.loads(started.get("/moves")), "held_back": []}
 
 
+@pytest.mark.slow
 def test_explain_gives_a_decision_as_status_does(
     capsys: pytest.CaptureFixture[str], running: tuple[Daemon, Path]
 ) -> None:

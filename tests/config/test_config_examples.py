@@ -251,6 +251,7 @@ def test_deployment_mounts_what_the_settings_name(registry: Registry) -> None:
 KUBECTL = shutil.which("kubectl")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl, which has kustomize in it, is not on this machine")
 def test_kustomize_makes_what_the_tests_read() -> None:
     assert KUBECTL is not None

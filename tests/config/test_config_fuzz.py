@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -124,6 +125,7 @@ def decodes_or_is_one_line(path: Path, table: dict[str, Any], load: Any) -> None
 FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @FUZZ
 @given(table=st.dictionaries(WORDS | TEXT, TREES, max_size=5) | spoiled(GOOD))
 def test_any_policy_is_read_or_refused_in_one_line(tmp_path: Path, table: dict[str, Any]) -> None:

@@ -114,6 +114,7 @@ def test_a_valid_forecast_shows_its_skill_and_expiry(explained: Explained) -> No
     assert float(found[2]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

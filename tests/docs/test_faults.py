@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs" / "faults.md"
 
 
+@pytest.mark.slow
 def test_every_fault_is_shown_by_tests_that_exist() -> None:
     source = "\n".join(path.read_text() for path in TESTS.rglob("test_*.py"))
     rows = re.findall(r"^\| (F\d+) \|.*\| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from elasticd.sources.recorded.rows import COLUMNS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recordings.md"
 FILES = ("monday.csv", "elasticd.toml", "policies/checkout.toml", "replay.py")
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:
     *texts, printed = re.findall(r"```\w+\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "policies").mkdir()

@@ -187,6 +187,7 @@ def _covered(written: Written, start: int, garbage: bytes) -> set[int]:
     return set(range(written.at(start), min(written.at(last) + 1, len(written.lines)))) if garbage else set()
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_cut_journal_is_read_to_its_cut_and_extended(written: Written, folder: Path, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(written.whole)))

@@ -310,6 +310,7 @@ def test_hours_are_in_force(options: dict[str, Any], at: str, since: str | None,
     assert found.since == (-inf if since is None else moment(since))
 
 
+@pytest.mark.slow
 @given(start=CRONS, end=CRONS, change=some.sampled_from(sorted(CHANGES)), minute=some.integers(-1440, 1440))
 def test_in_force_is_what_going_through_all_minutes_says(start: str, end: str, change: str, minute: int) -> None:
     """Each start opens, each end closes; where both are read at one time the end comes first."""

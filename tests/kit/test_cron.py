@@ -144,6 +144,7 @@ def test_the_next_time_inside_a_repeated_hour_is_never_past(minute: int) -> None
         assert next(CronSim("30 2 * * *", aware)).timestamp() < now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 * * * *", "*/20 1-3 * * *", "0 0,2,3 * * *", "5 0 * * 1-5"])
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
 def test_a_whole_year_is_that_of_cronsim_s_own_reckoning(cron: str, zone: str) -> None:
@@ -254,6 +255,7 @@ FIELDS = some.tuples(
 CRONS = FIELDS.map(" ".join)
 
 
+@pytest.mark.slow
 @given(cron=CRONS, change=some.sampled_from(sorted(CHANGES)), minute=some.integers(-1440, 1440))
 def test_latest_and_next_equal_those_of_a_minute_wise_search(cron: str, change: str, minute: int) -> None:
     zone, middle = CHANGES[change]
@@ -266,6 +268,7 @@ def test_latest_and_next_equal_those_of_a_minute_wise_search(cron: str, change: 
     assert (found.at, calendar.next(now)) == (expected[place - 1], expected[place])
 
 
+@pytest.mark.slow
 def test_zones_are_there_on_a_system_that_has_none() -> None:
     code = "from elasticd.kit.cron import Times; print(Times('0 8 * * *', 'Europe/Berlin').next(0.0))"
     environment = {"PYTHONTZPATH": "", "PYTHONPATH": ":".join(sys.path)}

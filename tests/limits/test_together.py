@@ -3,6 +3,7 @@
 from itertools import permutations
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ def limits(then: Any, forbids: Any) -> list[Strategy]:
     ]
 
 
+@pytest.mark.slow
 @given(
     current=COUNTS,
     wish=COUNTS,

@@ -125,6 +125,7 @@ pool = some.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(case=pool, kind=some.sampled_from([BaldEagle, BaldEaglePlain]), greedy=some.booleans())
 @settings(max_examples=150, deadline=None)
 def test_no_plan_exceeds_node_capacity_or_breaks_placement_rules(
@@ -261,6 +262,7 @@ def test_printed_and_greedy_and_plain_go_other_ways() -> None:
     assert len(set(plans)) == 4
 
 
+@pytest.mark.slow
 def test_a_greedy_start_is_never_worse_than_single_placement() -> None:
     nodes, pods = paper_pool(25, 12)
     view = columns(nodes)
@@ -287,6 +289,7 @@ def test_the_load_is_the_peak_use_where_it_is_known(peaks: dict[str, dict[str, f
     assert places(quick(), view, [pod("p", cpu=0.5)]) == {"p": expected}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bald-eagle", "topsis"])
 def test_the_example_places_a_hundred_pods_within_node_capacity(name: str) -> None:
     policy = load_pool(EXAMPLES / f"{name}.toml", discover())

@@ -167,6 +167,7 @@ def one_after_the_other(pods: Pods, nodes: Sequence[int], state: State, scale: S
     return float(np.mean(found))
 
 
+@pytest.mark.slow
 @given(seed=some.integers(0, 2**32), pods=some.integers(1, 8), nodes=some.integers(1, 5), extra=some.integers(0, 2))
 @settings(max_examples=100, deadline=None)
 def test_plans_evaluated_together_equal_those_evaluated_pod_by_pod(

@@ -35,6 +35,7 @@ def test_the_tent_map_dies_after_as_many_steps_as_bits() -> None:
     assert numbers[53:] == [0.0] * 11
 
 
+@pytest.mark.slow
 @given(seed=some.integers(0, 2**32), begin=some.floats(0, 1) | some.sampled_from(sorted(DEAD)))
 @settings(max_examples=30, deadline=None)
 def test_a_repaired_map_lives_and_goes_everywhere(seed: int, begin: float) -> None:
@@ -147,6 +148,7 @@ habits_of = some.builds(
 )
 
 
+@pytest.mark.slow
 @given(habits=habits_of, seed=some.integers(0, 2**32), name=some.sampled_from(["Griewank", "Ackley", "Sphere"]))
 @settings(max_examples=60, deadline=None)
 def test_the_best_position_never_worsens_stays_bounded_and_is_reproducible(
@@ -194,6 +196,7 @@ def test_benchmark_functions_reach_the_values_of_the_paper(name: str, improved: 
     assert found == [benchmark.tbesk[0]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Griewank", "Ackley", "Sphere"])
 def test_the_improved_search_needs_fewer_iterations_as_the_paper_says(name: str) -> None:
     needed = [
@@ -203,6 +206,7 @@ def test_the_improved_search_needs_fewer_iterations_as_the_paper_says(name: str)
     assert needed[0] < needed[1]
 
 
+@pytest.mark.slow
 def test_the_quartic_function_ends_at_its_least_drawn_noise() -> None:
     habits, benchmark = replace(FLOCK, iterations=160), BENCHMARKS["Quartic"]
     found = [-benchmark.run(habits, seed).fitness for seed in range(5)]

@@ -506,6 +506,7 @@ def test_an_unreadable_annotation_keeps_the_pod_pending_with_one_line(text: str,
     assert decision.binding == ""
 
 
+@pytest.mark.slow
 @given(some.text(max_size=40) | some.recursive(some.none() | some.booleans() | some.text(), some.lists).map(json.dumps))
 def test_any_annotation_is_read_or_refused_in_one_line(text: str) -> None:
     try:

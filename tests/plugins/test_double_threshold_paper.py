@@ -124,6 +124,7 @@ def test_the_example_only_fits_set_points_from_50_below_53(target: float, fits: 
     assert ((wishes[32], wishes[150]) == (3, 2)) == fits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("curve", "replicas"),
     [

@@ -88,6 +88,7 @@ async def test_a_workload_created_with_zero_replicas_is_not_started() -> None:
     assert (await play(ARRIVES, event(cooldown=60), replicas=0)).scaled == []
 
 
+@pytest.mark.slow
 async def test_the_cooldown_keeps_what_stabilization_lets_go() -> None:
     """Messages come every 100 s; with a cooldown of 150 s it stays awake, with one of 60 s it sleeps in between."""
     queue = "5 if t % 100 < 20 else 0"
@@ -116,6 +117,7 @@ async def test_an_intermittent_queue_does_not_flap_the_count(options: dict[str, 
     assert any(after < before for _, before, after in told.scaled) == flaps
 
 
+@pytest.mark.slow
 async def test_the_window_delays_the_fall_and_cooldown_alone_delays_zero() -> None:
     told = await play("60 if t < 100 else 10 if t < 600 else 0", event(), replicas=6, seconds=1200, limits=())
     (few, *_), (none, *_) = told.scaled
@@ -131,6 +133,7 @@ async def test_a_window_longer_than_the_cooldown_does_not_delay_zero() -> None:
     assert 150 <= at <= 170
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "pace"),
     [
@@ -169,6 +172,7 @@ async def test_keda_s_fallbacks_are_the_policy_s_trust(trust: dict[str, Any], du
     assert told.counts(850, 900) == {3}
 
 
+@pytest.mark.slow
 async def test_unknown_is_neither_woken_nor_put_to_sleep() -> None:
     told = await play("5 if t < 50 or t >= 600 else 0 if t < 200 else 1 / 0", event(cooldown=60), replicas=1)
     assert [(before, after) for at, before, after in told.scaled if at < 600] == [(1, 0)]

@@ -90,6 +90,7 @@ def counted(rules: str, behaves: bool) -> Tally:
     return Tally(contradict, moves, misled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "behaves", "tally"),
     [

@@ -277,6 +277,7 @@ def measured(on: Sequence[Pod], uses: dict[str, tuple[float, float]]) -> By:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [heavy, spread, alike])
 def test_measured_load_spreads_60_pods_better_than_requests(
     model: Model,

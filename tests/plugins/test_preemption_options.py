@@ -71,6 +71,7 @@ def test_the_example_lets_batch_work_give_way_to_services() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"mode": "paper"}, {"only_forced": True, "min_run": 0, "most_victims": 1}])
 def test_it_does_nothing_that_no_strategy_may(options: dict[str, Any]) -> None:
     assert check_strategy(decode(**options)) == []

@@ -426,6 +426,7 @@ def test_a_more_than_critical_pod_is_told_others_are_critical() -> None:
     assert said == Spared("lesser pods are of system-critical priority")
 
 
+@pytest.mark.slow
 @given(pools())
 @settings(max_examples=60)
 def test_nobody_could_have_been_kept(

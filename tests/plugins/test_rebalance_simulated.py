@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import (
@@ -68,6 +70,7 @@ async def played(seconds: float, *budgets: BudgetTable, rises: float = 3.2) -> T
     return told
 
 
+@pytest.mark.slow
 async def test_pods_leave_rising_load_after_three_looks_and_then_stay() -> None:
     told = await played(RISES + 1800)
     moves = [one for one in told.moves if one.verdict == "move"]
@@ -79,6 +82,7 @@ async def test_pods_leave_rising_load_after_three_looks_and_then_stay() -> None:
     assert 2 <= len(moves) <= 6
 
 
+@pytest.mark.slow
 async def test_what_left_is_placed_elsewhere_within_seconds() -> None:
     told = await played(RISES + 600)
     again = [one for one in told.bound if one.at > RISES]
@@ -87,11 +91,13 @@ async def test_what_left_is_placed_elsewhere_within_seconds() -> None:
     assert max(one.at for one in again) - max(one.at for one in told.gone) < 30
 
 
+@pytest.mark.slow
 async def test_while_nothing_rises_nobody_is_moved() -> None:
     told = await played(RISES + 600, rises=0.0)
     assert (told.moves, told.gone) == ([], [])
 
 
+@pytest.mark.slow
 async def test_a_budget_that_allows_none_keeps_all_where_they_are() -> None:
     told = await played(RISES + 600, BudgetTable(name="all", selector={}, min_available=32))
     assert told.gone == []

@@ -190,6 +190,7 @@ def test_closeness_at_its_ends(table: Any, expected: list[float]) -> None:
     assert closeness(np.array(table), np.array([0.5, 0.5])).tolist() == expected
 
 
+@pytest.mark.slow
 @given(
     rows=some.lists(some.tuples(*[some.floats(0, 2)] * 5), min_size=1, max_size=8),
     weights=some.tuples(*[some.floats(0, 1)] * 5),

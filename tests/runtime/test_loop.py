@@ -53,6 +53,7 @@ async def test_jitter_never_makes_a_look_later_than_was_asked_for(jitter: float)
     assert len({round(gap, 3) for gap in found}) > 20 or not jitter
 
 
+@pytest.mark.slow
 async def test_jitter_raises_the_number_of_looks_only_as_configured() -> None:
     names = [f"w{number}" for number in range(100)]
     policies = [policy(name, workload=Target("shop", name), interval=1.0, jitter=0.1) for name in names]

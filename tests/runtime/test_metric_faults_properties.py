@@ -163,11 +163,13 @@ def test_faulty_samples_never_shrink_a_workload_or_break_its_bounds(
             assert decision.failures == (), (wrong, decision)
 
 
+@pytest.mark.slow
 @given(case=plays(), steps=STEPS)
 def test_the_same_faults_give_the_same_decisions(case: tuple[Policy, int], steps: list[Step]) -> None:
     assert perform(*case, steps) == perform(*case, steps)
 
 
+@pytest.mark.slow
 @given(case=plays(), steps=STEPS, wrong=some.sampled_from(sorted(UNKNOWN)))
 def test_a_count_without_samples_changes_only_by_floor_or_fallback(
     case: tuple[Policy, int], steps: list[Step], wrong: str

@@ -229,6 +229,7 @@ async def test_renewals_are_heeded_after_a_reload_and_a_clock_jump() -> None:
     assert await surge(play, 90_150, 15.0, 3) <= 1.0
 
 
+@pytest.mark.slow
 async def test_a_thousand_simultaneous_renewals_are_judged_in_one_tick() -> None:
     names = [f"w{number}" for number in range(1000)]
     loads: dict[str, Any] = dict.fromkeys(names, 3.0)

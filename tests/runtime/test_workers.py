@@ -146,6 +146,7 @@ async def test_the_others_are_decided_before_and_behind_it(judge: Judge) -> None
     assert all(found[index].startswith("stuck in test_workers.py") for index in (1, 3))
 
 
+@pytest.mark.slow
 async def test_a_policy_with_a_thousand_workloads_is_waited_for_once(judge: Judge) -> None:
     cases = [case("a", Blocks()), *[case(name, Blocks() if name == "a" else Fixed()) for name in "abac" * 250]]
     found = short(await judge(cases))
@@ -226,6 +227,7 @@ async def test_a_blocked_policy_is_held_until_reload_while_others_continue(judge
     assert play.cluster.has[WEB].replicas == 1
 
 
+@pytest.mark.slow
 def test_a_process_with_a_hanging_plugin_can_exit() -> None:
     code = """
 import asyncio, tests.runtime.test_workers as t

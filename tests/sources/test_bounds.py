@@ -36,6 +36,7 @@ wrong = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(readings)
 def test_what_is_right_stays_as_it_is(said: Readings) -> None:
     found = checked(said, said.source, NOW, 10_000)
@@ -46,6 +47,7 @@ def test_what_is_right_stays_as_it_is(said: Readings) -> None:
                 assert all(one is other for one, other in zip(found_there, before[series][key], strict=True))
 
 
+@pytest.mark.slow
 @given(wrong | garbage)
 def test_checked_readings_never_raise_and_stay_plain(said: Any) -> None:
     found = checked(said, "mine", NOW, 1000)

@@ -152,6 +152,7 @@ class Rounds:
         return await self.keeper.read(now)
 
 
+@pytest.mark.slow
 async def test_each_governed_workload_gets_a_forecast_and_is_woken() -> None:
     rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily(), "other/Deployment/web": daily()}), WEB, CART)
     said = await rounds.at(NOW)
@@ -171,6 +172,7 @@ async def test_a_forecast_series_is_empty_before_the_first_fit() -> None:
     assert (said.forecasts, said.newest, said.error) == ({"requests_forecast": {}}, None, "")
 
 
+@pytest.mark.slow
 async def test_a_forecast_is_refitted_when_due_with_a_new_sample() -> None:
     memory = Remembered(requests={KEY: daily()})
     rounds = Rounds(memory, WEB)
@@ -185,6 +187,7 @@ async def test_a_forecast_is_refitted_when_due_with_a_new_sample() -> None:
     assert len(rounds.fitter.asked) == 2
 
 
+@pytest.mark.slow
 async def test_new_workloads_are_fitted_at_once_and_removed_workloads_forgotten() -> None:
     rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily()}))
     assert not rounds.keeper.is_due(NOW)  # there is nobody yet
@@ -220,6 +223,7 @@ async def test_a_useless_past_gives_a_forecast_with_a_doubt(known: dict[str, Any
     }
 
 
+@pytest.mark.slow
 async def test_a_failing_past_is_retried_after_growing_pauses_keeping_forecasts() -> None:
     memory = Remembered(requests={KEY: daily()})
     rounds = Rounds(memory, WEB)
@@ -238,6 +242,7 @@ async def test_a_failing_past_is_retried_after_growing_pauses_keeping_forecasts(
     assert rounds.keeper.due == now + 600
 
 
+@pytest.mark.slow
 async def test_a_lost_fit_harms_no_other_and_is_retried() -> None:
     rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily()}), WEB, CART)
     rounds.fitter.lost = {1}
@@ -292,6 +297,7 @@ async def opened(
         yield reader
 
 
+@pytest.mark.slow
 async def test_in_virtual_time_a_read_waits_for_the_fit(tmp_path: Path) -> None:
     async with opened(source(of="week"), VirtualClock(NOW), recording(tmp_path)) as reader:
         said = await reader.read(NOW)
@@ -336,6 +342,7 @@ async def wished(folder: Path, *strategies: Strategy) -> dict[float, int]:
     return {900.0 * round((at - morning) / 900): wish for at, wish, _ in counts.wishes}
 
 
+@pytest.mark.slow
 async def test_in_a_backtest_replicas_rise_an_hour_before_the_load(tmp_path: Path) -> None:
     live = Hpa(metrics=(External(series="requests", average_value=5),), tolerance=0.0)
     ahead = Ahead(series="requests_forecast", lead=3600, bound="expected", target=5)
@@ -364,6 +371,7 @@ class Shifted:
         await asyncio.sleep(max(0.0, when - self.now()))
 
 
+@pytest.mark.slow
 async def test_in_real_time_a_read_returns_while_another_process_fits(tmp_path: Path) -> None:
     woken = asyncio.Event()
     async with opened(source(of="week"), Shifted(NOW), recording(tmp_path), wake=woken.set) as reader:

@@ -60,6 +60,7 @@ async def genuine() -> AsyncIterator[Apart]:
         yield fitter
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_it_answers_as_it_would_have_here(genuine: Apart) -> None:
     expected = await Here().fit(QUESTION)
@@ -198,6 +199,7 @@ def test_nothing_is_lacking_here() -> None:
     assert lacking() == ""
 
 
+@pytest.mark.slow
 def test_the_fitter_answers_every_question_though_one_fails() -> None:
     bad = Question(Wish(), PackedSamples(b"odd", b"odd"))
     questions, replies = io.BytesIO(frame(bad) + frame(QUESTION) + b"\0\0"), io.BytesIO()
@@ -227,6 +229,7 @@ def test_a_process_that_may_not_yield_goes_on(monkeypatch: pytest.MonkeyPatch) -
     humble()
 
 
+@pytest.mark.slow
 async def test_here_is_arithmetic_alone() -> None:
     found = await Here().fit(QUESTION)
     assert found.forecast is not None

@@ -267,6 +267,7 @@ async def test_a_redirect_takes_no_credentials_elsewhere(server: Scripted, tmp_p
         assert other.seen == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [True, False], ids=["gzip-bomb", "endless"])
 async def test_an_answer_is_not_listened_to_beyond_its_limit(server: Scripted, packed: bool) -> None:
     bomb = gzip.compress(b" " * (64 << 20))
@@ -436,6 +437,7 @@ async def test_https_never_falls_back_to_http(server: Scripted, tmp_path: Path) 
     assert server.seen == []
 
 
+@pytest.mark.slow
 async def test_a_client_certificate_is_presented_and_reloaded_when_renewed(
     authority: Authority, tmp_path: Path
 ) -> None:

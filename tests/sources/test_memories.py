@@ -64,6 +64,7 @@ async def test_a_prometheus_memory_returns_only_the_requested_workloads(server: 
     assert listed(found) == {WEB: [(NOW, 0), (NOW + 15, 15), (NOW + 30, 30)]}
 
 
+@pytest.mark.slow
 async def test_two_weeks_come_in_portions_and_each_sample_once(server: Scripted) -> None:
     server.on(RANGE, counting(WEB))
     found = await remembering(server).past("rate", [WEB], TimeRange(NOW, NOW + 14 * 86400, 60))

@@ -51,6 +51,7 @@ async def test_an_idle_thread_is_reused_and_shutdown_ends_all_threads() -> None:
     assert len(set(used)) == 1
 
 
+@pytest.mark.slow
 def test_a_process_with_a_hanging_call_can_exit() -> None:
     code = "import time; from elasticd.sources.threads import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -344,6 +344,7 @@ async def test_more_samples_than_are_wanted_are_refused(server: Scripted, spaced
     assert said.error == "the answer has more than 10 samples (max_samples)"
 
 
+@pytest.mark.slow
 async def test_a_million_series_are_refused_before_they_are_taken_apart(server: Scripted) -> None:
     part = b'{"metric":{},"value":[1,"1"]}'
     body = b'{"status":"success","data":{"resultType":"vector","result":[' + b",".join([part] * 1_000_000) + b"]}}"

@@ -229,6 +229,7 @@ async def followed(source: RecordingSource, start: float) -> list[Decision]:
     return told.made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "start"),
     [

@@ -329,6 +329,7 @@ async def test_a_sources_snapshot_lookups_are_made_by_the_daemon() -> None:
     assert seen == [([WEB], snapshot.version, tuple, snapshot.workload(WEB), False)]
 
 
+@pytest.mark.slow
 async def test_a_flood_of_wakes_is_merged_in_the_daemons_thread() -> None:
     woken: list[tuple[str, str]] = []
     by: set[threading.Thread] = set()

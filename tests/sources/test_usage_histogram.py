@@ -341,6 +341,7 @@ async def test_a_site_without_the_source_is_refused() -> None:
             pass
 
 
+@pytest.mark.slow
 async def test_requests_on_a_simulated_cluster_converge_to_usage_by_pod() -> None:
     """A service that asks for 2 cores and uses half a one in each of three pods."""
     table = {

@@ -133,6 +133,7 @@ async def test_a_request_may_take_longer_than_its_head(monkeypatch: pytest.Monke
         assert await asking == 200
 
 
+@pytest.mark.slow
 async def test_probes_are_answered_beside_too_many_requests() -> None:
     async with serving(most=MOST) as server:
         asking = await server.busy(AT_WORK)
@@ -162,6 +163,7 @@ def test_connections_leave_files_to_everything_else(monkeypatch: pytest.MonkeyPa
     assert most_connections() == most
 
 
+@pytest.mark.slow
 def test_a_daemon_with_few_files_survives_many_connections(tmp_path: Path) -> None:
     with daemon(tmp_path, files=64) as running, contextlib.ExitStack() as stack:
         port = int(running.address.rpartition(":")[2])

@@ -119,6 +119,7 @@ def test_the_journal_is_known_by_its_stream_and_no_other(tmp_path: Path) -> None
         assert not is_journal(stream, {"JOURNAL_STREAM": "nonsense"})
 
 
+@pytest.mark.slow
 def test_a_config_error_is_logged_in_the_requested_format(tmp_path: Path) -> None:
     settings = write(tmp_path, web=policy(0))
     done = run("run", "--config", settings, "--log-format", "json")
@@ -129,6 +130,7 @@ def test_a_config_error_is_logged_in_the_requested_format(tmp_path: Path) -> Non
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["time"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "pattern"),
     [

@@ -149,6 +149,7 @@ def started(folder: Path, watchdog: float = 0.3) -> Iterator[ServiceManager]:
                 process.kill()
 
 
+@pytest.mark.slow
 def test_the_daemon_notifies_systemd_when_ready_alive_and_stopping(folder: Path) -> None:
     with started(folder) as systemd:
         assert "1 polic" in systemd.hears("READY=1")["STATUS"]
@@ -171,6 +172,7 @@ def test_sighup_reloads_as_type_notify_reload_wants_it(folder: Path) -> None:
         assert systemd.stops() == 0
 
 
+@pytest.mark.slow
 def test_reload_that_fails_is_told_and_the_old_policies_stay(folder: Path) -> None:
     with started(folder) as systemd:
         systemd.hears("READY=1")
@@ -183,6 +185,7 @@ def test_reload_that_fails_is_told_and_the_old_policies_stay(folder: Path) -> No
         assert systemd.stops() == 0
 
 
+@pytest.mark.slow
 def test_a_config_error_exits_with_the_code_preventing_a_restart(folder: Path) -> None:
     (folder / "policies" / "web.toml").write_text(POLICY.replace("max = 5", "max = 0"))
     with started(folder) as systemd:

@@ -178,6 +178,7 @@ def test_a_registry_of_ones_own_modules_refuses_at_once() -> None:
         registry(good, bad)
 
 
+@pytest.mark.slow
 async def test_an_hour_is_simulated_in_no_time() -> None:
     cluster = Simulated(
         nodes=(NodeTable(name="node", count=2, cpu="8", memory="16Gi"),),

@@ -128,10 +128,12 @@ class Confused(Strategy, tag="confused", frozen=True):
         return EvictionOrder(tuple(Turn(pod) for pod in nodes.pods(0)))
 
 
+@pytest.mark.slow
 def test_a_sound_strategy_passes() -> None:
     assert check_strategy(Sound()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [

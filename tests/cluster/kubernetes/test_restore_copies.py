@@ -125,6 +125,7 @@ async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
         )
 
 
+@pytest.mark.slow
 async def test_copies_that_never_run_are_made_less_often_and_reported(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
@@ -148,6 +149,7 @@ async def test_copies_that_never_run_are_made_less_often_and_reported(
         await until(lambda: not one.fault)
 
 
+@pytest.mark.slow
 async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session: Session, clock: HurriedClock) -> None:
     image = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
     server._waits = 1000
@@ -201,6 +203,7 @@ async def test_copy_moved_before_running_is_left_to_its_own_record(
     assert (server.records, len(server.created)) == ({}, 1)
 
 
+@pytest.mark.slow
 async def test_pod_that_waits_long_to_run_keeps_its_record(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:

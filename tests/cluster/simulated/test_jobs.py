@@ -188,6 +188,7 @@ def created(told: Told) -> int:
     return sum(max(0, one.after - one.before) for one in told.outcomes if one.result == "done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "leave"), [("default", "end"), ("accurate", "begin"), ("custom", "end")])
 @given(
     messages=st.lists(st.integers(0, 5), min_size=1, max_size=5),

@@ -161,6 +161,7 @@ def test_state_at_a_time_does_not_depend_on_earlier_looks(
     assert asyncio.run(run([])) == asyncio.run(run(looks))
 
 
+@pytest.mark.slow
 async def test_every_look_of_a_day_at_30_seconds_has_samples() -> None:
     run = Play(web(replicas=10, demand={"formula": "2 + 1.5*sin(2*pi*t/600)"}))
     seen = [await _look(run, step * 30.0) for step in range(2880)]

@@ -102,6 +102,7 @@ class Wordy(Strategy, tag="wordy", frozen=True):
         return {"web-0": Rank(1.0, LONG), "web-1": Rank(2.0, "short")}
 
 
+@pytest.mark.slow
 def test_what_a_strategy_says_at_length_is_cut() -> None:
     asked = case(Wordy())
     (said,) = asked.ask("recommend_replicas").given
@@ -126,6 +127,7 @@ def test_answer_still_too_large_after_cutting_is_a_failure(measures: int, kept: 
     assert [told in failure.message and len(failure.message) < 600 for failure in said.failures] == [True] * bool(told)
 
 
+@pytest.mark.slow
 def test_too_large_answer_loses_pod_names_but_keeps_their_number() -> None:
     class Crowded(Strategy, tag="crowded", frozen=True):
         @hookimpl

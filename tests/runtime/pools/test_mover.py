@@ -456,6 +456,7 @@ async def test_who_leads_no_more_waits_until_he_does() -> None:
     assert [round(at) for at, _ in SHOWN[:2]] == [1, 301]
 
 
+@pytest.mark.slow
 async def test_looks_before_a_long_pause_are_forgotten() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(31)

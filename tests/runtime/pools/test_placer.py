@@ -272,6 +272,7 @@ class Stuck(Strategy, tag="stuck", frozen=True):
 RELEASED: list[bool] = []
 
 
+@pytest.mark.slow
 async def test_a_plugin_that_hangs_is_named_and_not_called_again() -> None:
     clock, heard = VirtualClock(NOW), Heard()
     board = Board(clock, [node("a")], [pod("p")])

@@ -23,6 +23,7 @@ def weekly(weeks: int) -> Floats:
     return np.maximum(wave(7 * weeks, 2) * np.where(days < 5, 1.0, 0.3), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "robust-stl", "fft", "crane", "crane-max"])
 def test_a_daily_wave_is_forecast_and_believed(method: str) -> None:
     found = forecast(wave(7), method=method)
@@ -57,6 +58,7 @@ def test_a_horizon_longer_than_the_past_takes_its_first_value() -> None:
     assert forecast(wave(3), method="naive", horizon=604800.0).skill is not None
 
 
+@pytest.mark.slow
 def test_the_best_method_is_chosen_by_its_past_forecasts() -> None:
     by_method = {name: forecast(wave(7), method=name) for name in ("robust-stl", "fft")}
     best = forecast(wave(7))
@@ -70,11 +72,13 @@ def test_a_method_that_finds_no_solution_leaves_the_others(monkeypatch: pytest.M
     assert "has no period, for robust-stl" in ask(wave(7), method="robust-stl").problem
 
 
+@pytest.mark.slow
 def test_a_week_wins_over_a_day_where_weekends_differ() -> None:
     found = forecast(weekly(3))
     assert (found.period, found.doubt) == (604800.0, "")
 
 
+@pytest.mark.slow
 def test_two_weeks_are_enough_for_a_week() -> None:
     assert forecast(weekly(2)).period == 604800.0
 
@@ -85,6 +89,7 @@ def test_only_expected_periods_are_looked_for() -> None:
     assert periods_of(np.tile(np.repeat([1.0, 5.0], 30), 60), Wish(periods=(3600.0,))) == [60]
 
 
+@pytest.mark.slow
 def test_the_interval_width_matches_the_configured_quantile() -> None:
     found = forecast(wave(14), quantile=0.8)
     width = found.upper[5] - found.values[5]
@@ -92,6 +97,7 @@ def test_the_interval_width_matches_the_configured_quantile() -> None:
     assert found.lower[5] == pytest.approx(found.values[5] - width, rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "method", "doubt"),
     [
@@ -133,6 +139,7 @@ def test_a_ramp_is_followed_by_holt() -> None:
     assert found.values[60] > 2999
 
 
+@pytest.mark.slow
 def test_a_level_shift_days_ago_sets_the_forecast_level() -> None:
     values = wave(14) + np.where(np.arange(MINUTES) >= 11 * DAY, 40.0, 0.0)
     found = forecast(values)
@@ -170,6 +177,7 @@ def test_the_forecast_of_a_reset_counter_is_finite() -> None:
     assert np.isfinite(found.values).all()
 
 
+@pytest.mark.slow
 def test_gaps_within_the_hour_change_little() -> None:
     holes = wave(7)
     holes[np.arange(len(holes)) % 50 < 20] = np.nan
@@ -178,6 +186,7 @@ def test_gaps_within_the_hour_change_little() -> None:
     assert np.array(found.values[1:]) == pytest.approx(np.array(whole.values[1:]), abs=8)
 
 
+@pytest.mark.slow
 def test_a_forecast_covers_the_horizon_until_it_expires() -> None:
     values = wave(7)
     found = forecast(values, horizon=7200.0, valid=1800.0)
@@ -199,11 +208,13 @@ def test_values_are_never_below_nothing() -> None:
     assert min(*found.values, *found.lower) >= 0
 
 
+@pytest.mark.slow
 def test_steps_of_five_minutes_are_as_good() -> None:
     found = forecast(wave(14, each=288), step=300.0)
     assert (found.doubt, found.period, found.step) == ("", 86400.0, 300.0)
 
 
+@pytest.mark.slow
 def test_it_learns_what_a_pod_uses_beside() -> None:
     load, pods = wave(3) * 10, np.full(3 * DAY, 10.0)
     found = forecast(load, used=4 * load / 10 + 50, replicas=pods)
@@ -211,12 +222,14 @@ def test_it_learns_what_a_pod_uses_beside() -> None:
     assert (found.per_pod.slope, found.per_pod.intercept) == pytest.approx((0.4, 5.0), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_what_it_could_not_learn_is_told() -> None:
     found = forecast(wave(3), used=np.full(3 * DAY, 1.0), replicas=np.full(3 * DAY, np.nan))
     assert found.per_pod is None
     assert "must be known together" in found.untaught
 
 
+@pytest.mark.slow
 def test_use_of_another_time_is_no_use() -> None:
     early = np.arange(100) * 60.0
     other = PackedSamples(early.tobytes(), np.ones(100).tobytes())
@@ -225,6 +238,7 @@ def test_use_of_another_time_is_no_use() -> None:
     assert found.per_pod is None
 
 
+@pytest.mark.slow
 @given(some.lists(some.floats(0, 1e9), min_size=1, max_size=40), some.sampled_from([0, 700, 2000]))
 @settings(max_examples=25, deadline=None)
 def test_whatever_the_past_all_that_is_said_is_finite(values: list[float], length: int) -> None:
@@ -237,6 +251,7 @@ def test_whatever_the_past_all_that_is_said_is_finite(values: list[float], lengt
         assert all(low <= value <= high for low, value, high in bounds)
 
 
+@pytest.mark.slow
 def test_the_same_past_has_the_same_forecast() -> None:
     assert ask(wave(4)) == ask(wave(4))
 

@@ -32,6 +32,7 @@ def test_check_period_1_the_period_of_a_short_series(values: Floats, expected: i
     assert acf_period(values) == expected
 
 
+@pytest.mark.slow
 def test_check_period_1_a_day_is_exact_only_when_expected() -> None:
     # Without a prior the table has 1424 for one draw of the noise; ten draws give 1426 to 1434, and never the day.
     found = [acf_period(wave(7, seed=seed)) for seed in range(10)]
@@ -86,6 +87,7 @@ def test_autocorrelation_is_one_at_lag_zero_and_omits_the_tail() -> None:
     assert not autocorrelation(np.zeros(10)).any()
 
 
+@pytest.mark.slow
 @given(
     values=some.lists(some.integers(-4, 4), min_size=1, max_size=60),
     height=some.integers(-4, 4),

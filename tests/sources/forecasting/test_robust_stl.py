@@ -79,6 +79,7 @@ def test_check_rstl_1_weaker_regularisation_spoils_the_trend(first: float, secon
     assert squared(parts.trend, TREND) == pytest.approx(error, rel=0.04)
 
 
+@pytest.mark.slow
 @given(some.lists(some.floats(0, 1e6).map(lambda value: round(value, 3)), min_size=48, max_size=80))
 @settings(max_examples=25, deadline=None)
 def test_the_parts_add_up_to_the_series_whatever_it_is(values: list[float]) -> None:
@@ -128,6 +129,7 @@ def test_a_series_of_less_than_two_periods_has_no_trend() -> None:
     assert not relative_trend(np.arange(47.0), T, 1.0, 1.0).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [0, 7], ids=["whole groups", "a part of a group"])
 def test_a_long_series_gets_the_trend_of_its_groups(extra: int) -> None:
     count = 2 * MOST_POINTS + extra

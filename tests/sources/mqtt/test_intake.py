@@ -145,6 +145,7 @@ def test_what_cannot_be_taken_is_counted_by_its_reason(name: str, payload: bytes
     assert (heard.values(), heard.woken) == ({}, [])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(max_size=30) | st.just(WEB), st.binary(max_size=60), st.booleans()), max_size=20))
 def test_no_sample_comes_out_of_garbage(messages: list[tuple[str, bytes, bool]]) -> None:
     heard = Listened(topic(payload="v"))

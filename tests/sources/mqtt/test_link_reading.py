@@ -77,6 +77,7 @@ async def linked(taker: Taker, *, version_5: bool) -> AsyncIterator[tuple[Link, 
             broker.writer.close()
 
 
+@pytest.mark.slow
 @version
 async def test_messages_come_in_order_and_each_is_acknowledged_once(version_5: bool) -> None:
     taker = Taker()
@@ -171,6 +172,7 @@ async def test_a_closed_connection_is_lost_after_its_messages_were_taken(end: Ca
         assert [one.topic for one in taker.taken] == ["t1", "t2"]
 
 
+@pytest.mark.slow
 async def test_while_more_is_to_be_read_little_is_decoded() -> None:
     taker = Taker()
     async with linked(taker, version_5=False) as (_, broker):

@@ -111,6 +111,7 @@ async def test_a_sample_has_its_own_time_and_is_given_once(server: Scripted, tmp
     assert [row["time"] for row in rows_of(tmp_path / "r.jsonl")] == [NOW - 5, NOW + 25]
 
 
+@pytest.mark.slow
 async def test_a_long_range_is_queried_in_parts(server: Scripted, tmp_path: Path) -> None:
     server.on(RANGE, ramp(WEB))
     total = 30_000
