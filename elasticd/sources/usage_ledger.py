@@ -3,16 +3,14 @@
 Knows how samples of pods become histograms of workloads, and their file; knows nothing of where samples come from.
 """
 
-import os
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.files import replacing
 from elasticd.kit.histograms import CPU_BOUNDS, DAY, MEMORY_BOUNDS, STATISTICS, Content, Histogram, Weigh, after_kill
 from elasticd.model.workload import Pod, Sample
 from elasticd.ports.source import SampleTable
@@ -209,16 +207,5 @@ def _container_of(sample: Sample, pod: Pod) -> str:
 def write(path: Path, body: bytes) -> None:
     """Replace a file atomically. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = ""
-    try:
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        temporary = ""
-    finally:
-        if temporary:
-            with suppress(OSError):
-                Path(temporary).unlink()
+    with replacing(path, "wb") as file:
+        file.write(body)

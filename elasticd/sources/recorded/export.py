@@ -7,18 +7,17 @@ where there is one) and how to write a file atomically; knows nothing of HTTP or
 import argparse
 import csv
 import math
-import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from elasticd.base.errors import ConfigError, UnavailableError, nearest
+from elasticd.base.files import replacing
 from elasticd.base.units import parse_time
 from elasticd.ports.source import Source, TimeRange
 from elasticd.sources.http import HttpFault
@@ -132,25 +131,13 @@ def _new_file(out: Path, *, force: bool) -> Iterator[IO[str]]:
     if out.suffix not in ENDINGS:
         raise ConfigError("", "--out", f'must end in {" or ".join(ENDINGS)}, is "{out}"')
     _refuse_existing(out, force=force)
-    temporary = ""
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="", dir=out.parent, prefix=f".{out.name}.", delete=False
-        ) as file:
-            temporary = file.name
+        with replacing(out, "w", encoding="utf-8", newline="") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _refuse_existing(out, force=force)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(out)
-        temporary = ""
+            _refuse_existing(out, force=force)
+            Path(file.name).chmod(0o644)
     except OSError as error:
         raise UnavailableError(f"{out}: must be writable, is not: {error.strerror or error}") from None
-    finally:
-        if temporary:
-            with suppress(OSError):
-                Path(temporary).unlink()
 
 
 def _refuse_existing(out: Path, *, force: bool) -> None:

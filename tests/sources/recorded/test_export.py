@@ -200,7 +200,7 @@ async def test_a_full_disk_is_one_error_line_without_leftovers(
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("elasticd.sources.recorded.export.os.fsync", full)
+    monkeypatch.setattr("elasticd.base.files.os.fsync", full)
     server.on(RANGE, matrix((WEB, [(NOW, 1)])))
     out = tmp_path / "r.jsonl"
     out.write_text("mine")
