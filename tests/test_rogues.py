@@ -16,6 +16,8 @@ from tests.kit import rogues
 from tests.kit.daemons import Daemon, daemon, policy, until, write
 from tests.kit.rogues import WEB
 
+pytestmark = pytest.mark.slow
+
 HERE = r"rogues.py:\d+ <lambda>"
 MANY = re.escape("too many samples: a read must have at most 10000 (max_samples in elasticd.toml), has more")
 A_NAME = "must be a name of 1 to 1000 characters that can be printed"
@@ -194,7 +196,6 @@ def test_a_rogue_strategy_is_named_and_holds_only_its_policy(wishing: Daemon, ho
     assert len(json.dumps(found)) < 40_000
 
 
-@pytest.mark.slow
 def test_beside_rogues_the_cluster_scales_and_output_is_bounded(wishing: Daemon) -> None:
     wishing.replicas(4)
     for how in rogues.WISHES:

@@ -26,6 +26,8 @@ from tests.kit.demos import START, play
 from tests.kit.records import KEY, decision, encode, outcome
 from tests.ui.test_journaled import move, over
 
+pytestmark = pytest.mark.slow
+
 END = START + 30.0
 SEGMENT = "journal-00000001.jsonl"
 
@@ -120,7 +122,6 @@ def subsequence(some: list[Record], whole: list[Record]) -> bool:
     return all(any(one == other for other in rest) for one in some)
 
 
-@pytest.mark.slow
 @given(data=st.data())
 def test_a_flipped_bit_costs_its_line_and_invents_no_record(
     written: Written, folder: Path, data: st.DataObject
@@ -187,7 +188,6 @@ def _covered(written: Written, start: int, garbage: bytes) -> set[int]:
     return set(range(written.at(start), min(written.at(last) + 1, len(written.lines)))) if garbage else set()
 
 
-@pytest.mark.slow
 @given(data=st.data())
 def test_a_cut_journal_is_read_to_its_cut_and_extended(written: Written, folder: Path, data: st.DataObject) -> None:
     end = data.draw(st.integers(0, len(written.whole)))
@@ -198,7 +198,6 @@ def test_a_cut_journal_is_read_to_its_cut_and_extended(written: Written, folder:
     assert len(found) <= len(whole) + 1
 
 
-@pytest.mark.slow
 @given(st.binary(max_size=300), st.data())
 def test_any_bytes_anywhere_raise_nothing(written: Written, folder: Path, garbage: bytes, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(written.whole)))
@@ -206,7 +205,6 @@ def test_any_bytes_anywhere_raise_nothing(written: Written, folder: Path, garbag
     everything(folder)
 
 
-@pytest.mark.slow
 @given(data=st.data())
 def test_a_flip_without_checksums_neither_raises_nor_yields_future_records(
     written: Written, folder: Path, data: st.DataObject

@@ -13,6 +13,8 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.registry import Registry, discover
 from elasticd.ui.new_plugin import KINDS, write_plugin
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ["README.md", "elasticd_queue_length.py", "pyproject.toml", "test_elasticd_queue_length.py"]
 

@@ -17,6 +17,8 @@ from elasticd.config.tables import PLACING
 from elasticd.registry import discover, implemented
 from elasticd.ui.options import Option, options
 
+pytestmark = pytest.mark.slow
+
 REGISTRY = discover()
 HOURS = {"start": "0 8 * * *", "duration": 60}
 GUARDS = [{"series": "errors", "ratio": 1.5, "above": 0.1}]
