@@ -103,7 +103,8 @@ class Daemon:
 
     def _why_unfit(self) -> str:
         confirmed, now = self.loop.snapshot.confirmed if self.loop.snapshot else 0.0, self.clock.now()
-        faults = [f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items()]
+        # Only kinds: that a write must wait is no reason not to be ready.
+        faults = [f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items() if kind[0]]
         if not confirmed:
             return "; ".join(["not yet: waits for the first list of the cluster's pods", *faults])
         if now - confirmed > STALLED * 3:

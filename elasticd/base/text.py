@@ -3,6 +3,7 @@
 Knows characters; knows nothing of who said it.
 """
 
+import codecs
 import reprlib
 import unicodedata
 from collections.abc import Mapping
@@ -26,6 +27,9 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 def plain(text: str) -> str:
     """Escape what cannot be printed (or encoded) in a text, and keep its lines."""
     return "\n".join(line if line.isprintable() else escape(line) for line in text.split("\n"))
+
+
+codecs.lookup("unicode_escape")  # is imported when first looked up: not when no file can be opened any more
 
 
 def escape(text: str) -> str:

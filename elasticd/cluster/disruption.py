@@ -123,17 +123,23 @@ class DisruptionGuard(ClusterWrapper):
             self._scaled_at[action.uid] = now
         if disruption is not None:
             self._recent.append(disruption)
-            self._write(disruption)
+            if fault := self._write(disruption):
+                self._take_back(disruption)
+                forgotten = f"the journal cannot be written, so a restart would forget it: {fault}"
+                return Answer("refused", message=forgotten, reason="Disturbed")
         answer = await self._inner.act(action)
         if answer.result in ("refused", "conflict") and disruption is not None:
             self._take_back(disruption)  # it was not done; what failed may have been
         return answer
 
-    def _write(self, disruption: Disruption) -> None:
-        """Write it to the disk at once, so that a daemon that is killed and started again knows it."""
-        if self._journal is not None and self._inner.taken_over is not None:
-            self._journal.append(disruption)
-            self._journal.flush()
+    def _write(self, disruption: Disruption) -> str:
+        """Write it to the disk at once, so that a daemon that is killed and started again knows it. Returns why it
+        could not be written; empty: it was."""
+        if self._journal is None or self._inner.taken_over is None:
+            return ""
+        self._journal.append(disruption)
+        self._journal.flush()
+        return self._journal.fault
 
     def _take_back(self, disruption: Disruption) -> None:
         with suppress(ValueError):  # it lasted longer than it is remembered
@@ -149,7 +155,11 @@ class DisruptionGuard(ClusterWrapper):
         remaining = since + self._settings.within - now
         if remaining <= 0:
             return ""
-        why = "another daemon led" if since == taken_over else "this journal had not begun"
+        why = (
+            "another daemon led, or this one by another identity"
+            if since == taken_over
+            else "this journal had not begun"
+        )
         spent = f"the budgets of [disruption] count as spent for another {remaining:.0f} s"
         return f"it is not known which pods went before, because {why}: {spent}"
 

@@ -18,6 +18,9 @@ LEAVING = "Leaving"
 TAKEN_BACK = "TakenBack"
 """Why a pod stays although its move had begun: the move failed."""
 
+PUT_BACK = 300.0
+"""Seconds after a move in which a pod of the same controller that comes to the same node counts as put back."""
+
 How = Literal["reschedule", "release", "kill"]
 
 Stand = Literal["gives", "high", "takes", "level", "unknown"]
@@ -90,11 +93,15 @@ class Moved(Struct, frozen=True, gc=False):
 
 class Comebacks(Struct, frozen=True, gc=False):
     """Pods of one controller that were moved from one node: when the first and the last of them were, and how many of
-    them had come there after the first, as another scheduler may put them back."""
+    them had come there in place of others, as another scheduler may put them back."""
 
     first: float
     last: float
     count: int = 0
+
+    def includes(self, pod: Pod) -> bool:
+        """Whether a pod came in place of one that was moved; an API server tells creation in whole seconds."""
+        return int(self.first) <= pod.created <= self.last + PUT_BACK
 
 
 class PoolPast(Struct, frozen=True, eq=False):

@@ -54,7 +54,10 @@ class Connections:
     async def accepted(self, server: web.Server, host: str, port: int) -> AsyncIterator[int]:
         """Accept connections for a server for as long as the block runs; yields the port. Raises OSError."""
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(lambda: self._accept(server, loop.time()), host, port)
+        # So many are accepted before those that are closed for them give their descriptors back.
+        listener = await loop.create_server(
+            lambda: self._accept(server, loop.time()), host, port, backlog=max(4, self._most // 4)
+        )
         sweeping = asyncio.create_task(self._sweep())
         try:
             yield listener.sockets[0].getsockname()[1]
@@ -72,7 +75,14 @@ class Connections:
         self._working.add(connection)
         self._pages += page
         try:
-            return await handler(request)
+            response = await handler(request)
+            async with asyncio.timeout(HEADERS):  # whoever does not read it is at work, and holds it in memory
+                await response.prepare(request)
+                await response.write_eof()
+            return response
+        except TimeoutError:
+            self._abort(connection)
+            raise
         finally:
             self._pages -= page
             self._working.discard(connection)
@@ -82,9 +92,11 @@ class Connections:
         if self._full():
             self._forget_closed(now)
         if self._full():
-            if not self._waiting:
+            # One that was accepted a moment ago has no transport yet, and could not be closed.
+            oldest = next((connection for connection in self._waiting if connection.transport is not None), None)
+            if oldest is None:
                 return _Refusal()
-            self._close(next(iter(self._waiting)))
+            self._close(oldest)
         connection = server()
         self._waiting[connection] = now + self._headers
         return connection
@@ -111,6 +123,9 @@ class Connections:
 
     def _close(self, connection: RequestHandler) -> None:
         del self._waiting[connection]
+        self._abort(connection)
+
+    def _abort(self, connection: RequestHandler) -> None:
         if connection.transport is not None:
             connection.transport.abort()
 

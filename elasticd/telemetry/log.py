@@ -63,7 +63,7 @@ class Sparing(logging.Filter):
         if record.name.partition(".")[0] == "elasticd":
             return True
         begun, count = self._minutes.get(record.name, (-math.inf, 0))
-        if record.created < begun + MINUTE:
+        if begun <= record.created < begun + MINUTE:
             self._minutes[record.name] = begun, count + 1
             return count < MOST
         if count > MOST:

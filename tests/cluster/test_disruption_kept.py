@@ -89,6 +89,21 @@ async def test_what_may_have_been_done_counts_after_a_restart(folder: Path) -> N
         assert [await one.refusal(name) for name in "xy"] == ["", SPENT]
 
 
+async def test_without_a_journal_to_write_to_nothing_is_evicted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(journal: Journal) -> None:
+        journal.fault = "No space left"
+
+    with daemon(folder) as one:
+        with monkeypatch.context() as disk:
+            disk.setattr(Journal, "flush", full)
+            why = "the journal cannot be written, so a restart would forget it: No space left"
+            assert await one.refusal("p") == why
+            assert one.behind.done == []
+        assert await one.refusal("x") == ""
+    with daemon(folder, NOW + 1) as one:
+        assert [await one.refusal(name) for name in "yz"] == ["", SPENT]
+
+
 async def test_budgets_of_a_new_journal_count_as_spent(tmp_path: Path) -> None:
     with daemon(tmp_path) as one:
         await one.clock.sleep_until(NOW + 100)
@@ -105,7 +120,7 @@ async def test_budgets_count_as_spent_after_a_takeover(folder: Path) -> None:
         await one.clock.sleep_until(NOW + 1000)
         assert await one.refusal("p") == ""
         one.behind.taken_over = NOW + 999
-        assert "because another daemon led: " in await one.refusal("q")
+        assert "because another daemon led, or this one by another identity: " in await one.refusal("q")
         await one.clock.sleep_until(NOW + 1599)
         assert await one.refusal("q") == ""
 

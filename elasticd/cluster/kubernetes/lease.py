@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 _NEVER = float("-inf")
 
 HOLDER = "elasticd.io/last-holder"
-"""Annotation of the Lease: who held it last, also after it was released."""
+"""Annotation of the Lease: who held it last, also after it was released, and when that one took it from somebody else,
+in seconds since the epoch on its own clock."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
@@ -137,15 +138,26 @@ class Elector:
         spec = self._claimed((raw or {}).get("spec") or {}, _stamp(started))
         meta = (raw or {}).get("metadata") or {"name": self._settings.name, "namespace": self._settings.namespace}
         annotations = meta.get("annotations") or {}
+        holder = ((raw or {}).get("spec") or {}).get("holderIdentity") or ""
+        # Known before the request, whose reply may be lost.
+        self.taken_over = self._last_takeover(annotations.get(HOLDER, ""), holder, started)
+        note = f"{self._identity} {self.taken_over:.3f}"
         # What others wrote into it (labels, new fields) is written back as it was read.
-        meta = {**meta, "annotations": {**annotations, HOLDER: self._identity}}
-        lease = {**(raw or {}), "metadata": meta, "spec": spec}
+        lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, HOLDER: note}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
-        before = ((raw or {}).get("spec") or {}).get("holderIdentity") or annotations.get(HOLDER)
-        if before != self._identity:
-            self.taken_over = started
         self._until = started + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
+
+    def _last_takeover(self, note: str, holder: str, now: float) -> float:
+        """When the lease was last taken from somebody else, by the note of who held it last; now, where that was not
+        us."""
+        identity, _, at = note.rpartition(" ")
+        if identity != self._identity or holder not in ("", self._identity):
+            return now
+        try:
+            return float(at)
+        except ValueError:
+            return now
 
     async def _create(self, lease: dict[str, Any]) -> dict[str, Any]:
         try:

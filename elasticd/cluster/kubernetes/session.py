@@ -143,9 +143,9 @@ class Session:
                 return await (response.read() if request.largest is None else _at_most(response, request.largest))
         except ApiError as error:
             seconds = error.retry_after or 0.0
-            if (
-                seconds > _FLOW_CONTROL and request.verb in _METHODS and request.resource != "leases"
-            ):  # it would be lost
+            # Not a create, whose path names no object; and not the lease, which would be lost.
+            one = request.verb in ("update", "patch", "delete") and request.resource != "leases"
+            if one and seconds > _FLOW_CONTROL:
                 self._deferred[request.verb, request.path] = time.monotonic() + seconds
             raise
 

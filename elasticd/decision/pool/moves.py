@@ -334,7 +334,7 @@ def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
 
 def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused | None:
     """Why a pod stays, for now or for good, that came to its node in place of one that was moved from there."""
-    if comebacks is None or pod.created <= comebacks.first:
+    if comebacks is None or not comebacks.includes(pod):
         return None
     if comebacks.count >= MOST_RETURNS:
         again = f"{comebacks.count} like it were moved from this node and replaced there"

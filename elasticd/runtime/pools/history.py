@@ -10,7 +10,18 @@ from elasticd.base.news import LastReported
 from elasticd.kit.evictability import one_failed
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
-from elasticd.model.moves import TAKEN_BACK, Comebacks, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
+from elasticd.model.moves import (
+    PUT_BACK,
+    TAKEN_BACK,
+    Comebacks,
+    Look,
+    Moved,
+    MoveDecision,
+    MovesPlan,
+    PoolPast,
+    Underway,
+    whose,
+)
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Node, Pod
@@ -52,6 +63,8 @@ class _Departure(Struct, frozen=True):
     at: float
     use: Mapping[str, float]
     """What it used, by series, as far as it was known."""
+    before: Comebacks | None = None
+    """What had come back to its node before."""
 
     def arrived(self, pod: Pod) -> bool:
         """Whether this is the same pod, or the one that its controller made in its place."""
@@ -155,11 +168,10 @@ class PoolHistory:
         if outcome.result == "done":
             key = action.owner or decision.pod.full_name
             self._moved.append(Moved(outcome.at, key, decision.node))
-            before = self._comebacks.get((key, decision.node), Comebacks(outcome.at, outcome.at))
-            again = before.count + (pod is not None and pod.created > before.first)
-            self._comebacks[key, decision.node] = Comebacks(before.first, outcome.at, again)
+            before = self._comebacks.get((key, decision.node))
+            self._comebacks[key, decision.node] = _with_move(before, pod, outcome.at)
             if pod is not None:
-                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use)
+                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use, before)
         return outcome.result == "done" or previous is None or _result(previous) != _result(outcome)
 
     def take_back(self, uid: str) -> None:
@@ -168,6 +180,9 @@ class PoolHistory:
         if departure is not None:
             move = Moved(departure.at, whose(departure.pod), departure.decision.node)
             self._moved = deque(earlier for earlier in self._moved if earlier != move)
+            self._comebacks.pop((move.whose, move.node), None)
+            if departure.before is not None:
+                self._comebacks[move.whose, move.node] = departure.before
         if outcome is not None and outcome.result == "done":
             message = "another was made first, in vain"
             self._outcomes[uid] = replace(outcome, result="refused", reason=TAKEN_BACK, message=message)
@@ -213,6 +228,15 @@ class PoolHistory:
             for uid, departure in self._departures.items()
             if now < departure.at + PROMISED or _pod_on_node(departure, on_nodes) is not None
         }
+
+
+def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comebacks:
+    """What has come back to a node once a pod is moved from there. Where none came back for long, it begins anew."""
+    if before is not None and pod is not None and before.includes(pod):
+        return Comebacks(before.first, at, before.count + 1)
+    if before is None or at > before.last + PUT_BACK:
+        return Comebacks(at, at)
+    return Comebacks(before.first, at, before.count)
 
 
 def _pod_on_node(departure: _Departure, on_nodes: OnNodes) -> Pod | None:

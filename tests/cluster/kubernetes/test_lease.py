@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
+from elasticd.cluster.kubernetes.lease import HOLDER, Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, drop, status
 
@@ -252,14 +252,45 @@ async def test_a_holder_knows_whether_another_held_the_lease_before(session: Ses
     assert pair.one.taken_over == pair.clocks[0].now()  # nobody knows who may have acted before
     await pair.one.release()
     again = Elector(session, pair.clocks[0], SETTINGS, "a")
+    await pair.wait(100)
     await again.step()
-    assert (again.leading, again.taken_over) == (True, float("-inf"))
+    assert (again.leading, again.taken_over) == (True, pair.one.taken_over)
     await again.release()
     await pair.two.step()
     assert pair.two.taken_over == pair.clocks[1].now()
     await pair.two.release()
     await again.step()
     assert again.taken_over == pair.clocks[0].now()
+
+
+async def test_a_takeover_whose_reply_was_lost_is_remembered(api: FakeApi, pair: Pair) -> None:
+    await pair.one.step()
+    await pair.two.step()
+    await pair.wait(20)
+
+    async def applied(request: web.Request) -> web.StreamResponse:
+        await pair.server._update(request)
+        api.on("PUT", LEASE, pair.server._update)
+        return await drop(request)
+
+    api.on("PUT", LEASE, applied)
+    await pair.two.step()
+    began = pair.clocks[1].now()
+    await pair.wait(1)
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.taken_over) == (True, began)
+
+
+@pytest.mark.parametrize("note", ["b 7", "a soon", "a", "", "b"])
+async def test_an_unknown_last_holder_counts_as_another(pair: Pair, note: str) -> None:
+    await pair.one.step()
+    await pair.one.release()
+    lease = pair.server.lease
+    assert lease is not None
+    lease["metadata"]["annotations"][HOLDER] = note
+    await pair.wait(50)
+    await pair.one.step()
+    assert pair.one.taken_over == pair.clocks[0].now()
 
 
 async def test_a_lease_stolen_and_taken_back_was_another_s(pair: Pair) -> None:

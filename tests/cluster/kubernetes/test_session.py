@@ -26,15 +26,20 @@ async def refusal(session: Session, request: Request = GET) -> ApiError:
 
 async def test_only_a_write_with_a_long_retry_after_is_deferred(api: FakeApi, session: Session) -> None:
     busy = Say(429, {"reason": "TooManyRequests"}, {"Retry-After": "60"})
-    for method, path in (("GET", "/thing"), ("POST", "/thing"), ("PUT", "/lease")):
-        api.on(method, path, busy)
-    create = Request(verb="create", path="/thing", resource="things", body=b"{}")
-    for request in (GET, Request(verb="update", path="/lease", resource="leases", body=b"{}"), create):
-        await refusal(session, request)
-        await refusal(session, request)
-    assert [len(api.asked(*asked)) for asked in (("GET", "/thing"), ("PUT", "/lease"), ("POST", "/thing"))] == [2, 2, 1]
+    verbs: tuple[tuple[Verb, str, str, int], ...] = (
+        ("get", "GET", "things", 2),
+        ("create", "POST", "things", 2),  # it is about any object that may be created there
+        ("update", "PUT", "leases", 2),
+        ("patch", "PATCH", "things", 1),
+    )
+    for verb, method, resource, times in verbs:
+        api.on(method, f"/{verb}", busy)
+        request = Request(verb=verb, path=f"/{verb}", resource=resource, body=None if verb == "get" else b"{}")
+        for _ in range(2):
+            await refusal(session, request)
+        assert len(api.asked(method, f"/{verb}")) == times
     (text,) = session.deferred()
-    assert text.startswith("create /thing for ")
+    assert text.startswith("patch /patch for ")
 
 
 @pytest.mark.parametrize(

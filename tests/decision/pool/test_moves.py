@@ -171,7 +171,8 @@ def test_what_a_policy_allows_is_moved(table: dict[str, Any], more: dict[str, An
         pytest.param(NOW - 200, Comebacks(NOW - 300, NOW - 60), "", id="and has rested for a minute"),
         pytest.param(NOW - 200, Comebacks(NOW - 900, NOW - 239, 2), "Returned", id="the third, after four minutes"),
         pytest.param(NOW - 200, Comebacks(NOW - 900, NOW - 240, 2), "", id="the third, later"),
-        pytest.param(NOW - 200, Comebacks(NOW - 9000, NOW - 8000, 4), "KeepsReturning", id="after the fourth"),
+        pytest.param(NOW - 7900, Comebacks(NOW - 9000, NOW - 8000, 4), "KeepsReturning", id="after the fourth"),
+        pytest.param(NOW - 200, Comebacks(NOW - 9000, NOW - 8000, 4), "", id="it came long after the last was moved"),
     ],
 )
 def test_what_comes_back_rests_ever_longer(created: float, comebacks: Comebacks, refusal: str) -> None:

@@ -8,8 +8,12 @@ from msgspec.structs import replace
 
 from elasticd.decision.pool.moves import KEEPS_RETURNING, MOST_RETURNS
 from elasticd.model.actions import Action, Answer, Evict
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.runtime.pools.history import PoolHistory
 from tests.kit.pools import NOW, node, pod
-from tests.runtime.pools.test_mover import LEAVE, Bench, bench, running
+from tests.runtime.pools.test_mover import LEAVE, Bench, Leave, bench, running
 
 NODES = [node("a", labels=LEAVE), node("b")]
 HOUR = 3600.0
@@ -72,6 +76,33 @@ async def test_it_goes_on_after_a_day() -> None:
         before = len(evicted(it))
         await it.until(47 * HOUR)
         assert len(evicted(it)) == 2 * before
+
+
+async def test_pods_that_come_long_after_a_move_are_moved() -> None:
+    async with bench(NODES, [running("p", "a"), running("q", "b")], min_age=0.0) as it:
+        for hours in range(1, 9):
+            await it.until(hours * HOUR)
+            it.board.add(replace(running("p", "a"), uid=f"p-{hours}", created=it.clock.now()))
+        await it.until(10 * HOUR)
+        assert len(evicted(it)) == 9
+        assert {decision.refusal for decision in it.heard.decisions} == {""}
+
+
+async def test_moves_taken_back_are_no_comebacks() -> None:
+    history = PoolHistory(PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),)), NOW)
+    pod = replace(running("p", "a"), created=NOW + 60)
+    for second, uid in ((0.0, "first"), (70.0, "p"), (90.0, "p")):
+        decision = MoveDecision(
+            "id", NOW + second, "pool", pod.ref, "act", "move", "leave", "Leaves", uid=uid, node="a"
+        )
+        action = Evict(pod.ref, uid, "a", owner=pod.owner[2])
+        outcome = PodOutcome("id", NOW + second, "pool", pod.ref, pod.ref, "evict", "a", "done")
+        moved = replace(pod, uid=uid, created=NOW - 600) if uid == "first" else pod
+        history.did(decision, action, moved, outcome, {})
+        if uid == "p":
+            assert history.past(NOW + 100).comebacks["rs-1", "a"].count == 1
+            history.take_back(uid)
+        assert history.past(NOW + 100).comebacks["rs-1", "a"].count == 0
 
 
 async def test_many_pods_of_one_controller_leave_a_node_unhindered() -> None:
