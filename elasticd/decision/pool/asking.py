@@ -102,7 +102,7 @@ def _check_victims(value: Any, _: int) -> None:
 def _check_order(value: Any, _: int) -> None:
     turns: Any = value.turns if isinstance(value, EvictionOrder) else [None]
     if not all(isinstance(turn, Turn) and isinstance(turn.pod, Pod) for turn in turns):
-        raise TypeError("must be a Line of Turns of pods")
+        raise TypeError("must be an EvictionOrder of Turns of pods")
     if not all(
         isinstance(text, str) for text in (value.rule, *(text for turn in turns for text in (turn.stays, turn.why)))
     ):

@@ -151,9 +151,9 @@ def test_eviction_order_is_none_without_preemption_and_empty_without_answer() ->
     ("how", "told"),
     [
         pytest.param("raises", "raised ValueError: no line", id="raises"),
-        pytest.param("a list", "must be a Line of Turns of pods", id="no line"),
-        pytest.param("no turns", "must be a Line of Turns of pods", id="no turns"),
-        pytest.param("no pod", "must be a Line of Turns of pods", id="no pod"),
+        pytest.param("a list", "must be an EvictionOrder of Turns of pods", id="no line"),
+        pytest.param("no turns", "must be an EvictionOrder of Turns of pods", id="no turns"),
+        pytest.param("no pod", "must be an EvictionOrder of Turns of pods", id="no pod"),
         pytest.param("no words", "must be told in words", id="no words"),
         pytest.param("twice", "must name each pod once", id="twice"),
     ],
