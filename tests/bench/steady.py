@@ -100,9 +100,9 @@ async def live(label: str, rule: Policy) -> None:
             loop.apply([rule])
             task = asyncio.create_task(loop.run())
             await asyncio.sleep(5)
-            count.decisions, count.lags, cpu, wall, size = 0, [], time.process_time(), time.monotonic(), _size(folder)
+            count.decisions, count.lags, cpu, wall = 0, [], time.process_time(), time.monotonic()
             await asyncio.sleep(SECONDS)
-            cpu, wall, size = time.process_time() - cpu, time.monotonic() - wall, _size(folder) - size
+            cpu, wall = time.process_time() - cpu, time.monotonic() - wall
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
     lag = sorted(count.lags)
@@ -110,12 +110,6 @@ async def live(label: str, rule: Policy) -> None:
     each, late = cpu / count.decisions * 1e6, lag[int(len(lag) * 0.99)] * 1e3
     print(f"  {cpu / wall:.1%} of one core, {count.decisions / wall:.0f} decisions/s, {each:.0f} us a decision")
     print(f"  ticks begin late by {late:.0f} ms at the 99th percentile")
-    print(f"  {size / count.decisions:.0f} bytes of the journal a decision")
-
-
-def _size(folder: str) -> int:
-    """The bytes of a journal."""
-    return sum(path.stat().st_size for path in Path(folder).iterdir())
 
 
 def virtual() -> None:
