@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.pretended import Pretence, PretendedPods
+from elasticd.cluster.dry_run import DryRunSnapshot, Pretence
 from elasticd.model.actions import Evict
 from elasticd.model.placement import DisruptionBudget
 from elasticd_plugins.drain import Drain
@@ -146,7 +146,7 @@ async def test_the_report_shows_the_moves_of_a_dry_run() -> None:
         assert {one.outcome.message for one in found.moving.moves if one.outcome} == {"dry run: not sent"}
 
 
-def pretended(*actions: Evict, pods: dict[str, str], allowed: int | None = None) -> PretendedPods:
+def pretended(*actions: Evict, pods: dict[str, str], allowed: int | None = None) -> DryRunSnapshot:
     """A pool of nodes a, b and c with these pods, by name and node, after these evictions."""
 
     class Real(Shown):
@@ -162,11 +162,11 @@ def pretended(*actions: Evict, pods: dict[str, str], allowed: int | None = None)
 
     real = Real(nodes=tuple(node(name) for name in "abc"))
     real.confirmed = START
-    seen = PretendedPods(real, Pretence(), {})
+    seen = DryRunSnapshot(real, {}, Pretence(), {})
     for action in actions:
         found = seen.after(action)
-        assert isinstance(found, Pretence), found
-        seen = seen.then(found)
+        assert isinstance(found, DryRunSnapshot), found
+        seen = found
     return seen
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.dry_run import DryRun, DryRunSnapshot
-from elasticd.cluster.pretended import Pretence, PretendedPods
+from elasticd.cluster.dry_run import DryRun, DryRunSnapshot, Pretence
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.workload import Pod, Ref
@@ -115,7 +114,7 @@ async def test_where_budgets_are_not_known_nobody_would_have_been_evicted() -> N
             return None
 
     lesser = pod("lesser", on="n")
-    pods = PretendedPods(Blind(), Pretence(), {})
+    pods = DryRunSnapshot(Blind(), {}, Pretence(), {})
     answer = pods.after(Evict(lesser.ref, lesser.uid, "n"))
     assert isinstance(answer, Answer)
     assert (answer.result, answer.reason) == ("refused", "Budget")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.watch.store import PodStore
-from elasticd.cluster.rooms import Loads, room
+from elasticd.cluster.kubernetes.watch.store import Places, PodStore
+from elasticd.cluster.rooms import room
 from elasticd.model.workload import Container, Node, Pod
 
 NODE = Node("n", "n", True, allocatable={"cpu": 4.0, "memory": 100.0, "pods": 10.0})
@@ -42,17 +42,17 @@ def test_requests_of_containers_add_up_and_unknown_resources_are_skipped() -> No
 
 
 def test_the_same_rooms_are_given_while_nothing_changed() -> None:
-    loads = Loads()
-    loads.change(None, pod())
-    first = loads.rooms(NODES)
-    assert loads.rooms(NODES) is first
-    loads.change(pod(), pod(phase="Pending", ready=True))
-    assert loads.rooms(NODES) is first, "a pod's readiness takes no room"
-    loads.change(None, pod("b", "m"))
-    second = loads.rooms(NODES)
+    places = Places()
+    places.change(None, pod())
+    first = places.rooms(NODES)
+    assert places.rooms(NODES) is first
+    places.change(pod(), pod(phase="Pending", ready=True))
+    assert places.rooms(NODES) is first, "a pod's readiness takes no room"
+    places.change(None, pod("b", "m"))
+    second = places.rooms(NODES)
     assert second[0] is first[0]
     assert (first[1].free["pods"], second[1].free["pods"]) == (5.0, 4.0)
-    assert loads.rooms((NODES[0],)) == (first[0],)
+    assert places.rooms((NODES[0],)) == (first[0],)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_the_same_rooms_are_given_while_nothing_changed() -> None:
     ],
 )
 def test_a_pod_changes(old: Pod | None, new: Pod | None, cpu: float) -> None:
-    loads = Loads()
+    places = Places()
     if old is not None:
-        loads.change(None, old)
-        loads.rooms(NODES)
-    loads.change(old, new)
-    assert loads.rooms(NODES)[0].free["cpu"] == cpu
+        places.change(None, old)
+        places.rooms(NODES)
+    places.change(old, new)
+    assert places.rooms(NODES)[0].free["cpu"] == cpu
 
 
 STEPS = some.lists(
@@ -88,7 +88,7 @@ def test_kept_up_it_is_what_it_would_be_made_anew(before: Any, after: Any) -> No
     kept, pods = PodStore(), dict[str, Pod]()
     for index, (name, node, cpu, phase, gone) in enumerate([*before, ("", "", 0, "", False), *after]):
         if not name:
-            kept.loads()  # it is asked for from here on
+            kept.places()  # it is asked for from here on
         elif gone and name in pods:
             kept.remove(pods.pop(name))
         else:
@@ -100,8 +100,8 @@ def test_kept_up_it_is_what_it_would_be_made_anew(before: Any, after: Any) -> No
     anew = PodStore()
     for one in pods.values():
         anew.put(one, listed=True)
-    assert {one.node.name: one.free for one in kept.loads().rooms(NODES)} == {
-        one.node.name: pytest.approx(one.free) for one in anew.loads().rooms(NODES)
+    assert {one.node.name: one.free for one in kept.places().rooms(NODES)} == {
+        one.node.name: pytest.approx(one.free) for one in anew.places().rooms(NODES)
     }
     kept.retain("", ())
-    assert [one.free for one in kept.loads().rooms(NODES)] == [one.allocatable for one in NODES]
+    assert [one.free for one in kept.places().rooms(NODES)] == [one.allocatable for one in NODES]

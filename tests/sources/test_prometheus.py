@@ -17,7 +17,6 @@ from aiohttp import web
 from elasticd.base.clock import Clock, VirtualClock, WallClock
 from elasticd.model.workload import Readings
 from elasticd.sources.prometheus import Prometheus, register_sources
-from elasticd.sources.prometheus.plans import times_of
 from elasticd.sources.prometheus.rules import RuleTable
 from elasticd.sources.prometheus.tables import SeriesTable
 from elasticd.testing import site
@@ -195,7 +194,7 @@ async def test_times_are_told_by_the_daemons_clock(server: Scripted) -> None:
     ],
 )
 def test_only_a_plain_selector_has_times_of_its_own(query: str, plain: bool) -> None:
-    assert times_of(query) == (f"timestamp({query.strip()})" if plain else "")
+    assert SeriesTable(name="up", query=query).times == (f"timestamp({query.strip()})" if plain else "")
 
 
 # What is wrong with an answer.

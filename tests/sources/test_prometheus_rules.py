@@ -189,14 +189,14 @@ def test_names_are_made_as_the_adapter_makes_them(table: dict[str, str], series:
 )
 def test_filters_choose_by_name(filters: list[dict[str, str]], passing: list[str]) -> None:
     (search,) = rule(filters=filters, name={}).searches()
-    assert [plan.name for plan in search.plans(["ac", "bb", "ab"])] == passing
+    assert [table.name for table in search.tables(["ac", "bb", "ab"])] == passing
 
 
 def test_measured_is_a_template_too() -> None:
     (search,) = rule(measured="min by (<<.GroupBy>>) (timestamp(<< .Series >>{<<.LabelMatchers>>}))").searches()
-    (plan,) = search.plans(["container_cpu_seconds_total"])
+    (table,) = search.tables(["container_cpu_seconds_total"])
     text = 'min by (namespace,pod_name) (timestamp(container_cpu_seconds_total{namespace!="",pod_name!=""}))'
-    assert plan.measured == text
+    assert table.times == text
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ class LiveSnapshot:
         return self.node_store.all()
 
     def rooms(self) -> tuple[Room, ...]:
-        return self.pod_store.loads().rooms(self.node_store.all())
+        return self.pod_store.places().rooms(self.node_store.all())
 
     def pending(self) -> tuple[Pod, ...]:
         self._on_pending()

@@ -21,19 +21,16 @@ Need = tuple[int, int]
 
 
 class Claim(Struct, frozen=True, eq=False):
-    """What a pod asks of a node beside cpu and memory; `plain`: nothing. Pods of one table share one."""
+    """What a pod asks of a node beside cpu and memory. Pods of one table share one."""
 
     needs: Needs = Needs()
     further: tuple[tuple[str, int], ...] = ()
-    plain: bool = True
 
 
 def claim_of(needs: Needs) -> Claim:
     """What pods of such needs ask for."""
     amounts = {name: amount for name, amount in needs.requests.items() if name not in ("cpu", "memory")}
-    further = tuple((name, whole(name, amount)) for name, amount in amounts.items())
-    choosy = needs.selector or needs.affinity is not None or needs.ports or needs.disks
-    return Claim(needs, further, not (choosy or further))
+    return Claim(needs, tuple((name, whole(name, amount)) for name, amount in amounts.items()))
 
 
 NOTHING = Claim()
@@ -60,9 +57,6 @@ class NodePool:
         self._free = [_capacity(node) for node in nodes]
         self._index = {node.name: index for index, node in enumerate(nodes)}
         self._order = [(self._score(index), index) for index in range(len(nodes))]
-        self._picky: set[int] = set()
-        for index in range(len(nodes)):
-            self._sort(index)
 
     def __contains__(self, name: str) -> bool:
         return name in self._index and name not in self._gone
@@ -75,9 +69,7 @@ class NodePool:
         """Take room on the least requested node where the pod fits; its name, or "" when it fits nowhere."""
         for _, index in self._order:
             free = self._free[index]
-            if not (free.pods and free.cpu >= need[0] and free.memory >= need[1]):
-                continue
-            if (claim.plain and index not in self._picky) or self._takes(index, claim):
+            if free.pods and free.cpu >= need[0] and free.memory >= need[1] and self._takes(index, claim):
                 self._change(index, need, claim, -1)
                 return self._nodes[index].name
         return ""
@@ -122,22 +114,13 @@ class NodePool:
         if change.gone is not None:
             (self._gone.add if change.gone else self._gone.discard)(name)
         self.nodes = tuple(node for node in self._nodes if node.name not in self._gone)
-        self._sort(index)
-
-    def _sort(self, index: int) -> None:
-        """Whether all pods may go to a node that has room, or it must be looked at for each."""
-        (self._picky.discard if self._open(index, Needs()) else self._picky.add)(index)
-
-    def _open(self, index: int, needs: Needs) -> bool:
-        """Whether a node answers, is not cordoned, and has no taint against a pod."""
-        node = self._nodes[index]
-        return self.answers(node.name) and not node.unschedulable and needs.tolerates(node.taints) is None
 
     def _takes(self, index: int, claim: Claim) -> bool:
         """Whether a scheduler would put the pod there, where there is cpu and memory enough."""
-        node, needs = self._nodes[index], claim.needs
-        have = self._free[index].further
-        if not self._open(index, needs) or any(have.get(name, 0) < amount for name, amount in claim.further):
+        node, needs, have = self._nodes[index], claim.needs, self._free[index].further
+        if not self.answers(node.name) or node.unschedulable or needs.tolerates(node.taints) is not None:
+            return False
+        if any(have.get(name, 0) < amount for name, amount in claim.further):
             return False
         return needs.wants(node.name, node.labels) and not self._clashes(index, needs)
 

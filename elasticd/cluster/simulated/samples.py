@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from math import floor, isnan, nan
-from typing import NamedTuple, TypeVar, overload
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.options import MetricsOptions
 from elasticd.cluster.simulated.pods import Bare, Parts, ServingPods, SimulatedWorkload
 from elasticd.model.bulk_lookup import BulkLookup, Samples, one_by_one
 from elasticd.model.workload import Readings, Sample
-
-_T = TypeVar("_T")
 
 _WHOLE: Parts = (("", 1.0),)
 
@@ -59,16 +59,6 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
             self._look_up(key)
         return self._by_key[key]
 
-    @overload
-    def get(self, key: str, default: None = None, /) -> Samples | None: ...
-    @overload
-    def get(self, key: str, default: Samples | _T, /) -> Samples | _T: ...
-    def get(self, key: str, default: Samples | _T | None = None, /) -> Samples | _T | None:
-        """The samples of a key, or the default. Mapping's own goes through an exception; pods are many."""
-        if key not in self._by_key:
-            self._look_up(key)
-        return self._by_key.get(key, default)
-
     def __iter__(self) -> Iterator[str]:
         self._complete()
         return iter(self._by_key)
@@ -93,22 +83,6 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
         if block is None:
             block = self.blocks[owner] = self._make(owner)
         return block
-
-
-class UsageSnapshot:
-    """The samples of one update, by series. `newest`: when they were measured, where it is sure that there are any."""
-
-    def __init__(self, usage: "SimulatedUsage", moment: "_Moment") -> None:
-        self.moment = moment
-        # Pods that serve use memory, so their time is known without computing all samples.
-        served = any(workload.serving_at(moment.measured).keys for workload in usage.workloads.values())
-        self.newest = moment.measured if served else None
-        self.pods = {
-            name: LazySamples(usage.owner_of, partial(moment.of_pods, name), usage.leads) for name in usage.pod_series
-        }
-        self.workloads = {
-            name: LazySamples(str, partial(moment.of_workload, name), usage.workloads) for name in usage.workload_series
-        }
 
 
 class _Moment:
@@ -188,40 +162,33 @@ class SimulatedUsage:
         self.metrics, self.seed = metrics, seed
         self._start, self._loads = start, loads or {}
         self.workloads = {str(workload.ref): workload for workload in workloads}
-        self.owners = {f"{w.ref.namespace}/{w.ref.name}": key for key, w in self.workloads.items()}
-        self.alone = {
-            f"{w.ref.namespace}/{w.ref.name}": key
+        self.leads = {
+            f"{w.ref.namespace}/{w.ref.name}{'' if isinstance(w, Bare) and w.replicas == 1 else '-'}": key
             for key, w in self.workloads.items()
-            if isinstance(w, Bare) and w.replicas == 1
         }
-        for name in self.alone:
-            del self.owners[name]
-        self.leads = (*(f"{owner}-" for owner in self.owners), *self.alone)
-        """A key of each workload by which its pods are found."""
+        """By how the keys of its pods begin, each workload's key; a bare pod that is alone is its own."""
         tables = [table for workload in self.workloads.values() for table, _ in workload.series]
         self.pod_series = ("cpu", "memory", *dict.fromkeys(t.name for t in tables if t.per == "pod"))
         self.workload_series = tuple(dict.fromkeys(t.name for t in tables if t.per == "workload"))
-        self._renewal: UsageSnapshot | None = None
+        self._renewal: tuple[_Moment, Readings] | None = None
 
     def owner_of(self, pod: str) -> str:
-        """The key of the workload of a pod; empty if it has none."""
-        # Every pod is named after its workload: web-000001, or web-0; or, where it is alone and has none, is its own.
-        return self.owners.get(pod.rpartition("-")[0]) or self.alone.get(pod, "")
+        """The key of the workload of a pod, which is named after it, as web-000001 or web-0; empty if it has none."""
+        return self.leads.get(f"{pod.rpartition('-')[0]}-") or self.leads.get(pod, "")
 
     def read(self, now: float) -> Readings:
         """The samples at a time. Each sample's `received` is when its update was first read."""
-        renewal = self._renew(now)
-        return Readings("resource-metrics", now, renewal.pods, renewal.workloads, newest=renewal.newest)
+        return replace(self._renew(now)[1], received=now)
 
     def read_nodes(self, now: float, nodes: Iterable[str], placed: Mapping[str, Sequence[str]]) -> Readings:
         """The usage of these nodes, and their further series; `placed`: the keys of the pods on each. A pod without
         samples adds nothing to its node, as it has not run there yet."""
-        renewal = self._renew(now)
-        moment, usage = renewal.moment, dict[str, dict[str, Samples]](cpu={}, memory={})
+        moment, of_pods = self._renew(now)
+        usage = dict[str, dict[str, Samples]](cpu={}, memory={})
         for node in nodes:
             used = {series: curve(moment.t) for series, curve in self._loads.get(node, {}).items()}
             for series in ("cpu", "memory"):
-                pods = (sample for key in placed.get(node, ()) for sample in renewal.pods[series].get(key, ()))
+                pods = (sample for key in placed.get(node, ()) for sample in of_pods.pods[series].get(key, ()))
                 used[series] = used.get(series, 0.0) + sum(sample.value for sample in pods)
             for series, value in used.items():
                 subjects = usage.setdefault(series, {})
@@ -229,10 +196,19 @@ class SimulatedUsage:
                     subjects[node] = samples
         return Readings("resource-metrics", now, nodes=usage, newest=moment.measured)
 
-    def _renew(self, now: float) -> UsageSnapshot:
+    def _renew(self, now: float) -> tuple[_Moment, Readings]:
         number = floor((now - self._start) / self.metrics.resolution)
-        if self._renewal is None or self._renewal.moment.number != number:
+        if self._renewal is None or self._renewal[0].number != number:
             t = number * self.metrics.resolution
             # A sum may round up, and no sample is from the future.
-            self._renewal = UsageSnapshot(self, _Moment(self, number, t, min(self._start + t, now), now))
+            moment = _Moment(self, number, t, min(self._start + t, now), now)
+            # Pods that serve use memory, so their time is known without computing all samples.
+            served = any(workload.serving_at(moment.measured).keys for workload in self.workloads.values())
+            of_pods, of_workload, owner_of = moment.of_pods, moment.of_workload, self.owner_of
+            pods = {name: LazySamples(owner_of, partial(of_pods, name), self.leads) for name in self.pod_series}
+            workloads = {
+                name: LazySamples(str, partial(of_workload, name), self.workloads) for name in self.workload_series
+            }
+            newest = moment.measured if served else None
+            self._renewal = moment, Readings("resource-metrics", now, pods, workloads, newest=newest)
         return self._renewal

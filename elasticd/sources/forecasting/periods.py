@@ -6,13 +6,9 @@ Knows two detectors, the autocorrelation's peaks and Crane's; not what is made o
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, signal
 
 from elasticd.sources.forecasting.arrays import TINY, Floats, standardised
-
-Places = NDArray[np.intp]
-"""Which samples, by number."""
 
 TOLERANCE = 0.05
 """How far, as a fraction, a detected period may be from an expected one."""
@@ -59,41 +55,14 @@ def acf_period(values: Floats, prior: int | None = None, threshold: float = 0.5)
     flat, _, _ = standardised(values)
     flat = np.clip(flat, *np.percentile(flat, [1, 99]))
     correlation = autocorrelation(flat - trend_of(flat))
-    peaks = peaks_of(correlation, threshold, threshold / 2, 1.0 if prior is None else max(1.0, prior * 2 / 3))
+    apart = 1.0 if prior is None else max(1.0, prior * 2 / 3)
+    peaks, _ = signal.find_peaks(correlation, height=threshold, prominence=threshold / 2, distance=apart)
     if len(peaks) < 3:
         return None
     period = round(float(np.median(np.diff(np.r_[0, peaks]))))
     if prior is None:
         return period
     return prior if abs(period - prior) <= TOLERANCE * prior else None
-
-
-def peaks_of(values: Floats, height: float, prominence: float, apart: float) -> Places:
-    """Where the maxima are, of flat ones the middle, that are so high, stand out by so much from the lower land up to
-    the next higher one, and are so many samples apart, the higher one of two staying.
-
-    As scipy.signal.find_peaks has it, the import of which takes as long as all else that a fit needs.
-    """
-    ends = np.r_[np.flatnonzero(np.diff(values)), len(values) - 1]
-    starts = np.r_[0, ends[:-1] + 1]
-    level = values[starts]
-    tops = 1 + np.flatnonzero((level[1:-1] > level[:-2]) & (level[1:-1] > level[2:]))
-    peaks = (starts[tops] + ends[tops]) // 2
-    peaks = peaks[values[peaks] >= height]
-    keep = np.ones(len(peaks), bool)
-    for index in np.argsort(values[peaks])[::-1]:
-        if keep[index]:
-            keep[np.abs(peaks - peaks[index]) < math.ceil(apart)] = False
-            keep[index] = True
-    return np.array([peak for peak in peaks[keep] if _stands_out(values, peak) >= prominence], np.intp)
-
-
-def _stands_out(values: Floats, peak: int) -> float:
-    """By how much a peak is higher than the lowest before the next higher value, on the side where that is less."""
-    sides = (values[: peak + 1][::-1], values[peak:])
-    higher = [np.flatnonzero(side > values[peak]) for side in sides]
-    lowest = [side[: past[0] if len(past) else None].min() for side, past in zip(sides, higher, strict=True)]
-    return float(values[peak] - max(lowest))
 
 
 def crane_period(values: Floats, day: int, week: int, hour: int) -> int | None:

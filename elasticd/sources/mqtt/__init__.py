@@ -31,8 +31,7 @@ from elasticd.sources.mqtt.broker import (
     Tls,
     Username,
 )
-from elasticd.sources.mqtt.inbox import Inbox
-from elasticd.sources.mqtt.intake import Intake
+from elasticd.sources.mqtt.intake import Inbox, Intake
 from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
 from elasticd.sources.mqtt.table import SensorTable

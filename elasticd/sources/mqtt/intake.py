@@ -1,4 +1,4 @@
-"""Decodes messages into readings.
+"""Queues messages, and decodes them into readings.
 
 Knows which topics are of which series, and counts the outcome of each message; knows no connection and no reader.
 """
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from elasticd.ports.source import Subject
 from elasticd.sources.mqtt import payload
-from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.link import SLICE
 from elasticd.sources.mqtt.packets import Message
 from elasticd.sources.mqtt.payload import RefusedError
@@ -21,6 +20,63 @@ from elasticd.sources.mqtt.topics import Topic
 
 PART = 250
 """Items of a batch that are read between two looks at the clock: half a millisecond."""
+
+MOST_BYTES = 64 << 20
+
+
+class Inbox:
+    """A queue of at most `most` messages and MOST_BYTES of payload that wait to be decoded. `shed` counts those that it
+    dropped, because newer ones replaced them.
+
+    Up to half of its capacity, messages wait in their order. Further ones wait behind them, one for each topic: a newer
+    message replaces an older one of its topic. Those in front are decoded whatever comes, so that no topic waits for
+    longer than it takes to decode a full queue, however often it is published.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: deque[Message] = deque()
+        self._newest: dict[str, Message] = {}
+        """By topic, in the order in which they came; all came after those in front."""
+        self._bytes = 0
+        self.shed = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._newest)
+
+    @property
+    def room(self) -> bool:
+        """Whether one more may come without any topic losing its newest message."""
+        return len(self._waiting) + len(self._newest) < self._most and self._bytes < MOST_BYTES
+
+    def put(self, message: Message) -> None:
+        """Queue a message."""
+        self._bytes += len(message.payload)
+        if not self._newest and len(self._waiting) * 2 < self._most and self._bytes * 2 < MOST_BYTES:
+            self._waiting.append(message)
+            return
+        if (older := self._newest.pop(message.topic, None)) is not None:
+            self._drop(older)
+        self._newest[message.topic] = message
+        while len(self) > self._most or (self._bytes > MOST_BYTES and len(self) > 1):
+            self._drop(self._next())  # a caller that does not check `room` loses the oldest
+
+    def get(self) -> Message | None:
+        """The next message; None when none waits."""
+        if not self:
+            return None
+        message = self._next()
+        self._bytes -= len(message.payload)
+        return message
+
+    def _next(self) -> Message:
+        if not self._waiting:
+            self._waiting, self._newest = deque(self._newest.values()), {}
+        return self._waiting.popleft()
+
+    def _drop(self, message: Message) -> None:
+        self._bytes -= len(message.payload)
+        self.shed += 1
 
 
 class _Route(NamedTuple):

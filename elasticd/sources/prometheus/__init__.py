@@ -23,7 +23,6 @@ from elasticd.sources.http import HttpClient, HttpFault, HttpSource
 from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.history import Remembering
-from elasticd.sources.prometheus.plans import QueryPlan
 from elasticd.sources.prometheus.rules import RuleTable
 from elasticd.sources.prometheus.samples import samples_in, times_in
 from elasticd.sources.prometheus.tables import SeriesTable
@@ -69,9 +68,9 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
 
 
 class QueryResult(Struct, frozen=True):
-    """The result of one plan: samples, or None if it failed. `fault` says what is wrong, which both may have."""
+    """The result of one series: samples, or None if it failed. `fault` says what is wrong, which both may have."""
 
-    plan: QueryPlan
+    table: SeriesTable
     samples: Mapping[str, tuple[Sample, ...]] | None
     fault: str = ""
 
@@ -88,46 +87,46 @@ class Queries:
     async def read(self, now: float) -> Readings:
         if self._search is None:
             self._search = asyncio.create_task(self._finder.search(now))
-            await self._search  # there are no earlier plans to go on with
+            await self._search  # there are no earlier series to go on with
         elif self._search.done():
             self._search.result()
             self._search = asyncio.create_task(self._finder.search(now))
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._find(plan), name=f"query {plan.name}") for plan in self._finder.plans]
+            tasks = [group.create_task(self._find(table), name=f"query {table.name}") for table in self._finder.tables]
         results = [task.result() for task in tasks]
         return _readings(self._options.label, self._clock.now(), results, self._finder.faults)
 
-    async def _find(self, plan: QueryPlan) -> QueryResult:
-        """The samples of a plan now. Faults of the server are returned, not raised."""
+    async def _find(self, table: SeriesTable) -> QueryResult:
+        """The samples of a series now. Faults of the server are returned, not raised."""
         try:
-            return await self._samples(plan)
+            return await self._samples(table)
         except (QueryFault, HttpFault) as fault:
-            return QueryResult(plan, None, str(fault))
+            return QueryResult(table, None, str(fault))
 
-    async def _samples(self, plan: QueryPlan) -> QueryResult:
-        answer = await self._ask(plan, plan.query)
+    async def _samples(self, table: SeriesTable) -> QueryResult:
+        answer = await self._ask(table, table.query)
         received, offset = self._clock.now(), self._times.offset()
         times = None
-        if plan.measured and answer.kind != "matrix" and answer.items:
+        if table.times and answer.kind != "matrix" and answer.items:
             # At the same time, so that value and timestamp are of one sample.
             try:
-                times_answer = await self._ask(plan, plan.measured, answer.at)
-                times = await times_in(times_answer, plan)
+                times_answer = await self._ask(table, table.times, answer.at)
+                times = await times_in(times_answer, table)
             except (QueryFault, HttpFault) as fault:
                 raise QueryFault(f"measured: {fault}") from None
-        samples, problem = await samples_in(answer, plan, times, received, offset)
+        samples, problem = await samples_in(answer, table, times, received, offset)
         partial = f"partial, accepted: {answer.warning}" if answer.warning else ""
-        return QueryResult(plan, samples, "; ".join(filter(None, (partial, problem))))
+        return QueryResult(table, samples, "; ".join(filter(None, (partial, problem))))
 
-    async def _ask(self, plan: QueryPlan, query: str, at: float | None = None) -> QueryAnswer:
+    async def _ask(self, table: SeriesTable, query: str, at: float | None = None) -> QueryAnswer:
         form = {"query": query, "timeout": f"{self._options.timeout:g}s"}
         if at is not None:
             form["time"] = f"{at:.3f}"
         answer = await answer_of(await self._http.ask(QUERY, form), self._options.max_samples)
-        if answer.warning and not plan.accept_warnings:
+        if answer.warning and not table.accept_warnings:
             raise QueryFault(f"a partial answer (accept_warnings): {answer.warning}")
-        if answer.note and self._reported.changed(answer.note, plan.name):
-            logger.info("series %s: the server notes: %s", plan.name, answer.note)
+        if answer.note and self._reported.changed(answer.note, table.name):
+            logger.info("series %s: the server notes: %s", table.name, answer.note)
         return answer
 
     async def aclose(self) -> None:
@@ -142,10 +141,10 @@ def _readings(source: str, received: float, results: Sequence[QueryResult], faul
     problems = dict(faults)
     for result in results:
         if result.samples is not None:
-            maps[result.plan.subject][result.plan.name] = result.samples
+            maps[result.table.subject][result.table.name] = result.samples
         if result.fault:
-            before = problems.get(result.plan.name)
-            problems[result.plan.name] = f"{before}; {result.fault}" if before else result.fault
+            before = problems.get(result.table.name)
+            problems[result.table.name] = f"{before}; {result.fault}" if before else result.fault
     error = _error(problems) if problems and not any(result.samples is not None for result in results) else ""
     return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, problems)
 

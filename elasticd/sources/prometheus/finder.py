@@ -6,14 +6,15 @@ for (the values of the label __name__): a list of the series themselves would be
 
 import asyncio
 import time
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from elasticd.sources.http import HttpClient, HttpFault
 from elasticd.sources.prometheus.answers import QueryFault, names_of
-from elasticd.sources.prometheus.plans import QueryPlan, plan_of
 from elasticd.sources.prometheus.rules import Search
+from elasticd.sources.prometheus.tables import SeriesTable
 
 if TYPE_CHECKING:  # it imports this module
     from elasticd.sources.prometheus import Prometheus
@@ -24,15 +25,15 @@ _RECENT = 3600.0
 
 
 class Finder:
-    """The plans of a source's series, then those of its rules, and why a rule has none. The result of a search counts
+    """The series of a source, then those that its rules find, and why a rule finds none. The result of a search counts
     until the next one succeeds."""
 
     def __init__(self, http: HttpClient, source: "Prometheus") -> None:
-        self._fixed_plans = [plan_of(table) for table in source.series]
-        self.plans: list[QueryPlan] = self._fixed_plans
+        self._fixed_tables = source.series
+        self.tables: Sequence[SeriesTable] = source.series
         self.faults: dict[str, str] = {}
         self._http, self._every, self._most = http, source.find_every, source.max_found
-        self._taken = {(plan.name, plan.subject) for plan in self._fixed_plans}
+        self._taken = {(table.name, table.subject) for table in source.series}
         self._searches = [
             (f"rule[{index}]", search) for index, rule in enumerate(source.rule) for search in rule.searches()
         ]
@@ -53,25 +54,25 @@ class Finder:
             else:
                 self._found_names[index] = names
         self._due = now + (min(self._every, _RETRY) if failed else self._every)
-        self._plan(failed)
+        self._collect(failed)
 
     async def _names(self, search: Search) -> list[str]:
         query = urlencode({"match[]": search.selector, "start": f"{time.time() - _RECENT:.0f}"})
         return names_of(await self._http.ask(f"{NAMES}?{query}"))
 
-    def _plan(self, faults: dict[str, str]) -> None:
-        """Make the plans. A name that another series has is not queried again, and becomes a fault."""
-        plans: dict[tuple[str, str], QueryPlan] = {}
+    def _collect(self, faults: dict[str, str]) -> None:
+        """Collect the series. A name that another series has is not queried again, and becomes a fault."""
+        tables: dict[tuple[str, str], SeriesTable] = {}
         empty = {rule for rule, _ in self._searches} - {*faults}
         for index, (rule, search) in enumerate(self._searches):
-            for plan in search.plans(self._found_names.get(index, ())):
-                key = (plan.name, plan.subject)
+            for table in search.tables(self._found_names.get(index, ())):
+                key = (table.name, table.subject)
                 empty.discard(rule)
-                if key in self._taken or key in plans:
-                    faults[plan.name] = f"{rule} finds another series of this name for each {plan.subject}; not read"
+                if key in self._taken or key in tables:
+                    faults[table.name] = f"{rule} finds another series of this name for each {table.subject}; not read"
                 else:
-                    plans[key] = plan
+                    tables[key] = table
         faults.update(dict.fromkeys(empty, "there are no series that it means"))
-        if len(plans) > self._most:
-            faults["rule"] = f"the rules find {len(plans)} series, at most {self._most} are read (max_found)"
-        self.plans, self.faults = [*self._fixed_plans, *islice(plans.values(), self._most)], faults
+        if len(tables) > self._most:
+            faults["rule"] = f"the rules find {len(tables)} series, at most {self._most} are read (max_found)"
+        self.tables, self.faults = [*self._fixed_tables, *islice(tables.values(), self._most)], faults

@@ -16,8 +16,8 @@ from elasticd.ports.source import Points, TimeRange
 from elasticd.sources.http import HttpClient, HttpFault
 from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
 from elasticd.sources.prometheus.finder import Finder
-from elasticd.sources.prometheus.plans import QueryPlan
-from elasticd.sources.prometheus.samples import AnswerParts, Tally, chunks, number
+from elasticd.sources.prometheus.samples import Tally, chunks, number, parts
+from elasticd.sources.prometheus.tables import SeriesTable
 
 if TYPE_CHECKING:  # it imports this module
     from elasticd.sources.prometheus import Prometheus
@@ -41,7 +41,7 @@ class PastSample(NamedTuple):
     """A sample of the past: its time in seconds since the epoch, by the server's clock."""
 
     time: float
-    plan: QueryPlan
+    table: SeriesTable
     key: str
     container: str
     value: float
@@ -54,25 +54,25 @@ class TooMuch(QueryFault):
 class PrometheusHistory:
     """Queries the past of series, oldest first: each query must begin after the last one ended."""
 
-    def __init__(self, http: HttpClient, plans: Sequence[QueryPlan], most: int) -> None:
-        self.plans = plans
+    def __init__(self, http: HttpClient, tables: Sequence[SeriesTable], most: int) -> None:
+        self.tables = tables
         self.faults: dict[str, str] = {}
         self._http, self._most = http, most
         self._last: dict[tuple[str, str, str], float] = {}
 
-    async def samples(self, plan: QueryPlan, steps: TimeRange) -> list[PastSample]:
+    async def samples(self, table: SeriesTable, steps: TimeRange) -> list[PastSample]:
         """All samples of one series at these steps. Raises QueryFault, HttpFault, or TooMuch if fewer may succeed."""
-        answer = await self._ask(plan, plan.query, steps)
+        answer = await self._ask(table, table.query, steps)
         times = None
-        if plan.measured and answer.items:
-            times = self._points(plan, await self._ask(plan, plan.measured, steps), Tally(plan))
-        tally = Tally(plan)
-        by_subject = self._points(plan, answer, tally)
+        if table.times and answer.items:
+            times = self._points(table, await self._ask(table, table.times, steps), Tally(table))
+        tally = Tally(table)
+        by_subject = self._points(table, answer, tally)
         if problem := tally.summary(len(answer.items)):
-            self.faults[plan.name] = problem
-        return [past for subject, points in by_subject.items() for past in self._past(plan, subject, points, times)]
+            self.faults[table.name] = problem
+        return [past for subject, points in by_subject.items() for past in self._past(table, subject, points, times)]
 
-    async def _ask(self, plan: QueryPlan, query: str, steps: TimeRange) -> QueryAnswer:
+    async def _ask(self, table: SeriesTable, query: str, steps: TimeRange) -> QueryAnswer:
         form = {"query": query, "start": f"{steps.first:.3f}", "end": f"{steps.last:.3f}", "step": f"{steps.step:.3f}"}
         try:
             answer = await answer_of(await self._http.ask(RANGE, form), self._most)
@@ -80,17 +80,16 @@ class PrometheusHistory:
             if fault.too_much or "too many samples" in str(fault):
                 raise TooMuch(str(fault)) from None
             raise
-        if answer.warning and not plan.accept_warnings:
+        if answer.warning and not table.accept_warnings:
             raise QueryFault(f"a partial answer (accept_warnings): {answer.warning}")
         return answer
 
     @staticmethod
-    def _points(plan: QueryPlan, answer: QueryAnswer, tally: Tally) -> dict[_Subject, dict[float, float]]:
+    def _points(table: SeriesTable, answer: QueryAnswer, tally: Tally) -> dict[_Subject, dict[float, float]]:
         """Values by subject and time; none where two label sets name one subject at one time."""
         by_subject: dict[_Subject, dict[float, float]] = {}
-        parts = AnswerParts(plan, tally)
-        for raws in chunks(answer, plan):
-            for key, container, points in parts.of(raws):
+        for raws in chunks(answer, table):
+            for key, container, points in parts(raws, table, tally):
                 numbers = {point.at: number(point.value) for point in points}
                 before = by_subject.get((key, container), {})
                 if doubled := before.keys() & numbers.keys():
@@ -101,19 +100,19 @@ class PrometheusHistory:
 
     def _past(
         self,
-        plan: QueryPlan,
+        table: SeriesTable,
         subject: _Subject,
         numbers: Mapping[float, float],
         times: Mapping[_Subject, Mapping[float, float]] | None,
     ) -> Iterator[PastSample]:
-        place = (plan.name, *subject)
+        place = (table.name, *subject)
         last = self._last.get(place, float("-inf"))
         measured = None if times is None else times.get(subject, {})
         for step in sorted(numbers):
             at = step if measured is None else measured.get(step)
             if at is not None and at > last:
                 last = self._last[place] = at
-                yield PastSample(at, plan, *subject, numbers[step])
+                yield PastSample(at, table, *subject, numbers[step])
 
 
 @asynccontextmanager
@@ -123,11 +122,11 @@ async def history(source: "Prometheus", series: Sequence[str], now: float) -> As
     async with HttpClient(source) as http:
         finder = Finder(http, source)
         await finder.search(now)
-        names = [plan.name for plan in finder.plans]
+        names = [table.name for table in finder.tables]
         for name in series:
             if name not in names:
                 raise KeyError(name, names, finder.faults)
-        yield PrometheusHistory(http, [plan for plan in finder.plans if plan.name in series], source.max_samples)
+        yield PrometheusHistory(http, [table for table in finder.tables if table.name in series], source.max_samples)
 
 
 async def portions(past: PrometheusHistory, steps: TimeRange, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:
@@ -138,7 +137,7 @@ async def portions(past: PrometheusHistory, steps: TimeRange, most: int = MOST_R
         first = steps.first + index * steps.step
         part = TimeRange(first, first + (count - 1) * steps.step, steps.step)
         try:
-            rows = [row for plan in past.plans for row in await past.samples(plan, part)]
+            rows = [row for table in past.tables for row in await past.samples(table, part)]
         except TooMuch:
             if count == 1:
                 raise
@@ -176,8 +175,8 @@ class Remembering:
         label = self._source.label
         try:
             async with history(self._source, (series,), self._clock.now()) as past:
-                past.plans = [plan for plan in past.plans if plan.subject == "workload"]
-                if not past.plans:
+                past.tables = [table for table in past.tables if table.subject == "workload"]
+                if not past.tables:
                     raise UnavailableError(f'{label}: "{series}" must be a series of workloads, is not')
                 async for rows in portions(past, span, ROWS):
                     _take(rows, keys, by_key)

@@ -1,6 +1,6 @@
 """Rules that find series and make queries for them, in the manner of prometheus-adapter's configuration.
 
-Knows that project's terms (its docs/config.md: discovery, association, naming, querying) and how they become plans;
+Knows that project's terms (its docs/config.md: discovery, association, naming, querying) and how they become series;
 knows nothing of HTTP. What differs: a query answers for all namespaces at once, so <<.GroupBy>> holds the namespace
 too, and <<.LabelMatchers>> asks only that the labels are there.
 """
@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 
 from elasticd.base.text import shown
 from elasticd.ports.source import Subject
-from elasticd.sources.prometheus.plans import QueryPlan, plan_of
 from elasticd.sources.prometheus.tables import LABEL, Labels, PrometheusTable, SeriesTable
 
 Pattern = Annotated[str, Meta(max_length=1024, description="a regular expression")]
@@ -168,7 +167,7 @@ class RuleTable(PrometheusTable, frozen=True):
         for key, text in (("query", self.query), ("measured", self.measured)):
             _fill(text, key, {"Series": "", "LabelMatchers": "", "GroupBy": ""})
         for search in self.searches():
-            search.plan("series", "name")  # so that impossible labels are refused now
+            search.table("series", "name")  # so that impossible labels are refused now
 
     def searches(self) -> list["Search"]:
         """The searches of this rule, one for each kind of subject."""
@@ -194,20 +193,20 @@ class Search(Struct, frozen=True):
     def _matchers(self) -> str:
         return ",".join(f'{label}!=""' for label in self.labels.values())
 
-    def plans(self, names: Sequence[str]) -> Iterator[QueryPlan]:
-        """A plan for each of these series that the rule means."""
+    def tables(self, names: Sequence[str]) -> Iterator[SeriesTable]:
+        """The table of each of these series that the rule means."""
         rule = self.rule
         for series in sorted(set(names)):
             # Only a plain name is put into a query: any other could change its meaning.
             meant = _SERIES.fullmatch(series) and all(name_filter.lets(series) for name_filter in rule.filters)
             if meant and (name := rule.name.named(series)):
-                yield self.plan(series, name)
+                yield self.table(series, name)
 
-    def plan(self, series: str, name: str) -> QueryPlan:
-        """The plan of one series that was found."""
+    def table(self, series: str, name: str) -> SeriesTable:
+        """The table of one series that was found."""
         rule, groups = self.rule, ",".join(self.labels.values())
         words = {"Series": series, "LabelMatchers": self._matchers, "GroupBy": groups}
-        table = SeriesTable(
+        return SeriesTable(
             name=name[:253],
             query=_fill(rule.query, "query", words),
             measured=_fill(rule.measured, "measured", words),
@@ -217,4 +216,3 @@ class Search(Struct, frozen=True):
             labels=Labels(**self.labels),
             kind=self.kind or "Deployment",
         )
-        return plan_of(table)

@@ -12,6 +12,10 @@ from elasticd.base.text import shown
 from elasticd.ports.source import Subject
 
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_STRING = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`]*`"
+_MATCHER = rf"\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_STRING})\s*"
+_MATCHERS = rf"\{{(?:{_MATCHER}(?:,{_MATCHER})*,?)?\s*\}}"
+_PLAIN = re.compile(rf"\s*(?!(?i:inf|nan)\s*$)[a-zA-Z_:][a-zA-Z0-9_:]*\s*(?:{_MATCHERS})?\s*")
 _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:]*")
 
 Label = Annotated[str, Meta(description="a label of the answer; empty: none")]
@@ -72,6 +76,17 @@ class SeriesTable(PrometheusTable, frozen=True):
         roles = self.roles()
         if twice := next((label for label in roles.values() if [*roles.values()].count(label) > 1), ""):
             raise ValueError(f"labels: must differ from one another, {shown(twice)} is used twice")
+
+    @property
+    def times(self) -> str:
+        """The query for the times at which the samples were measured: of a plain selector, Prometheus knows them. Of
+        anything else it only knows when it computed the answer: then empty, unless `measured` is given."""
+        return self.measured or (f"timestamp({self.query.strip()})" if _PLAIN.fullmatch(self.query) else "")
+
+    @property
+    def needed(self) -> str:
+        """The labels that an answer needs to name a subject, for messages; empty: there is only one subject."""
+        return " and ".join(label for role, label in self.roles().items() if role != "container")
 
     def roles(self) -> dict[str, str]:
         """What must be read of each answer: the part of the subject, and the label that says it."""

@@ -82,11 +82,11 @@ async def write_recording(
     with _new_file(out, force=force) as file:
         try:
             async with history(source, series, now) as past:
-                write = _writer(file, out.suffix, containers=any(plan.containers for plan in past.plans))
+                write = _writer(file, out.suffix, containers=any("container" in table.roles() for table in past.tables))
                 async for rows in portions(past, steps):
                     for row in rows:
                         write(row)
-                        counts[row.plan.name] += 1
+                        counts[row.table.name] += 1
                 faults = past.faults
         except KeyError as error:
             name, offered, troubles = error.args
@@ -118,10 +118,10 @@ def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
 
 
 def _fields(row: PastSample) -> dict[str, Any]:
-    plan = row.plan
+    table = row.table
     return {
-        "time": round(row.time, 3), "series": plan.name, "subject": plan.subject, "key": row.key, "value": row.value,
-        "window": plan.window, "container": row.container,
+        "time": round(row.time, 3), "series": table.name, "subject": table.subject, "key": row.key, "value": row.value,
+        "window": table.window, "container": row.container,
     }  # fmt: skip
 
 

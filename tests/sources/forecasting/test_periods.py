@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from elasticd.sources.forecasting.arrays import Floats
-from elasticd.sources.forecasting.periods import acf_period, autocorrelation, crane_period, peaks_of, trend_of
+from elasticd.sources.forecasting.periods import acf_period, autocorrelation, crane_period, trend_of
 from tests.kit.waves import DAY, WEEK, noise, wave
 from tests.sources.forecasting.test_robust_stl import SEASON, TREND, noisy
 
@@ -85,17 +83,3 @@ def test_autocorrelation_is_one_at_lag_zero_and_omits_the_tail() -> None:
     found = autocorrelation(np.sin(np.arange(100.0)))
     assert (found[0], len(found)) == (pytest.approx(1.0), 90)
     assert not autocorrelation(np.zeros(10)).any()
-
-
-@pytest.mark.slow
-@given(
-    values=some.lists(some.integers(-4, 4), min_size=1, max_size=60),
-    height=some.integers(-4, 4),
-    prominence=some.integers(0, 5),
-    apart=some.integers(1, 9),
-)
-def test_peaks_are_those_of_scipy(values: list[int], height: int, prominence: int, apart: int) -> None:
-    find_peaks = pytest.importorskip("scipy.signal").find_peaks
-    series = np.array(values, np.float64)
-    expected, _ = find_peaks(series, height=height, prominence=prominence, distance=apart)
-    assert peaks_of(series, height, prominence, apart).tolist() == expected.tolist()

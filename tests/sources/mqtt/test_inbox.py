@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.sources.mqtt import inbox as inboxes
-from elasticd.sources.mqtt.inbox import Inbox
+from elasticd.sources.mqtt import intake as inboxes
+from elasticd.sources.mqtt.intake import Inbox
 from elasticd.sources.mqtt.packets import Message
 from elasticd.testing import NOW
 

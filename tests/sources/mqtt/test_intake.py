@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.sources.mqtt import intake as intakes
-from elasticd.sources.mqtt.inbox import Inbox
-from elasticd.sources.mqtt.intake import Intake
+from elasticd.sources.mqtt.intake import Inbox, Intake
 from elasticd.sources.mqtt.packets import Message
 from elasticd.sources.mqtt.table import SensorTable
 from elasticd.sources.mqtt.topics import Topic

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
-from elasticd.cluster.rooms import Loads
+from elasticd.cluster.rooms import room
 from elasticd.kit.evictability import fails
-from elasticd.model.workload import Node, Pod, Ref, Workload
+from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
 
 T = TypeVar("T")
@@ -120,6 +120,9 @@ class Places:
         self._on = defaultdict[str, dict[Key, Pod]](dict)
         self._on_nodes: dict[str, Sequence[Pod]] = {}
         self._stale: set[str] = set()
+        self._nodes: tuple[Node, ...] = ()
+        self._rooms: tuple[Room, ...] = ()
+        self._unsummed: set[str] = set()
         for pod in pods:
             self.change(None, pod)
 
@@ -160,8 +163,25 @@ class Places:
             else:
                 del self._on[node]
                 self._on_nodes.pop(node, None)
+        self._unsummed |= self._stale
         self._stale.clear()
         return self._on_nodes
+
+    def rooms(self, nodes: tuple[Node, ...]) -> tuple[Room, ...]:
+        """The rooms of these nodes, in their order; the same tuple while neither they nor what is requested changed. A
+        node's is summed again where its pods changed: nothing drifts, as it would by adding and taking away."""
+        pods_by_node = self.on_nodes()
+        if self._unsummed or nodes is not self._nodes:
+            known = {each.node.name: each for each in self._rooms if each.node.name not in self._unsummed}
+            rooms = tuple(
+                cached
+                if (cached := known.get(node.name)) is not None and cached.node is node
+                else room(node, pods_by_node.get(node.name, ()))
+                for node in nodes
+            )
+            self._nodes, self._rooms = nodes, self._rooms if rooms == self._rooms else rooms
+            self._unsummed.clear()
+        return self._rooms
 
 
 class _Bucket:
@@ -227,15 +247,12 @@ class PodStore(Store[Pod]):
         super().__init__(attrgetter("namespace", "name"))
         self._namespaces = defaultdict[str, _Namespace](_Namespace)
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
-        self._loads: Loads | None = None
         self._places: Places | None = None
         self.placement_changed = Callbacks()
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if (pod := new or old) is not None:
             self._namespaces[pod.namespace].change(old, new)
-        if self._loads is not None:
-            self._loads.change(old, new)
         if self._places is not None:
             self._places.change(old, new)
         if affects_placement(old, new):
@@ -278,16 +295,9 @@ class PodStore(Store[Pod]):
         """All pods of a namespace, in no order."""
         return tuple(self._namespaces[namespace].all.pods.values())
 
-    def loads(self) -> Loads:
-        """The load of each node, updated from the first call on, so that clusters without pools do not pay for it."""
-        if self._loads is None:
-            self._loads = Loads()
-            for pod in self._items.values():
-                self._loads.change(None, pod)
-        return self._loads
-
     def places(self) -> Places:
-        """Which pods wait and which are on each node, updated from the first call on."""
+        """Which pods wait and which are on each node, updated from the first call on, so that clusters without pools do
+        not pay for it."""
         if self._places is None:
             self._places = Places(self._items.values())
         return self._places
