@@ -20,7 +20,7 @@ from elasticd.decision.workload.zero import markings, paused
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision, Verdict
-from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
+from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series, Workload
 
 __all__ = ["Case", "decide", "held", "announcements"]
 
@@ -120,8 +120,9 @@ def _without_forecast_values(observed: Collection[Series]) -> tuple[Series, ...]
     return tuple(observed)
 
 
-def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:
-    """A decision to do nothing about a workload that cannot be judged at all."""
+def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, workload: Workload | None = None) -> Decision:
+    """A decision to do nothing about a workload that cannot be judged at all; None: it is not in the cluster."""
+    current = workload.replicas if workload else 0
     return Decision(
         id=_decision_id(policy, ref, at),
         at=at,
@@ -133,6 +134,7 @@ def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current
         verdict="hold",
         reason=reason,
         message=message,
+        uid=workload.uid if workload else "",
         conditions=(Condition("AbleToScale", False, reason, message),),
         interval=policy.interval,
     )

@@ -4,17 +4,10 @@ strategies declare for it.
 Pure. Knows the last evaluation and the present samples; knows nothing of reading or deciding.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from msgspec import Struct
-
-from elasticd.decision.observe import series_of
 from elasticd.decision.workload.asking import Case
-from elasticd.model.policy import Policy
-from elasticd.model.workload import NEVER, Band, Observation, Pod, Readings, Ref, Series
-
-Key = tuple[str, Ref]
-"""A workload under a policy."""
+from elasticd.model.workload import NEVER, Band, Observation, Series
 
 Bands = Mapping[str, Band]
 
@@ -23,19 +16,6 @@ MOVED = 0.1
 
 _ANY = Band()
 """The band of a series that no strategy of the count reads."""
-
-
-class Watched(Struct, frozen=True, gc=False):
-    """A workload as it was last evaluated, the bands of its series since, its pods as they are now, and what its
-    sources, in their order, have read. `reads`: the names of the series that count."""
-
-    key: Key
-    policy: Policy
-    last: Observation
-    bands: Bands
-    pods: tuple[Pod, ...]
-    readings: Sequence[Readings]
-    reads: frozenset[str] | None
 
 
 def bands_of(case: Case) -> Bands:
@@ -59,22 +39,18 @@ def _near_sum(name: str, observation: Observation) -> Band:
     return Band(total - MOVED * abs(total), total + MOVED * abs(total))
 
 
-def stirred(watched: Iterable[Watched], at: float) -> Iterator[Key]:
-    """Workloads to evaluate again: a series left its band, changed its quality, or has other pods' samples."""
-    for entry in watched:
-        last, bands = entry.last.series, entry.bands
-        series = series_of(entry.policy, entry.last.workload.ref, entry.pods, entry.readings, entry.reads, at)
-        if any(name not in last or _leaves_band(last[name], series[name], bands.get(name, _ANY)) for name in series):
-            yield entry.key
+def steady(bands: Bands, before: Mapping[str, Series], now: Mapping[str, Series]) -> bool:
+    """Whether no series has left its band, changed its quality, has other pods' samples, or is new."""
+    return not any(
+        name not in before or _leaves_band(before[name], series, bands.get(name, _ANY)) for name, series in now.items()
+    )
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:
-    """Whether bands that were computed for one observation hold for a later one: no series has left its band, and
-    nothing else has changed."""
+    """Whether bands that were computed for one observation hold for a later one: all series are steady, and nothing
+    else has changed."""
     same = last.pods is before.pods and last.workload == before.workload and last.series.keys() == before.series.keys()
-    return same and not any(
-        _leaves_band(before.series[name], now, bands.get(name, _ANY)) for name, now in last.series.items()
-    )
+    return same and steady(bands, before.series, last.series)
 
 
 def _leaves_band(last: Series, now: Series, band: Band) -> bool:

@@ -8,13 +8,15 @@ import zlib
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.text import one_line, shown
-from elasticd.journal.shortened import ShortenedDecision
 from elasticd.model.disruption import Disruption
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Recommendation, Ref, Series
 
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption
 
@@ -36,6 +38,28 @@ MOST = 2**31 - 1
 
 _REASON = 120
 """Characters of a decoder's message that are shown."""
+
+
+class ShortenedDecision(Struct, frozen=True, gc=False, tag="decision-again"):
+    """A decision that earlier versions wrote as its difference from the one with id `of` before it in its segment: all
+    but its id, time, series and recommendations (None: the same). Only read: docs/decisions/006."""
+
+    id: str
+    at: float
+    policy: str
+    workload: Ref
+    of: str
+    current: int
+    series: tuple[Series, ...]
+    recommendations: tuple[Recommendation, ...] | None = None
+
+    def restored(self, first: Decision | None) -> Decision | None:
+        """The full decision, by the last full one about the workload; None where that is not the one it refers to."""
+        if first is None or (self.of, self.current) != (first.id, first.current):
+            return None
+        recommendations = first.recommendations if self.recommendations is None else self.recommendations
+        return replace(first, id=self.id, at=self.at, series=self.series, recommendations=recommendations)
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record | ShortenedDecision)

@@ -6,24 +6,24 @@ decision refers to one in the same segment. Knows nothing of how they are writte
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
-from elasticd.journal.lines import Damaged, Record, decode, holds
+from elasticd.journal.lines import Damaged, Record, ShortenedDecision, decode, holds
 from elasticd.journal.segments import DamagedBlock, is_compressed, number_of, open_lines, segments, unpack
-from elasticd.journal.shortened import Expander, ShortenedDecision
 from elasticd.model.records import Decision
+from elasticd.model.workload import Ref
 
 log = logging.getLogger("elasticd.journal")
 
 LONGEST = 32 << 20
 """Bytes of a line, at most: longer garbage is read in pieces, so that it cannot take all memory."""
 
-_DECISION = b'{"type":"decision","id":'
-"""The beginning of the line of a full decision."""
+_FULL, _SHORTENED = b'{"type":"decision","id":', b'{"type":"decision-again",'
+"""The beginnings of the lines of full and of shortened decisions."""
 
 
 class JournalLine(NamedTuple):
@@ -43,16 +43,22 @@ def read(folder: Path, last: int = 0) -> Iterator[Record]:
     """All records on disk, oldest first, or those of the last segments. Raises OSError for a folder that cannot be
     listed."""
     for path in segments(folder)[-last:]:
-        expander = Expander()
         with _logged_losses(path) as losses:
-            for line in _lines(path, losses):
-                record = losses.decode(line)
-                if isinstance(record, ShortenedDecision):
-                    record = losses.restored(expander.restore(record), record)
-                elif isinstance(record, Decision):
-                    expander.saw(record)
-                if record is not None:
-                    yield record
+            for _, record in _restored(_lines(path, losses), losses):
+                yield record
+
+
+def _restored(lines: Iterable[JournalLine], losses: "_Losses") -> Iterator[tuple[JournalLine, Record]]:
+    """The records of a segment's lines, read from its beginning; shortened decisions are restored."""
+    full: dict[tuple[str, Ref], Decision] = {}
+    for line in lines:
+        record = losses.decode(line)
+        if isinstance(record, ShortenedDecision):
+            record = losses.restored(record.restored(full.get((record.policy, record.workload))), record)
+        elif isinstance(record, Decision):
+            full[record.policy, record.workload] = record
+        if record is not None:
+            yield line, record
 
 
 def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
@@ -72,26 +78,11 @@ def _read_back(path: Path, containing: bytes, losses: "_Losses") -> Iterator[Rec
     lines = [line for line in _lines(path, losses) if _is_needed(line, containing, losses)]
     if isinstance(losses.fault, PermissionError):
         raise losses.fault
-    restored: dict[int, Decision | None] | None = None
-    for line in reversed(lines):
-        record = losses.decode(line) if containing in line.text else None
-        if isinstance(record, ShortenedDecision):
-            restored = _restore_all(lines) if restored is None else restored
-            record = losses.restored(restored[line.number], record)
-        if record is not None:
-            yield record
-
-
-def _restore_all(lines: Sequence[JournalLine]) -> dict[int, Decision | None]:
-    """The full decisions of all shortened ones, by the numbers of their lines."""
-    expander, restored = Expander(), dict[int, Decision | None]()
-    for line in lines:
-        record = decode(line.text)
-        if isinstance(record, ShortenedDecision):
-            restored[line.number] = expander.restore(record)
-        elif isinstance(record, Decision):
-            expander.saw(record)
-    return restored
+    if any(line.text.startswith(_SHORTENED) for line in lines):  # they refer to decisions before them
+        yield from reversed([record for line, record in _restored(lines, losses) if containing in line.text])
+        return
+    for _, record in _restored((line for line in reversed(lines) if containing in line.text), losses):
+        yield record
 
 
 def _is_needed(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
@@ -101,7 +92,7 @@ def _is_needed(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
     if holds(line.text) is False:
         losses.decode(line)
         return False
-    return containing in line.text or line.text.startswith(_DECISION)
+    return containing in line.text or line.text.startswith(_FULL)
 
 
 def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], bytes]]:

@@ -15,7 +15,7 @@ from elasticd.decision.observe import fingerprint, observe, on_nodes
 from elasticd.journal import Journal, Key
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
-from elasticd.model.workload import Observation, Readings, Ref
+from elasticd.model.workload import Observation, Readings
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.sources.poller import SLACK
@@ -53,12 +53,12 @@ def case_of(
     policy, workload = policy_index.members[key], snapshot.workload(ref)
     if workload is None:
         problem = problems.get((ref.api_version, ref.kind), "it is not in the cluster")
-        return held_as_it_is(snapshot, policy, ref, now, "FailedGetScale", problem)
+        return held(policy, ref, now, "FailedGetScale", problem)
     if rivals := policy_index.rivals(key):
         message = f"policies {', '.join(rivals)} would all act on it, so none does"
-        return held_as_it_is(snapshot, policy, ref, now, "Contested", message)
+        return held(policy, ref, now, "Contested", message, workload)
     if stuck := policy_index.stuck(name):
-        return held_as_it_is(snapshot, policy, ref, now, "PluginBlocked", stuck)
+        return held(policy, ref, now, "PluginBlocked", stuck, workload)
     hooks = policy_index.hooks(policy)
     observation = observe(policy, workload, snapshot, readings, hooks.reads, now)
     if hooks.looks_at_nodes:
@@ -72,13 +72,3 @@ def case_of(
     evaluations[key] = LastEvaluation(observation, hooks.next_change(now))
     past = journal.past(name, ref, now, workload.replicas)
     return Case(policy, observation, past, hooks, policy_index.off(name))
-
-
-def held_as_it_is(
-    snapshot: Snapshot | None, policy: Policy, ref: Ref, now: float, reason: str, message: str
-) -> Decision:
-    """Decide to hold, with the present count of replicas if the workload is in the cluster."""
-    workload = snapshot.workload(ref) if snapshot else None
-    if workload is None:
-        return held(policy, ref, now, reason, message)
-    return replace(held(policy, ref, now, reason, message, workload.replicas), uid=workload.uid)

@@ -28,40 +28,31 @@ _NAMES: Mapping[type[PodAction], Literal["bind", "evict", "nominate"]] = {
 }
 
 
-async def carry_out_all(
-    cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None
+async def carry_out(
+    cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None = None
 ) -> AsyncIterator[Outcome]:
     """Carry out the action with its marks, then delete Jobs, then resize pods; yields an outcome each. Stops after one
-    that was cancelled."""
-    last_reason = ""
-    if decision.action or decision.marks:
-        outcome = await carry_out(cluster, clock, decision, job)
+    that was cancelled. `job` has the template for new Jobs."""
+    action, acts, same, last_reason = decision.action, decision.mode == "act", (decision.current, decision.current), ""
+    if action or decision.marks:
+        answer = _mark_and_act(cluster, decision, job) if acts else _observed()
+        outcome = _outcome(decision, await attempt(clock, answer), (action.before, action.after) if action else same)
         last_reason = outcome.reason
-        yield outcome
+        yield outcome if action else replace(outcome, condition=None)
     for removal in decision.removals:
         if last_reason != STOPPED:
-            answer = cluster.act(removal) if decision.mode == "act" else _observed()
+            answer = cluster.act(removal) if acts else _observed()
             outcome = _outcome(decision, await attempt(clock, answer), (removal.before, removal.after))
             last_reason = outcome.reason
             yield replace(outcome, condition=None)
-    for resize in decision.sizing.resizes if decision.mode == "act" else ():
+    for resize in decision.sizing.resizes if acts else ():
         if last_reason in (STOPPED, NO_RESIZE):
             return
-        count = (decision.current, decision.current)
-        outcome = _outcome(decision, await attempt(clock, cluster.act(resize)), count)
+        outcome = _outcome(decision, await attempt(clock, cluster.act(resize)), same)
         last_reason = outcome.reason
         resized = "" if outcome.result == "refused" else resize.uid
         message = f"{resize.pod}: {outcome.message}" if outcome.message else ""
         yield replace(outcome, condition=None, resized=resized, message=message)
-
-
-async def carry_out(cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None = None) -> Outcome:
-    """Carry out the decision's marks and action; `job` has the template for new Jobs."""
-    action = decision.action
-    count = (action.before, action.after) if action else (decision.current, decision.current)
-    answer = _mark_and_act(cluster, decision, job) if decision.mode == "act" else _observed()
-    outcome = _outcome(decision, await attempt(clock, answer), count)
-    return outcome if action else replace(outcome, condition=None)
 
 
 async def _observed() -> Answer:

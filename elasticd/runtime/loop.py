@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
 from elasticd.base.text import raised
-from elasticd.decision.decide import Case, announcements, decide
+from elasticd.decision.decide import Case, announcements, decide, held
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import HORIZON
@@ -24,8 +24,8 @@ from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
 from elasticd.runtime.actions import Actions, record
-from elasticd.runtime.cases import LastEvaluation, Scene, case_of, held_as_it_is
-from elasticd.runtime.execute import carry_out_all
+from elasticd.runtime.cases import LastEvaluation, Scene, case_of
+from elasticd.runtime.execute import carry_out
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.schedule import Schedule, spread
 from elasticd.runtime.screening import Bander, Screening
@@ -123,7 +123,7 @@ class Loop:
         self._kinds = self._policy_index.kinds | also
         self._screening.govern({})
         self.router.forget()
-        self._evaluations.clear()
+        self._evaluations = {}  # a tick that is under way may still look at the old ones
 
     async def run(self) -> None:
         """Tick at once, and then whenever something is due, until cancelled."""
@@ -235,13 +235,12 @@ class Loop:
         """Build the cases of all keys that are due and have something new; also returns how many had nothing new."""
         snapshot = self.snapshot
         assert snapshot is not None, "a tick looks first"  # noqa: S101
-        policies = {key[0]: policy_index.members[key] for key in due if key in policy_index.members}
-        serving = {name: self._pollers_of(policy_index, policy) for name, policy in policies.items()}
-        pollers_by_key = {key: serving[key[0]] for key in due if key in policy_index.members}
+        members = policy_index.members
+        pollers_by_key = {key: self._pollers_of(policy_index, members[key]) for key in due if key in members}
         readings = await self.router.read(pollers_by_key, now, self._screening.watched)
         scene = Scene(policy_index, self._evaluations, snapshot, now)
         moved = {
-            key: self._pollers_of(policy_index, policy_index.members[key])
+            key: self._pollers_of(policy_index, members[key])
             for key in await self._screen_workloads(scene, pollers_by_key.keys())
         }
         readings |= await self.router.read_or_last(moved, now)
@@ -258,7 +257,7 @@ class Loop:
             except BaseException as error:  # a bad answer of a strategy or a source must not harm other workloads
                 if is_interrupt(error):
                     raise
-                case = self._hold_failed(policy_index.members[key], key[1], now, error)
+                case = self._hold_failed(key, members[key], now, error)
             if case is not None:
                 cases.append((key, case))
             else:
@@ -268,12 +267,11 @@ class Loop:
 
     def _sources_to_watch(self, policy_index: PolicyIndex) -> dict[str, tuple[SourcePoller, ...]]:
         """The sources of each policy whose workloads are screened between their polls."""
-        policies = {policy.name: policy for policy in policy_index.members.values()}
-        serving = {name: self._pollers_of(policy_index, policy) for name, policy in policies.items()}
+        governing = {policy.name: policy for policy in policy_index.members.values()}.values()
         return {
-            name: pollers
-            for name, pollers in serving.items()
-            if pollers and not policy_index.hooks(policies[name]).own_pace
+            policy.name: pollers
+            for policy in governing
+            if (pollers := self._pollers_of(policy_index, policy)) and not policy_index.hooks(policy).own_pace
         }
 
     async def _screen_workloads(self, scene: Scene, due: Collection[Key]) -> list[Key]:
@@ -317,10 +315,14 @@ class Loop:
         """The workloads that policies govern, as NAMESPACE/KIND/NAME."""
         return sorted({str(ref) for _, ref in self._policy_index.members})
 
-    def _hold_failed(self, policy: Policy, ref: Ref, now: float, error: BaseException) -> Decision:
-        """Hold, because a plugin's answer is not what it must be."""
-        decision = held_as_it_is(self.snapshot, policy, ref, now, "PluginFailed", raised(error))
-        return replace(decision, failures=(Failure("elasticd", "", raised(error)),))
+    def _hold(self, key: Key, policy: Policy, now: float, failure: Failure, reason: str, message: str) -> Decision:
+        """Hold, because a plugin blocks, or its answer is not what it must be."""
+        workload = self.snapshot.workload(key[1]) if self.snapshot else None
+        return replace(held(policy, key[1], now, reason, message, workload), failures=(failure,))
+
+    def _hold_failed(self, key: Key, policy: Policy, now: float, error: BaseException) -> Decision:
+        failure = Failure("elasticd", "", raised(error))
+        return self._hold(key, policy, now, failure, "PluginFailed", failure.message)
 
     async def _decide(
         self, policy_index: PolicyIndex, cases: list[tuple[Key, Case | Decision]], now: float
@@ -331,17 +333,11 @@ class Loop:
         for key, case in cases:
             decision = next(verdicts) if isinstance(case, Case) else case
             if isinstance(decision, str):
-                decision = self._hold_blocked(policy_index, key, decision, now)
+                policy_index.block(key[0], decision)
+                failure, stuck = Failure(decision, "", "blocked"), policy_index.stuck(key[0])
+                decision = self._hold(key, policy_index.members[key], now, failure, "PluginBlocked", stuck)
             decisions.append((key, decision))
         return decisions
-
-    def _hold_blocked(self, policy_index: PolicyIndex, key: Key, where: str, now: float) -> Decision:
-        """Hold the policy until reload, because a plugin blocks; `where` is the line at which it does."""
-        policy_index.block(key[0], where)
-        decision = held_as_it_is(
-            self.snapshot, policy_index.members[key], key[1], now, "PluginBlocked", policy_index.stuck(key[0])
-        )
-        return replace(decision, failures=(Failure(where, "", "blocked"),))
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:
         """Write a decision down, tell the listeners, and begin its actions."""
@@ -349,7 +345,7 @@ class Loop:
         try:
             self._journal.append(decision)
         except (TypeError, ValueError, RecursionError) as error:  # a plugin's values that JSON cannot express
-            decision = self._hold_failed(self._policy_index.members[key], key[1], now, error)
+            decision = self._hold_failed(key, self._policy_index.members[key], now, error)
             self._journal.append(decision)
         self._policy_index.count_failure(decision)
         tell(self._listeners, decision)
@@ -366,7 +362,7 @@ class Loop:
     async def _act(self, key: Key, decision: Decision, job: JobSet | None) -> None:
         """Carry out a decision. The workload is not looked at again before that has ended."""
         try:
-            async for outcome in carry_out_all(self._cluster, self._clock, decision, job):
+            async for outcome in carry_out(self._cluster, self._clock, decision, job):
                 record(outcome, self._journal, self._listeners)
         finally:
             self.actions.end(key)

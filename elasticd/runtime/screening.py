@@ -7,7 +7,8 @@ a sample leaves its band is decided in decision/screen.
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
-from elasticd.decision.screen import Bands, Watched, bands_of, stand, stirred
+from elasticd.decision.observe import series_of
+from elasticd.decision.screen import Bands, bands_of, stand, steady
 from elasticd.decision.workload.asking import Case
 from elasticd.journal import Journal, Key
 from elasticd.model.workload import Observation
@@ -62,25 +63,19 @@ class Screening:
         keys = [key for key in keys if scene.snapshot.workload(key[1]) is not None]
         await self._refresh_bands(keys, scene)
         picked: list[Key] = []
-        for start in range(0, len(keys), AT_ONCE):
-            if start:
+        for index, key in enumerate(keys, 1):
+            if self._is_stirred(key, scene, sources[key[0]]):
+                picked.append(key)
+            if index % AT_ONCE == 0:
                 await asyncio.sleep(0)
-            picked += stirred(
-                [self._watched(key, scene, sources[key[0]]) for key in keys[start : start + AT_ONCE]], scene.at
-            )
         return picked
 
-    def _watched(self, key: Key, scene: Scene, pollers: Sequence[SourcePoller]) -> Watched:
+    def _is_stirred(self, key: Key, scene: Scene, pollers: Sequence[SourcePoller]) -> bool:
         policy, last = scene.policy_index.members[key], scene.evaluations[key].last
-        return Watched(
-            key=key,
-            policy=policy,
-            last=last,
-            bands=self._bands[key][-1],
-            pods=scene.snapshot.pods(scene.snapshot.workload(key[1]) or last.workload),
-            readings=[poller.last for poller in pollers],
-            reads=scene.policy_index.hooks(policy).reads,
-        )
+        pods = scene.snapshot.pods(scene.snapshot.workload(key[1]) or last.workload)
+        readings, reads = [poller.last for poller in pollers], scene.policy_index.hooks(policy).reads
+        series = series_of(policy, last.workload.ref, pods, readings, reads, scene.at)
+        return not steady(self._bands[key][-1], last.series, series)
 
     async def _refresh_bands(self, keys: Sequence[Key], scene: Scene) -> None:
         """Find the bands of all these keys as of their last evaluation."""

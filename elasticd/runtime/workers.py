@@ -141,8 +141,8 @@ class ThreadWorker(Generic[C, R]):
 
 def _hold(case: Case, message: str) -> Decision:
     workload = case.observation.workload
-    decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload.replicas)
-    return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
+    decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload)
+    return replace(decision, failures=(Failure("elasticd", "", message),))
 
 
 def _no_bands(case: Case, message: str) -> Bands:

@@ -146,11 +146,14 @@ def test_an_invalid_interval_is_reported_but_holds_nothing(every: Any) -> None:
 
 
 def test_workload_that_cannot_be_judged_is_held_and_retried() -> None:
-    given = case()
-    decision = held(given.policy, given.observation.workload.ref, 7.0, "FailedGetScale", "gone", 4)
-    assert (verdict(decision), decision.interval) == (("hold", 4, "FailedGetScale"), 30.0)
+    given, workload = case(), case().observation.workload
+    decision = held(given.policy, workload.ref, 7.0, "FailedGetScale", "gone")
+    assert (verdict(decision), decision.interval) == (("hold", 0, "FailedGetScale"), 30.0)
     assert decision.conditions == (Condition("AbleToScale", False, "FailedGetScale", "gone"),)
     assert announcements(decision, None) == ()
+    contested = held(given.policy, workload.ref, 7.0, "Contested", "by two", workload)
+    assert (contested.current, contested.replicas) == (workload.replicas, workload.replicas)
+    assert contested.uid == workload.uid
 
 
 HOLDING = decide(case([UNKNOWN]))

@@ -13,7 +13,7 @@ from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, 
 from elasticd.base.decode import convert
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import failed
-from elasticd.decision.screen import Watched, bands_of, stand, stirred
+from elasticd.decision.screen import bands_of, stand, steady
 from elasticd.decision.workload.asking import Case
 from elasticd.kit import band_around
 from elasticd.kit.history import begin
@@ -50,9 +50,9 @@ def readings(seen: Observation, pods: Sequence[float | None], workload: Mapping[
 
 def is_stirred(asked: Case, said: Readings, at: float) -> bool:
     seen = asked.observation
-    hooks = cast(Hooks, asked.hooks)
-    watched = Watched(("p", seen.workload.ref), asked.policy, seen, bands_of(asked), seen.pods, [said], hooks.reads)
-    return list(stirred([watched], at)) != []
+    reads = cast(Hooks, asked.hooks).reads
+    series = series_of(asked.policy, seen.workload.ref, seen.pods, [said], reads, at)
+    return not steady(bands_of(asked), seen.series, series)
 
 
 class Plain(Strategy, tag="plain", frozen=True):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd import journal as journal_of
 from elasticd.journal import Journal, Record, lines_after, read, read_back
+from elasticd.journal import journal as journal_of
 from elasticd.journal import segments as segments_of
 from elasticd.journal.segments import compress
 from tests.kit.records import decision, encode, outcome, refuse, said, segments, size

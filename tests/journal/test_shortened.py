@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
-from elasticd.journal.lines import decode
+from elasticd.journal.lines import ShortenedDecision, decode
 from elasticd.journal.segments import compress
-from elasticd.journal.shortened import Expander, ShortenedDecision
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Recommendation, Ref, Sample, Series
 from elasticd.ui.journaled import latest, latest_of_all
@@ -129,11 +128,9 @@ def test_decisions_sharing_an_id_are_each_restored_by_their_own(tmp_path: Path) 
     assert list(read_back(tmp_path)) == records[::-1]
 
 
-def test_an_expander_gives_nothing_for_what_it_did_not_see() -> None:
-    expander, again = Expander(), decode(LINES[2])
+def test_nothing_is_restored_from_a_decision_it_does_not_name() -> None:
+    again = decode(LINES[2])
     assert isinstance(again, ShortenedDecision)
-    assert expander.restore(again) is None
-    expander.saw(kept(1.5, 0.5))
-    assert expander.restore(again) is None
-    expander.saw(kept(1.0, 0.5))
-    assert expander.restore(again) == kept(2.0, 0.5, 0.75)
+    assert again.restored(None) is None
+    assert again.restored(kept(1.5, 0.5)) is None
+    assert again.restored(kept(1.0, 0.5)) == kept(2.0, 0.5, 0.75)

@@ -13,7 +13,7 @@ from elasticd.model.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
-from elasticd.runtime.execute import carry_out, carry_out_all
+from elasticd.runtime.execute import carry_out
 from tests.kit.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")
@@ -27,7 +27,7 @@ GONE = Answer("conflict", 404, "it is gone", "NotFound")
 
 def decision(action: Scale | None, *marks: Mark, mode: Any = "act") -> Decision:
     policy = Policy(name="p", replicas=Bounds(9), strategies=(), mode=mode)
-    return replace(held(policy, REF, 10.0, "R", "", 3), action=action, marks=marks)
+    return replace(held(policy, REF, 10.0, "R", ""), current=3, action=action, marks=marks)
 
 
 class Cluster(Scripted):
@@ -47,7 +47,8 @@ async def carried(given: Decision, *answers: Answer) -> tuple[list[Action], Outc
     """With these answers to the first actions; all others are done."""
     said = iter(answers)
     cluster = Cluster(lambda _: next(said, DONE))
-    return cluster.done, await carry_out(cluster, VirtualClock(10.0), given)
+    (outcome,) = [one async for one in carry_out(cluster, VirtualClock(10.0), given)]
+    return cluster.done, outcome
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ async def test_whatever_happens_there_is_an_outcome(error: BaseException, reason
     def fail(_: Action) -> Answer:
         raise error
 
-    outcome = await carry_out(Cluster(fail), VirtualClock(10.0), decision(SCALE))
+    (outcome,) = [one async for one in carry_out(Cluster(fail), VirtualClock(10.0), decision(SCALE))]
     assert (outcome.result, outcome.reason) == ("failed", reason)
 
 
@@ -142,7 +143,7 @@ async def test_each_resize_has_an_outcome_saying_whether_it_was_sent(
     said = iter(answers)
     cluster = Cluster(lambda _: next(said, DONE))
     given = replace(decision(None, mode=mode), sizing=Sizing(resizes=RESIZES))
-    found = [one async for one in carry_out_all(cluster, VirtualClock(10.0), given, None)]
+    found = [one async for one in carry_out(cluster, VirtualClock(10.0), given)]
     assert cluster.done == list(RESIZES[:asked])
     assert [(one.result, one.resized) for one in found] == outcomes
     assert {(one.before, one.after, one.condition) for one in found} <= {(3, 3, None)}

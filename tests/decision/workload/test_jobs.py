@@ -126,7 +126,7 @@ async def test_the_manifest_is_given_only_to_who_acts() -> None:
     cluster.act = act  # type: ignore[method-assign]
     decision = judge(of, seen())
     assert MANIFEST not in msgspec.json.encode(decision).decode()
-    assert (await carry_out(cluster, VirtualClock(NOW), decision, of.job)).result == "done"
+    assert [one.result async for one in carry_out(cluster, VirtualClock(NOW), decision, of.job)] == ["done"]
     (action,) = given
     assert isinstance(action, Create)
     assert action.manifest == MANIFEST

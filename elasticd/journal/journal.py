@@ -1,0 +1,340 @@
+"""Keeps records, on disk as JSON lines in numbered segments and in memory as each workload's Past.
+
+Knows nothing of how they are made. It opens whatever its files contain.
+"""
+
+import contextlib
+import errno
+import fcntl
+import io
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from elasticd.base.errors import UnavailableError
+from elasticd.base.text import counted
+from elasticd.journal.lines import AHEAD, Record, write_line
+from elasticd.journal.reading import read
+from elasticd.journal.segments import compress, newest, next_segment, number_of, plain, remove_unfinished, sizes
+from elasticd.kit import history
+from elasticd.model.disruption import Disruption
+from elasticd.model.history import Past
+from elasticd.model.moves import MoveDecision
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
+
+Key = tuple[str, Ref]
+"""A policy's name and one of its workloads, or of the pods that it wants moved."""
+
+REMEMBERED = 384 << 20
+"""Bytes of lines that are read at the start, about: 180,000 decisions over ten pods, in some seconds."""
+
+DAY = 86400.0
+
+TRIES, BETWEEN = 4, 0.02
+"""How often the lock of the folder is tried, and seconds in between."""
+
+log = logging.getLogger("elasticd.journal")
+
+
+class Journal:
+    """An append-only journal. Without a folder it is kept in memory alone, as a simulation wants it.
+
+    `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
+    whether the last write succeeded; if not, `fault` is why, and `lacks` the time from which on records are missing.
+
+    All segments together take at most `segments` times `segment_bytes` on disk; the oldest go first. A full segment is
+    compressed in a thread; one that cannot be stays as it is, and is tried again with the next.
+
+    `swells` is why the journal exceeds its size limit, though nothing is missing: no new segment can be begun, or no
+    old one dropped. The current segment may then grow to the limit of all segments, and all to twice that; further
+    records are not written.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 4, now: float = math.inf
+    ) -> None:
+        """`now`: records on disk from later than that are not remembered."""
+        self.folder, self._segment_bytes, self._limit = folder, segment_bytes, segment_bytes * segments
+        self._pasts: dict[Key, Past] = {}
+        self._latest: dict[Key, Decision] = {}
+        self._moves: dict[Key, MoveDecision] = {}
+        self._disruptions: deque[Disruption] = deque()
+        self.begun = now if folder is not None and now < math.inf else -math.inf
+        """The time of the oldest record that is remembered; -inf: it misses none."""
+        self._lines = bytearray()
+        self._file: io.FileIO | None = None
+        self._path = Path()
+        self._lock: int | None = None
+        self._compressor = ThreadPoolExecutor(1, "journal")
+        self._uncompressed = ""
+        """Why a segment could not be compressed; only the compressor's thread uses it."""
+        self._torn = False
+        """Whether the file may end within a line, so that the next write must end that line first."""
+        self.failures = 0
+        self.writable, self.fault, self.lacks = True, "", 0.0
+        self.swells = ""
+        self._oldest = 0.0
+        """The time of the oldest record in `_lines`, which are still to be written."""
+        if folder is not None:
+            self._open(folder, now)
+
+    def _open(self, folder: Path, now: float) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock_folder(folder)
+            self._read_folder(folder, now)
+            remove_unfinished(folder)
+            try:
+                self._continue(newest(folder))
+            except OSError:  # perhaps of that file alone: then another can be begun
+                self._continue(next_segment(folder))
+            self._compress(folder)
+        except OSError as error:
+            raise UnavailableError(f"{folder}: the journal's folder must be writable: {error.strerror}") from None
+
+    def _read_folder(self, folder: Path, now: float) -> None:
+        """Remember the newest records on disk, but none from the future, which would count as recent until then."""
+        ahead: list[float] = []
+        for record in read(folder, last=math.ceil(REMEMBERED / self._segment_bytes)):
+            if record.at <= now + AHEAD:
+                self.begun = min(self.begun, record.at)
+                self._take(record)
+            else:
+                ahead.append(record.at)
+        if ahead:
+            lead = f"by {max(ahead) - now:.0f} s" if len(ahead) == 1 else f"by up to {max(ahead) - now:.0f} s"
+            log.warning("%s: %s ahead of the clock, %s: not remembered", folder, counted(len(ahead), "record"), lead)
+
+    def _continue(self, path: Path) -> None:
+        """Write to this file from now on. The old one is closed only when the new one is open."""
+        # Without a buffer, so that lines refused by a full disk are not written later, out of order.
+        file = io.FileIO(path, "ab")
+        if self._file is not None:
+            self._file.close()
+        self._file, self._path, self._torn = file, path, file.seek(0, io.SEEK_END) > 0
+
+    def append(self, record: Record) -> None:
+        """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
+        raises TypeError or ValueError and is not remembered."""
+        if self.folder is not None:
+            self._oldest = self._oldest if self._lines else record.at
+            write_line(record, self._lines)
+        self._take(record)
+
+    def _take(self, record: Record) -> None:
+        if isinstance(record, Decision):
+            key = (record.policy, record.workload)
+            self._latest[key] = record
+            if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
+                past = self.past(*key, record.at, record.current)
+                self._pasts[key] = history.remember(past, record)
+        elif isinstance(record, Outcome):
+            key = (record.policy, record.workload)
+            if key in self._pasts:
+                self._pasts[key] = history.carry(self._pasts[key], record)
+        elif isinstance(record, MoveDecision):  # what is known of other pods is read from the cluster
+            self._moves[record.policy, record.pod] = record
+            if record.verdict == "over":
+                del self._moves[record.policy, record.pod]
+        elif isinstance(record, Disruption):
+            self._remember(record)
+
+    def _remember(self, disruption: Disruption) -> None:
+        """Remember a disruption for a day, the longest that a budget may be about, unless it was taken back."""
+        while self._disruptions and self._disruptions[0].at < disruption.at - DAY:
+            self._disruptions.popleft()
+        if disruption.undone:
+            with contextlib.suppress(ValueError):
+                self._disruptions.remove(replace(disruption, undone=False))
+        else:
+            self._disruptions.append(disruption)
+
+    def disruptions(self) -> tuple[Disruption, ...]:
+        """The pods that were made to leave their nodes within a day, the oldest first."""
+        return tuple(self._disruptions)
+
+    def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
+        """The history of a workload; for one without a recent history, one that begins with `replicas` now."""
+        past = self._pasts.get((policy, ref))
+        return history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
+
+    def reopen(self) -> None:
+        """Open every window afresh at the next look, because another daemon may have acted since."""
+        self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
+
+    def latest(self, policy: str, ref: Ref) -> Decision | None:
+        return self._latest.get((policy, ref))
+
+    def decisions(self) -> list[Decision]:
+        """The last decision about every workload, by policy and workload."""
+        return [self._latest[key] for key in sorted(self._latest)]
+
+    def moves(self, policy: str) -> list[MoveDecision]:
+        """The policy's last decision about each pod that it wanted moved and whose move has not ended."""
+        return [decision for key, decision in self._moves.items() if key[0] == policy]
+
+    def movers(self) -> frozenset[str]:
+        """The policies with a move that has not ended."""
+        return frozenset(policy for policy, _ in self._moves)
+
+    def series(self) -> tuple[int, int]:
+        """How many of the series in the last decisions can be trusted, and how many there are."""
+        trusted = [series.trusted for decision in self._latest.values() for series in decision.series]
+        return sum(trusted), len(trusted)
+
+    def forget(self, keep: AbstractSet[Key], before: float) -> None:
+        """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a
+        workload that the cluster does not show for a while keeps it. On disk all stays until its segment is dropped."""
+        self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
+        self._pasts = {key: past for key, past in self._pasts.items() if key in keep or past.until >= before}
+
+    def flush(self) -> None:
+        """Write the lines, and begin a new segment when this one is full. After a failed write, without new lines, a
+        blank line, which readers skip, tries whether writing works again."""
+        if self._file is None or not (self._lines or self.fault):
+            return
+        lines, self._lines = self._lines, bytearray()
+        unwritten = memoryview(b"\n" + lines if self._torn or not lines else lines)
+        try:
+            self._make_room(self._file)
+            while unwritten:
+                unwritten = unwritten[self._file.write(unwritten) or 0 :]
+            self._torn, fault = False, ""
+        except OSError as error:
+            self._torn = self._torn or bool(unwritten)
+            self.failures += min(lines.count(b"\n"), bytes(unwritten).count(b"\n"))
+            fault = error.strerror or type(error).__name__
+        if self.swells or not fault:
+            self._rotate_if_full()
+        self._note_fault(fault)
+
+    def _make_room(self, file: io.FileIO) -> None:
+        """Begin a new segment if this one was removed, because nobody could read it. Raises OSError where that fails,
+        or where the journal is as large as it may be."""
+        if not os.fstat(file.fileno()).st_nlink:
+            self._rotate()
+        if self.folder is not None and self.swells and self._overgrown(self.folder):
+            with contextlib.suppress(OSError):
+                self._drop(self.folder)
+            if self._overgrown(self.folder):
+                raise OSError(errno.EFBIG, f"{self.swells}, and the journal is as large as it may be")
+
+    def _overgrown(self, folder: Path) -> bool:
+        """Whether the newest segment has reached the size limit of all segments, or all have reached twice that."""
+        taken = [size for _, size in sizes(folder)]
+        return bool(taken) and (taken[-1] >= self._limit or sum(taken) >= 2 * self._limit)
+
+    def _rotate_if_full(self) -> None:
+        """Begin a new segment if this one is full. Where that fails, this one grows."""
+        if self._file is None or self._file.tell() < self._segment_bytes:
+            return
+        try:
+            self._rotate()
+        except OSError as error:
+            fault, begun = error.strerror or type(error).__name__, self._file.tell() < self._segment_bytes
+            problem = "no old segment can be dropped" if begun else "no new segment can be begun"
+            self._note_swelling(f"{problem}: {fault}")
+        else:
+            self._note_swelling("")
+
+    def _note_swelling(self, why: str) -> None:
+        """Note why the journal exceeds its size limit (empty: it does not), and log when that begins or ends."""
+        before, self.swells = self.swells, why
+        if why and not before:
+            log.warning("the journal exceeds its size: %s: all records are written, in larger or more segments", why)
+        elif before and not why:
+            log.info("the journal keeps to its size again")
+
+    def _note_fault(self, fault: str) -> None:
+        """Note why the journal cannot be written (empty: it can), and log at once when that begins or ends."""
+        before, self.fault, self.writable = self.writable, fault, not fault
+        if self.writable == before:
+            return
+        if self.writable:
+            log.info("the journal can be written again")
+        else:
+            self.lacks = self._oldest
+            log.error(
+                "the journal cannot be written: %s: what is decided is remembered, and gone at the next restart", fault
+            )
+
+    def _rotate(self) -> None:
+        if self.folder is not None:
+            self._continue(next_segment(self.folder, number_of(self._path)))
+            self._compress(self.folder)
+            self._drop(self.folder)
+
+    def _compress(self, folder: Path) -> None:
+        """Compress what is plain but the current segment, in a thread."""
+        if paths := plain(folder, self._path):
+            self._compressor.submit(self._compress_all, paths)
+
+    def _compress_all(self, paths: list[Path]) -> None:
+        """Compress these segments, as far as they can be; log when that begins to fail, and when it succeeds again."""
+        before, self._uncompressed = self._uncompressed, ""
+        for path in paths:
+            try:
+                compress(path)
+            except FileNotFoundError:
+                continue  # dropped meanwhile
+            except OSError as error:
+                self._uncompressed = f"{path}: {error.strerror or type(error).__name__}"
+        if self._uncompressed and not before:
+            log.warning("a segment of the journal cannot be compressed, and stays as it is: %s", self._uncompressed)
+        elif before and not self._uncompressed:
+            log.info("segments of the journal can be compressed again")
+
+    def _drop(self, folder: Path) -> None:
+        """Remove the oldest segments, so that the current one may grow to its full size. The one before is not counted,
+        as it is about to be compressed."""
+        old = sizes(folder)[:-2]
+        excess = sum(size for _, size in old) + self._segment_bytes - self._limit
+        for path, size in old:
+            if excess <= 0:
+                return
+            path.unlink(missing_ok=True)
+            excess -= size
+
+    def close(self) -> None:
+        """Flush, wait for a segment that is being compressed, and close the file and the lock."""
+        self.flush()
+        self._compressor.shutdown()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def is_written(folder: Path) -> bool:
+    """Whether a running daemon writes to this folder. Raises OSError for one that cannot be opened."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _lock_folder(folder: Path) -> int:
+    """Lock the folder, until its descriptor is closed or the process ends: two daemons may not write one journal."""
+    lock = os.open(folder, os.O_RDONLY)
+    for _ in range(TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        time.sleep(BETWEEN)  # `is_written` holds it for no longer
+    os.close(lock)
+    raise UnavailableError(f"{folder}: must be one daemon's alone, another elasticd writes here")
