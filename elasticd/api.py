@@ -49,7 +49,6 @@ from elasticd.model.policy import (
     Strategy,
 )
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.resources import Resources
 from elasticd.model.workload import (
     NEVER,
     Band,
@@ -66,6 +65,7 @@ from elasticd.model.workload import (
     Readings,
     Recommendation,
     Ref,
+    Resources,
     Room,
     Sample,
     Series,

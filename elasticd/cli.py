@@ -267,7 +267,7 @@ def _sources(arguments: argparse.Namespace) -> int:
 
 def _nodes(arguments: argparse.Namespace) -> int:
     http = _settings(arguments).http
-    views = remote.node(http, arguments.node) if arguments.node else remote.pools(http)
+    views = remote.node(http, node=arguments.node) if arguments.node else remote.pools(http)
     if not views and arguments.node:
         names = {node.node for pool in remote.pools(http) for node in pool.nodes}
         raise UnavailableError(f"no pool has a node {arguments.node}{nearest(arguments.node, names)}")
@@ -296,9 +296,9 @@ def _rebalance(arguments: argparse.Namespace) -> int:
 
 def _query(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
-    known = lambda: remote.query(settings.http, arguments.series, "").workloads  # noqa: E731
+    known = lambda: remote.query(settings.http, series=arguments.series, workload="").workloads  # noqa: E731
     workload = workload_of(arguments.workload, arguments.namespace, known)
-    answer = remote.query(settings.http, arguments.series, workload)
+    answer = remote.query(settings.http, series=arguments.series, workload=workload)
     if not answer.found:
         problem = f"a policy is about {workload}, and the cluster has no such" if workload in answer.workloads else ""
         raise UnavailableError(problem or f"no policy is about {one_line(workload)}{near(workload, answer.workloads)}")

@@ -27,8 +27,7 @@ from elasticd.model.placement import (
 )
 from elasticd.model.policy import Policy, PoolPolicy, Strategy
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.resources import Resources
-from elasticd.model.workload import Band, Limit, Observation, Pod, Rank, Recommendation, Workload
+from elasticd.model.workload import Band, Limit, Observation, Pod, Rank, Recommendation, Resources, Workload
 
 hookspec = pluggy.HookspecMarker("elasticd")
 hookimpl = pluggy.HookimplMarker("elasticd")

@@ -246,7 +246,6 @@ def _readiness(observation: Observation, past: Past, longest: float) -> _Readine
 
 
 def _buckets(points: Sequence[Point]) -> _Buckets:
-    """The mean of each second that has samples."""
     totals_by_second: dict[int, list[float]] = {}
     for point in points:
         totals_by_second.setdefault(floor(point.at), []).append(point.total)

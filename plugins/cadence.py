@@ -88,7 +88,6 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         return self.slow
 
     def _utilisation(self, observation: Observation) -> float | None:
-        """Utilisation as a fraction; None where it is not known."""
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return None

@@ -259,7 +259,6 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return f"{', '.join(f'{x:.4g}' for x in values)} %; growth {', '.join(f'{r:+.3g}' for r in growth)} per {per}"
 
     def _pods(self, observation: Observation, series: Series) -> _Pods | str:
-        """The pods that count, or why their utilisation is not known."""
         sampled = {sample.pod for sample in series.samples}
         if not sampled - {""}:
             return f"{self.series} is not of pods, so it is no part of their requests"

@@ -89,7 +89,6 @@ class Drain(PoolStrategy, tag="drain", frozen=True):
         return (_CORDONED, *hard) if self.cordoned and node.unschedulable else hard
 
     def _leaving(self, nodes: Nodes, place: int, emptied: frozenset[str]) -> Iterator[Move]:
-        """The moves of one node's pods, the largest first."""
         node = nodes.nodes[place]
         marks, taints = self._marks(node), self._keeping_off(node)
         for pod in sorted(nodes.pods(place), key=_size):
@@ -105,7 +104,6 @@ class Drain(PoolStrategy, tag="drain", frozen=True):
 
 
 def _size(pod: Pod) -> tuple[float, float, str, str]:
-    """A sort key that puts the largest pod first."""
     requests = pod.counted
     return -requests.get("memory", 0.0), -requests.get("cpu", 0.0), pod.namespace, pod.name
 

@@ -156,7 +156,6 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
         return not self.dwell or (since is not None and since <= at - self.dwell)
 
     def _claims(self, pod: Pod) -> "Claims":
-        """All claims that may move a pod."""
         try:
             bound = bindings_of(pod, self.rules, annotations=self.annotations)
         except ValueError:

@@ -194,7 +194,6 @@ def closeness(table: Floats, weights: Floats) -> Floats:
 
 
 def _ratio(amount: Column, capacity: Whole) -> Floats:
-    """amount / capacity; 0 where the capacity is 0."""
     return np.where(capacity > 0, amount / np.where(capacity > 0, capacity, 1), 0.0)
 
 

@@ -153,7 +153,6 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         return general + self._changes(pods, aims, observation, past)
 
     def _aim(self, series: Mapping[str, Series], resource: str, container: str, containers: int) -> _Aim | None:
-        """The recommended request; None where it is not known."""
         rule = self._rule(resource)
         value = _value_of(series.get(f"{resource}_{rule.statistic}"), container)
         if value is None:
@@ -167,7 +166,6 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         return _Aim(aim, rule.bounded(lower, containers), rule.bounded(upper, containers))
 
     def _general(self, container: Container, aims: Mapping[str, _Aim], series: Mapping[str, Series]) -> Resources:
-        """The recommendation for display, or why there is none."""
         present = {name: value for name, value in container.requests.items() if name in set[str](self.resources)}
         lacking = [name for name in self.resources if name not in aims]
         parts = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
@@ -230,7 +228,6 @@ def _value_of(series: Series | None, container: str) -> float | None:
 
 
 def _by_pod(series: Series | None) -> dict[str, list[Sample]]:
-    """Present samples by pod, if the series is trusted."""
     samples_by_pod: dict[str, list[Sample]] = {}
     for sample in series.samples if series is not None and series.trusted else ():
         samples_by_pod.setdefault(sample.pod, []).append(sample)

@@ -85,7 +85,6 @@ def _parts(value: Any, kind: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _members(kind: Any) -> Iterator[Any]:
-    """The types that a value may have, without their annotations."""
     if get_origin(kind) is Annotated:
         yield from _members(get_args(kind)[0])
     elif get_origin(kind) in (Union, UnionType):

@@ -64,7 +64,6 @@ def _shape_field(name: str, value: object) -> object:
 
 @cache
 def _defaults_of(kind: type[Struct]) -> dict[str, object]:
-    """The fields of a record type that have defaults."""
     return {
         field.name: field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         for field in msgspec.structs.fields(kind)

@@ -140,7 +140,6 @@ def _too_often(policy: Policy, sources: Sequence[Source]) -> Iterator[str]:
 
 
 def _sources_of(policy: Policy, sources: Sequence[Source]) -> list[Source]:
-    """The sources that may have what the policy reads."""
     trusted = policy.trust.sources
     reads = [strategy.reads() for strategy in policy.strategies]
     names = None if None in reads else {name for series in reads for name in series or ()}

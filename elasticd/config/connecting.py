@@ -93,7 +93,6 @@ async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -
 async def _rights(
     settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], access: Access
 ) -> list[Finding]:
-    """The rights that are missing, and those that are needless."""
     findings = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
     resources: dict[Kind, tuple[str, str]] = {}
     for kind in sorted(_kinds(policies)):
@@ -162,7 +161,6 @@ def _needless(needs: Sequence[_Need], unneeded: dict[Asked, str], may: Collectio
 
 
 def _home(cluster: Kubernetes) -> str:
-    """The daemon's own namespace."""
     return cluster.lease.namespace or own_namespace()
 
 
@@ -174,7 +172,6 @@ def _kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
 def _needed(
     settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], resources: _Resources
 ) -> list[_Need]:
-    """The features that settings and policies turn on."""
     spaces = cluster.namespaces or ("",)
     acting = [] if settings.dry_run else [policy for policy in policies if policy.mode == "act"]
     needs = [
@@ -252,7 +249,6 @@ def _moves(policy: PoolPolicy) -> bool:
 
 
 def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]:
-    """The namespaces that a policy writes to."""
     if isinstance(policy, PoolPolicy):
         namespaces: Sequence[str] = policy.pool.namespaces
     elif policy.workload is not None:
@@ -263,7 +259,6 @@ def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]
 
 
 async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
-    """Look for the workloads that policies name, and read each source once."""
     clock, findings = WallClock(), list[Finding]()
     try:
         async with settings.cluster.open(clock, elect=False) as cluster:
@@ -291,7 +286,6 @@ def _unwatched(problems: Mapping[Kind, str]) -> Iterator[Finding]:
 
 
 def _absent(snapshot: Snapshot, policies: Iterable[Policy | PoolPolicy]) -> Iterator[Finding]:
-    """Policies about workloads that do not exist."""
     names = {str(workload.ref) for workload in snapshot.workloads()}
     for policy in policies:
         if not isinstance(policy, Policy) or policy.job is not None:

@@ -125,7 +125,6 @@ def _decode_workloads(path: Path, file: dict[str, Any], registry: Registry) -> P
 
 
 def _decodable(file: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a file that decode without mistakes."""
     tables = {}
     for key, kind in (("workload", Target), ("select", Select), ("replicas", Bounds), ("trust", Trust)):
         with suppress(ConfigError):
@@ -152,7 +151,6 @@ def _meant_subject(key: str) -> str:
 
 
 def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> list[ConfigError]:
-    """The options that contradict the rest of the policy."""
     try:
         answer = record.check(policy)
         problems = [answer] if isinstance(answer, str) else [*(answer or ())]

@@ -322,7 +322,6 @@ def _hold(current: int, condition: ConditionType, reason: str, message: str) -> 
 
 
 def _hold_for_failures(case: Case, condition: ConditionType, failures: tuple[Failure, ...]) -> _Judgement:
-    """Hold, as a plugin of the policy failed in this tick."""
     first = min(failures, key=lambda failure: (failure.plugin in case.off, failure.plugin, failure.message))
     message = f"{first.plugin}: {first.hook} {first.message}"
     holding = _hold(case.observation.workload.replicas, condition, "PluginFailed", message)

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
 from elasticd.decision.quality import NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
-from elasticd.model.bulk_lookup import samples_of
 from elasticd.model.policy import Policy
-from elasticd.model.workload import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
+from elasticd.model.workload import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload, samples_of
 from elasticd.ports.cluster import Snapshot
 
 
@@ -181,7 +180,6 @@ def _lack(series: Series) -> tuple[bool, int]:
 
 
 def _explain_choice(chosen: Series, passed_over: Sequence[Series]) -> Series:
-    """Add to the chosen series why others were passed over."""
     reasons = "; ".join(f"{series.source} {series.quality.value}: {series.message}" for series in passed_over)
     return replace(chosen, message=f"{chosen.message}; not {reasons}" if chosen.message else f"not {reasons}")
 

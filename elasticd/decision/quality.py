@@ -102,12 +102,7 @@ def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series
 
 
 def apart(
-    series: Series,
-    halves: Sequence[Sample],
-    settled: AbstractSet[str],
-    at: float,
-    max_age: float,
-    coverage: float,
+    series: Series, halves: Sequence[Sample], settled: AbstractSet[str], at: float, max_age: float, coverage: float
 ) -> Series:
     """Add the samples of pods of which another container has none. Only usable ones are added, and only if enough of
     the settled pods then have a sample, so that a strategy that looks at one container alone may trust the series."""

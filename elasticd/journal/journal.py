@@ -233,7 +233,6 @@ class Journal:
         return bool(taken) and (taken[-1] >= self._limit or sum(taken) >= 2 * self._limit)
 
     def _rotate_if_full(self) -> None:
-        """Begin a new segment if this one is full. Where that fails, this one grows."""
         if self._file is None or self._file.tell() < self._segment_bytes:
             return
         try:
@@ -273,7 +272,6 @@ class Journal:
             self._drop(self.folder)
 
     def _compress(self, folder: Path) -> None:
-        """Compress what is plain but the current segment, in a thread."""
         if paths := plain(folder, self._path):
             self._compressor.submit(self._compress_all, paths)
 

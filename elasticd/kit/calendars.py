@@ -67,7 +67,6 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=4096)
 def _parse_dates(text: str) -> tuple[date, date]:
-    """A date or a range of dates, both ends included."""
     first, _, last = text.partition("/")
     try:
         dates = date.fromisoformat(first), date.fromisoformat(last or first)

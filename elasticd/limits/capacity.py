@@ -84,7 +84,6 @@ def _size(amount: float) -> str:
 
 
 def _count_fitting(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
-    """How many pods of these requests fit on the nodes with these labels."""
     requests, labels = key
     wanted = set(labels)
     able = [room for room in rooms if room.node.ready and not room.node.unschedulable]

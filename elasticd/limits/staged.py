@@ -258,7 +258,6 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
     def _act_on_outcome(
         self, change: Change, guards: Sequence[Guard], observation: Observation, past: Past
     ) -> _Halt | None:
-        """Decide what follows from how a change went, once its window is over."""
         window = (change.at, change.at + self.window)
         outcome, why = _worst(guards, change, window, observation, past)
         if outcome == "good":

@@ -9,8 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.model.resources import Sizes
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Ref, Sizes
 
 
 class Scale(Struct, frozen=True, gc=False, tag="scale"):

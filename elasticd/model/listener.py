@@ -62,19 +62,9 @@ class MoveTakenBack(Struct, frozen=True):
 
 
 Notice = (
-    Decision
-    | Outcome
-    | PodDecision
-    | PodOutcome
-    | MoveDecision
-    | Ticked
-    | Governed
-    | PoolsApplied
-    | PodsPlanned
-    | PodsWaiting
-    | MovesPlanned
-    | MoveTakenBack
-)
+    Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Ticked | Governed
+    | PoolsApplied | PodsPlanned | PodsWaiting | MovesPlanned | MoveTakenBack
+)  # fmt: skip
 """What listeners hear: what has been written to the journal, and what a loop has done otherwise."""
 
 

@@ -376,8 +376,7 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
         bool, Meta(description="also those of them with restartPolicy Never: what they have done is done again")
     ] = False
     others: Annotated[
-        bool,
-        Meta(description="also its namespaces' pods that other schedulers place, where they must go"),
+        bool, Meta(description="also its namespaces' pods that other schedulers place, where they must go")
     ] = False
     spared: Annotated[tuple[str, ...], Meta(description="namespaces whose pods stay")] = ("kube-system",)
     min_age: Annotated[float, Meta(ge=0, description="seconds that a pod must have run")] = 60.0

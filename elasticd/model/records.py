@@ -8,8 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from elasticd.model.actions import Create, Mark, Remove, Resize, Result, Scale
-from elasticd.model.resources import Resizing, Resources
-from elasticd.model.workload import Condition, Failure, Limit, Recommendation, Ref, Series
+from elasticd.model.workload import Condition, Failure, Limit, Recommendation, Ref, Resizing, Resources, Series
 
 Verdict = Literal["scale", "keep", "hold"]
 

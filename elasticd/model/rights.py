@@ -97,28 +97,10 @@ def sleeping(group: str, plural: str) -> Feature:
 
 
 FEATURES = (
-    PODS,
-    NODES,
-    *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
-    AUTOSCALERS,
-    EVENTS,
-    USAGE,
-    NODE_USAGE,
-    leading("elasticd"),
-    BINDING,
-    EVICTING,
-    BUDGETS,
-    RECORDS,
-    RESTORING,
-    VERTICAL,
-    VICTIMS,
-    SEEING_JOBS,
-    JOBS,
-    KUBELETS,
-    CUSTOM,
-    EXTERNAL,
-    PULLS,
-)
+    PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
+    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, RECORDS, RESTORING,
+    VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS,
+)  # fmt: skip
 """All that the shipped roles are for."""
 
 NEVER = (

@@ -6,6 +6,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 
 import enum
 from collections.abc import Mapping
+from itertools import chain, repeat
 from math import inf
 from typing import Any, Literal
 
@@ -399,3 +400,50 @@ class Readings(Struct, frozen=True, gc=False):
     complete: bool = True
     forecasts: Mapping[str, Mapping[str, Forecast]] = {}
     parts: Mapping[str, Mapping[str, tuple[Sample, ...]]] = {}
+
+
+Samples = tuple[Sample, ...]
+
+
+class BulkLookup:
+    """A table of samples that finds those of a workload's pods at once, without looking each of them up."""
+
+    def together(self, keys: tuple[str, ...]) -> Samples:
+        """The same as one_by_one."""
+        raise NotImplementedError
+
+
+def one_by_one(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
+    """The samples of these subjects, in this order. A subject without any is skipped."""
+    return tuple(chain.from_iterable(map(table.get, keys, repeat(()))))
+
+
+def samples_of(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
+    """The samples of these subjects, in the way that is shortest for the table."""
+    return table.together(keys) if isinstance(table, BulkLookup) else one_by_one(table, keys)
+
+
+Sizes = dict[str, dict[str, float]]
+"""Requests by container, then resource, in cores or bytes."""
+
+
+class Resizing(Struct, frozen=True, gc=False):
+    """A pod whose resize is not complete: `state` is Deferred (no room on its node now), Infeasible (never) or
+    InProgress, `message` is its kubelet's."""
+
+    pod: str
+    state: str
+    message: str = ""
+
+
+class Resources(Struct, frozen=True, gc=False):
+    """What a container should request: in one pod, now; or (pod empty) in general, with what it requests at present and
+    why. Without `requests` it is not known. `strategy` is set by judgement."""
+
+    container: str
+    requests: dict[str, float] = {}
+    present: dict[str, float] = {}
+    pod: str = ""
+    reason: str = ""
+    message: str = ""
+    strategy: str = ""

@@ -73,7 +73,6 @@ def _write_request(request: Path) -> None:
 
 
 def _wait_for_reply(answer: Path, patience: float) -> str:
-    """Wait so many seconds for the answer; empty if there is none."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         if answer.exists() and (reply := answer.read_text(encoding="utf-8", errors="replace")):

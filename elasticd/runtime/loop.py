@@ -161,7 +161,6 @@ class Loop:
                 self._schedule.advance(workload_key, now if evaluation is None else max(now, evaluation.last.at + REST))
 
     def _on_late_answer(self, keys: Iterable[Key]) -> None:
-        """Make the workloads due whose source has answered late."""
         now = self._clock.now()
         for key in keys:
             self._schedule.advance(key, now)
@@ -340,7 +339,6 @@ class Loop:
         return decisions
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:
-        """Write a decision down, tell the listeners, and begin its actions."""
         previous = self._journal.latest(*key)
         try:
             self._journal.append(decision)
@@ -393,5 +391,4 @@ class Loop:
         self._schedule.set(key, when)
 
     def _next_change(self, key: Key) -> float:
-        """The time at which the clock alone may change the last decision about the workload."""
         return self._evaluations[key].until if key in self._evaluations else inf

@@ -11,9 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.text import one_line, raised, shown
-from elasticd.model.bulk_lookup import BulkLookup
 from elasticd.model.forecast import Forecast
-from elasticd.model.workload import Readings, Sample
+from elasticd.model.workload import BulkLookup, Readings, Sample
 from elasticd.ports.source import SampleTable
 
 MOST_SAMPLES = 1_000_000

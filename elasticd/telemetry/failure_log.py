@@ -46,7 +46,6 @@ class FailureLog:
                 pass
 
     def _note_plugins(self, decision: Decision) -> None:
-        """Log plugins that begin to fail, fail with another message, or work again."""
         key = (decision.policy, decision.workload)
         before = self._failing.get(key, {})
         if not before and not decision.failures:

@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, TypeVar
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from elasticd.model.listener import Governed, MovesPlanned, Notice, PodsPlanned, PodsWaiting, PoolsApplied, Ticked
@@ -86,7 +79,6 @@ class _Collector(NamedTuple):
 
 
 def _family(kind: type[F], name: str, text: str, labels: Labels, rows: Iterable[tuple[Labels, float | None]]) -> F:
-    """A metric with a series for each row that has a value."""
     family = kind(f"elasticd_{name}", text, labels=labels)
     for values, value in rows:
         if value is not None:
@@ -323,5 +315,4 @@ class DaemonMetrics:
 
 
 def _labels(policy: str, ref: Ref) -> Labels:
-    """The labels of a workload under a policy, in the order of their names."""
     return (policy, ref.namespace, ref.kind, ref.name)

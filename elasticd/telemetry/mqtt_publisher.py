@@ -155,7 +155,6 @@ class MqttPublisher:
             await self._news.wait()
 
     def _count_try(self, record: Decision | Outcome) -> int:
-        """Count a try to send this record; returns how many there were, with this one."""
         self._tried = (record, self._tried[1] + 1 if self._tried[0] is record else 1)
         return self._tried[1]
 

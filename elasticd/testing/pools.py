@@ -79,10 +79,7 @@ def pool_observation(pending: Iterable[Pod] = (), *, at: float = NOW, **more: An
 
 
 def judge_pods(
-    *strategies: Strategy,
-    nodes: NodeTable,
-    seen: PoolObservation,
-    pool: PoolSelect | None = None,
+    *strategies: Strategy, nodes: NodeTable, seen: PoolObservation, pool: PoolSelect | None = None
 ) -> tuple[PodDecision, ...]:
     """The decisions that a policy of these strategies makes about the pods that wait, in the order of the plan.
 

@@ -181,7 +181,6 @@ def _metric_text(measure: Measure) -> str:
 
 
 def _left_out_text(left_out: LeftOut) -> str:
-    """How many pods a metric leaves out, which and why."""
     unnamed = left_out.count - len(left_out.pods)
     names = ", ".join([*left_out.pods, *([f"{unnamed} more"] if unnamed > 0 and left_out.pods else [])])
     return f"without {counted(left_out.count, 'pod')}{f' ({names})' if names else ''}: {left_out.why}"

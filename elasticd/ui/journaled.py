@@ -96,7 +96,6 @@ def _about(record: PodRecord) -> Ref:
 
 
 def _gives_way(outcome: PodOutcome, pod: str) -> bool:
-    """Whether the pod was evicted for another."""
     return outcome.pod.full_name != pod and (outcome.action, outcome.result) == ("evict", "done")
 
 
@@ -143,7 +142,6 @@ def _held(decision: MoveDecision, outcome: PodOutcome | None) -> Held | None:
 
 
 def _last_outcomes(folder: Path, decisions: Sequence[MoveDecision]) -> dict[_Key, PodOutcome]:
-    """The last outcome of each of these moves, as far as there is one."""
     moves = {(decision.policy, decision.pod): decision for decision in decisions}
     outcomes: dict[_Key, PodOutcome] = {}
     oldest = min((decision.at for decision in decisions), default=inf)

@@ -48,7 +48,6 @@ def _check_name(name: str, tag: str, registry: Registry) -> None:
 
 
 def _texts(tag: str, kind: str) -> dict[str, str]:
-    """The files of a package, by name."""
     words = tag.split("-")
     names = {
         "tag": tag,

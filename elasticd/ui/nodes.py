@@ -118,7 +118,6 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
 
 
 def _progress(move: NextMove) -> str:
-    """How far a move is that nothing holds back."""
     if move.underway is not None:
         how = "another is made first" if move.awaited else move.underway.how
         return f"; {'another was made first' if move.underway.ends else how}: {move.underway.step}"
@@ -128,7 +127,6 @@ def _progress(move: NextMove) -> str:
 
 
 def _view(view: NodeView, now: float) -> list[RenderableType]:
-    """A node: its load and level, the eviction order of its pods, and its next moves."""
     node = view.node
     where = one_line(f"pool {node.pool} ({view.mode}), {node.state}, {node.pods} of {node.most_pods} pods")
     parts: list[RenderableType] = [Text.assemble((one_line(node.node), "bold"), "  ", where)]

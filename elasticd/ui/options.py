@@ -51,7 +51,6 @@ def summary(record: type[Any]) -> str:
 
 
 def _item(kind: inspect.Type) -> inspect.Type | None:
-    """What an array holds; None for what is no array."""
     kind = _bare(kind)
     return kind.item_type if isinstance(kind, inspect.CollectionType | inspect.VarTupleType) else None
 

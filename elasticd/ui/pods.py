@@ -80,7 +80,6 @@ def on_the_way(outcome: PodOutcome) -> bool:
 
 
 def _left(outcome: PodOutcome) -> bool:
-    """Whether the pod that was to be moved has left its node."""
     if outcome.result != "done":
         return False
     return outcome.reason == "Moved" if outcome.action == "surge" else outcome.message != BEGUN
@@ -132,7 +131,6 @@ def undecided(name: str, status: PodStatus) -> str:
 
 
 def _explain_unclaimed(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:
-    """Why no policy is about a pod."""
     same_scheduler = [pool for pool in pools if pool.scheduler == pod.scheduler]
     if not same_scheduler:
         schedulers = sorted({pool.scheduler for pool in pools})
@@ -293,7 +291,6 @@ def _scores(scores: Sequence[NodeScore]) -> Table:
 
 
 def _done(decision: PodDecision | MoveDecision, outcomes: Sequence[PodOutcome]) -> list[RenderableType]:
-    """A row for each thing that was done, or not."""
     if not outcomes:
         untold = {"act": "nothing was done", "observe": "nothing is done: mode = observe"}[decision.mode]
         return [Text(untold, style="dim")]

@@ -4,11 +4,9 @@ Knows the records and a terminal; knows nothing of how anything is decided.
 """
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
@@ -35,10 +33,12 @@ class Printer:
 
     def __init__(self, console: Console, *, dry_run: bool = False) -> None:
         self._console, self._dry_run = console, dry_run
-        self._pods = _PodLines(self._line, dry_run=dry_run)
         self._reported = LastReported()
         self._resizes: dict[tuple[str, object], tuple[str, ...]] = {}
         """The resizes that were printed last, of policies that only observe."""
+        self._open: dict[str, tuple[PodDecision | MoveDecision, list[PodOutcome]]] = {}
+        """Decisions about pods, by id, whose outcomes are not complete yet, and those so far."""
+        self._failed, self._vain = LastReported(most=MOST), LastReported(most=MOST)
 
     def on(self, record: Notice) -> None:
         """Print a decision if it is news, and an outcome unless the action simply worked or was only observed."""
@@ -48,9 +48,9 @@ class Printer:
             case Outcome() if record.result not in ("done", "observed"):
                 self._line(record.at, f"{record.workload}", decisions.answer(record))
             case PodDecision() | MoveDecision():
-                self._pods.decided(record)
+                self._note_pod_decision(record)
             case PodOutcome():
-                self._pods.ended(record)
+                self._note_pod_outcome(record)
             case _:
                 pass
 
@@ -86,56 +86,36 @@ class Printer:
             with suppress(OSError):
                 self._console.end_capture()
 
-
-class _Open(Struct):
-    """A decision whose outcomes are not complete yet: how many are expected, and those so far."""
-
-    decision: PodDecision | MoveDecision
-    expected: int
-    outcomes: list[PodOutcome]
-
-
-class _PodLines:
-    """Prints a decision that acts only once its outcomes are known, so that no line says what was not done."""
-
-    def __init__(self, emit: Callable[[float, str, str], None], *, dry_run: bool) -> None:
-        self._emit, self._dry_run = emit, dry_run
-        self._open: dict[str, _Open] = {}
-        self._failed, self._vain = LastReported(most=MOST), LastReported(most=MOST)
-
-    def decided(self, decision: PodDecision | MoveDecision) -> None:
-        """A new decision. That a pod is leaving was printed when it was evicted."""
+    def _note_pod_decision(self, decision: PodDecision | MoveDecision) -> None:
+        """Print a decision about a pod; one that acts only once its outcomes are known, so that no line says what was
+        not done. That a pod is leaving was printed when it was evicted."""
         if isinstance(decision, MoveDecision) and decision.refusal == LEAVING:
             return
         if not decision.acts:
-            self._line(decision, [])
+            self._pod_line(decision, [])
             return
         if len(self._open) >= MOST:
-            self._close(next(iter(self._open)))
-        expected = len(decision.actions) if isinstance(decision, PodDecision) else 1
-        self._open[decision.id] = _Open(decision, expected, [])
+            self._pod_line(*self._open.pop(next(iter(self._open))))
+        self._open[decision.id] = decision, []
 
-    def ended(self, outcome: PodOutcome) -> None:
-        """An action of a decision ended."""
-        opened = self._open.get(outcome.decision)
-        if opened is None:
-            self._emit_attempt(outcome)
+    def _note_pod_outcome(self, outcome: PodOutcome) -> None:
+        """An action of a decision ended. Of a repeated attempt, whose decision was printed before, the outcome is
+        printed if it is news."""
+        if outcome.decision not in self._open:
+            if self._is_news(outcome) and not on_the_way(outcome):
+                self._line(
+                    outcome.at, f"{outcome.about}", f"{mark('act', dry_run=self._dry_run)}{outcome_line(outcome)}"
+                )
             return
+        decision, outcomes = self._open[outcome.decision]
         # In a dry run the line has its mark already.
         unsaid = self._dry_run and outcome.result == "done"
-        opened.outcomes.append(replace(outcome, message="") if unsaid else outcome)
-        if outcome.result != "done" or len(opened.outcomes) >= opened.expected:
-            self._close(outcome.decision)
+        outcomes.append(replace(outcome, message="") if unsaid else outcome)
+        expected = len(decision.actions) if isinstance(decision, PodDecision) else 1
+        if outcome.result != "done" or len(outcomes) >= expected:
+            del self._open[outcome.decision]
+            self._pod_line(decision, outcomes)
             self._is_news(outcome)
-
-    def _close(self, key: str) -> None:
-        opened = self._open.pop(key)
-        self._line(opened.decision, opened.outcomes)
-
-    def _emit_attempt(self, outcome: PodOutcome) -> None:
-        """Print the outcome of a repeated attempt, whose decision was printed before, if the outcome is news."""
-        if self._is_news(outcome) and not on_the_way(outcome):
-            self._emit(outcome.at, f"{outcome.about}", f"{mark('act', dry_run=self._dry_run)}{outcome_line(outcome)}")
 
     def _is_news(self, outcome: PodOutcome) -> bool:
         """Whether an outcome differs from the last one of the same action. A success is news only after a failure."""
@@ -144,7 +124,7 @@ class _PodLines:
             return self._failed.changed(None, key) or outcome.action == "surge"
         return self._failed.changed((outcome.result, outcome.reason), key)
 
-    def _line(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome]) -> None:
+    def _pod_line(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome]) -> None:
         if isinstance(decision, PodDecision):
             text = placing_line(decision, outcomes)
         else:
@@ -153,4 +133,4 @@ class _PodLines:
         is_news = self._vain.changed(text if in_vain else None, (decision.policy, decision.pod))
         if is_news or not in_vain:
             subject = f"{decision.pod}" if decision.pod.name else decision.policy
-            self._emit(decision.at, subject, f"{mark(decision.mode, dry_run=self._dry_run)}{text}")
+            self._line(decision.at, subject, f"{mark(decision.mode, dry_run=self._dry_run)}{text}")

@@ -4,7 +4,7 @@ Knows HTTP and what the pages answer; knows nothing of how it is shown.
 """
 
 import urllib.request
-from collections.abc import Mapping
+from functools import partial
 from http.client import HTTPException
 from typing import TypeVar
 from urllib.error import HTTPError
@@ -54,41 +54,6 @@ class InFlight(Struct, frozen=True):
     in_flight: list[Underway]
 
 
-def status(http: HttpSettings) -> StatusReport:
-    """How the daemon stands."""
-    return _get(http, "/status", {}, StatusReport)
-
-
-def sources(http: HttpSettings) -> list[SourceReport]:
-    """How the daemon's sources fare."""
-    return _get(http, "/sources", {}, list[SourceReport])
-
-
-def query(http: HttpSettings, series: str, workload: str) -> QueryReply:
-    """What the daemon's policies would see of a series now."""
-    return _get(http, "/query", {"series": series, "workload": workload}, QueryReply)
-
-
-def pools(http: HttpSettings) -> list[PoolReport]:
-    """The daemon's pools and their nodes."""
-    return _get(http, "/nodes", {}, list[PoolReport])
-
-
-def node(http: HttpSettings, name: str) -> list[NodeView]:
-    """One node, in each of the daemon's pools that has it."""
-    return _get(http, "/nodes", {"node": name}, list[NodeView])
-
-
-def moves(http: HttpSettings) -> list[Underway]:
-    """The daemon's moves in flight."""
-    return _get(http, "/moves", {}, InFlight).in_flight
-
-
-def pod(http: HttpSettings, name: str) -> PodStatus:
-    """What the daemon knows of a pod, NAMESPACE/NAME; empty: only which pools it has."""
-    return _get(http, "/pod", {"pod": name}, PodStatus)
-
-
 def unready(http: HttpSettings) -> str:
     """Why the daemon cannot do its work just now; empty where it can, or where none answers soon."""
     if not http.port:
@@ -107,7 +72,7 @@ def _address(http: HttpSettings) -> str:
     return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
 
 
-def _get(http: HttpSettings, path: str, params: Mapping[str, str], kind: type[T]) -> T:
+def _get(path: str, kind: type[T], http: HttpSettings, **params: str) -> T:
     if not http.port:
         raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
     address = _address(http)
@@ -119,3 +84,15 @@ def _get(http: HttpSettings, path: str, params: Mapping[str, str], kind: type[T]
         reason = getattr(error, "reason", error)
         cause = getattr(reason, "strerror", None) or reason
         raise UnavailableError(f"{address}: must be a running elasticd, is not: {cause}") from None
+
+
+status = partial(_get, "/status", StatusReport)
+sources = partial(_get, "/sources", list[SourceReport])
+query = partial(_get, "/query", QueryReply)
+"""What policies would see of a `series` now, for a `workload`."""
+pools = partial(_get, "/nodes", list[PoolReport])
+node = partial(_get, "/nodes", list[NodeView])
+"""A `node`, in each of the daemon's pools that has it."""
+moves = partial(_get, "/moves", InFlight)
+pod = partial(_get, "/pod", PodStatus)
+"""What is known of a `pod`, NAMESPACE/NAME; empty: only which pools there are."""

@@ -72,7 +72,7 @@ def pod(name: str, folder: Path, settings: Settings | None, config: Path, policy
     try:
         settings = settings or load_settings(config, discover())
         if settings.state.resolve() == folder.resolve():
-            report = replace(report, seen=remote.pod(settings.http, name))
+            report = replace(report, seen=remote.pod(settings.http, pod=name))
         else:
             report = replace(report, unseen=f"{folder} is not the state folder of {config}")
     except ElasticdError as error:
@@ -83,7 +83,6 @@ def pod(name: str, folder: Path, settings: Settings | None, config: Path, policy
 
 
 def _explain_nothing(folder: Path, name: str, policy: str | None, report: PodReport) -> str:
-    """Say that nothing was decided about a pod, and why, as far as it is known."""
     if policy is not None and report.others:
         policies = sorted(report.others)
         theirs = nearest(policy, policies) or f"; there are some of {', '.join(policies)}"
@@ -105,8 +104,8 @@ class Moves(NamedTuple):
 def moves(settings: Settings) -> Moves:
     """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
     UnavailableError where no daemon answers."""
-    in_flight = remote.moves(settings.http)
-    status = remote.pod(settings.http, "")
+    in_flight = remote.moves(settings.http).in_flight
+    status = remote.pod(settings.http, pod="")
     if not status.leading:
         return Moves(in_flight, [], "what is held back is told by the elasticd that leads, and this one does not")
     try:

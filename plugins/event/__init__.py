@@ -137,7 +137,6 @@ class Event(Strategy, tag="event", frozen=True):
         return stabilize(wish, observation, past, up=0, down=self.downscale_stabilization)
 
     def _judge(self, signals: Sequence[Signal], observation: Observation, past: Past) -> tuple[int | None, str, str]:
-        """The count, the reason and a sentence."""
         current, active = observation.workload.replicas, any_active(signal.active for signal in signals)
         if active is None:
             return None, "TriggerUnknown", next(signal.why for signal in signals if signal.active is None)

@@ -174,7 +174,6 @@ class _Reader:
         return _apply(operator.neg if mark == "-" else operator.not_, (node,))
 
     def _name(self, token: _Token) -> Node:
-        """Parse a trigger's name, or a call of a function."""
         name = token.text
         if not self._accept("("):
             self.names.add(name)

@@ -120,7 +120,6 @@ def check_triggers(triggers: Sequence[Trigger], over: Formula | None) -> None:
 
 
 def _check_part(where: str, trigger: Trigger, over: Formula) -> None:
-    """Refuse options of a trigger that have no effect under a formula."""
     for key, idle in (("value", None), ("average_value", None), ("activation", 0.0), ("activates", True)):
         if (option := getattr(trigger, key)) != idle:
             shown_option = str(option).lower() if isinstance(option, bool) else f"{option:g}"

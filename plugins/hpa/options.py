@@ -149,7 +149,6 @@ Rules = Annotated[Literal["current", "1.20"], Meta(description="of which Kuberne
 
 
 def _check_one(first: str, value: Quantity | None, second: str, alternative: Quantity | None) -> None:
-    """Require exactly one of two targets, and that it is not zero."""
     if value is not None and alternative is not None:
         raise ValueError(f"{first}: must be left out beside {second}, is {value!r}")
     if value is None and alternative is None:

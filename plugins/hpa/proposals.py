@@ -63,8 +63,6 @@ class _Utilization(Struct, frozen=True, gc=False):
     """What all pods request together."""
     target: int
     fallback: int
-    shown: str
-    """The target, as `kubectl get hpa` prints it."""
     at_one: bool = False
     checks_count: bool = True
 
@@ -115,7 +113,7 @@ _Gauge = _Utilization | _Average
 def _gauge(key: tuple[Ref, str, str, bool, int], pods: tuple[Pod, ...]) -> _Utilization:
     _, resource, container, old, target = key
     requests = requests_by_pod(pods, resource, container, old=old)
-    return _Utilization(requests, sum(requests.values()), target, 100 if old else max(100, target), f"{target}%")
+    return _Utilization(requests, sum(requests.values()), target, 100 if old else max(100, target))
 
 
 utilization = Memo(_gauge)
@@ -156,42 +154,52 @@ def _series(metric: Metric, observation: Observation) -> Series:
     return series
 
 
-class _Sorted(Struct, frozen=True, gc=False):
-    """The use of each pod that counts, and how the pods are grouped."""
-
-    values: dict[str, int]
-    groups: Groups
+_Sorted = tuple[dict[str, int], Groups]
+"""The use of each pod that counts, and how the pods are grouped."""
 
 
-def _of_pods(
-    metric: Resource | ContainerResource | Pods, series: Series, observation: Observation, terms: Terms
-) -> Proposal:
-    """Propose for Resource, ContainerResource and Pods, all targets. The start-up rules are about CPU."""
-    container = metric.container if isinstance(metric, ContainerResource) else ""
-    resource, percentage = ("", None) if isinstance(metric, Pods) else (metric.resource, metric.utilization)
-    startup = Startup(observation.at, terms.initialization, terms.readiness_delay) if resource == "cpu" else None
-    usage = _measure_pods(series, container, observation, startup, strict=terms.old)
-    excluded = () if isinstance(usage, int) else left_out(observation.pods, usage.groups)
-    if percentage is not None:
-        gauge = utilization((observation.workload.ref, resource, container, terms.old, percentage), observation.pods)
-        replicas, percent = _propose_count(usage, gauge, observation, terms)
-        return Proposal(replicas, f"{percent}%", gauge.shown, excluded)
-    target = quantity_milli(metric.average_value or 0)
-    mean = _Average(len(observation.pods), target, terms.old, not terms.old)
-    replicas, average = _propose_count(usage, mean, observation, terms)
-    return Proposal(replicas, format_milli(average), format_milli(target), excluded)
+_OfPods = Resource | ContainerResource | Pods
 
 
-def _measure_pods(
-    series: Series, container: str, observation: Observation, startup: Startup | None, *, strict: bool
-) -> int | _Sorted:
+def _of_pods(metric: _OfPods, series: Series, observation: Observation, terms: Terms) -> Proposal:
+    """Propose for Resource, ContainerResource and Pods, all targets."""
+    usage = _measure_pods(metric, series, observation, terms)
+    excluded = () if isinstance(usage, int) else left_out(observation.pods, usage[1])
+    gauge = _gauge_of(metric, observation, terms)
+    replicas, measured = _propose_count(usage, gauge, observation, terms)
+    if isinstance(gauge, _Utilization):
+        return Proposal(replicas, f"{measured}%", f"{gauge.target}%", excluded)
+    return Proposal(replicas, format_milli(measured), format_milli(gauge.target), excluded)
+
+
+def _gauge_of(metric: _OfPods, observation: Observation, terms: Terms) -> _Gauge:
+    if isinstance(metric, Pods) or metric.utilization is None:
+        target = quantity_milli(metric.average_value or 0)
+        return _Average(len(observation.pods), target, terms.old, not terms.old)
+    key = (observation.workload.ref, metric.resource, _container_of(metric), terms.old, metric.utilization)
+    return utilization(key, observation.pods)
+
+
+def _container_of(metric: _OfPods) -> str:
+    return metric.container if isinstance(metric, ContainerResource) else ""
+
+
+def _startup(metric: _OfPods, observation: Observation, terms: Terms) -> Startup | None:
+    """The start-up rules, which are about CPU."""
+    if isinstance(metric, Pods) or metric.resource != "cpu":
+        return None
+    return Startup(observation.at, terms.initialization, terms.readiness_delay)
+
+
+def _measure_pods(metric: _OfPods, series: Series, observation: Observation, terms: Terms) -> int | _Sorted:
     """The use of the pods: a sum where all of them count, else pod by pod."""
+    container, startup = _container_of(metric), _startup(metric, observation, terms)
     if not container:
         used = total_at_a_glance(observation.workload.ref, observation.pods, series.samples, startup)
         if used is not None:
             return used
-    usage = _usage(series, container, strict=strict)
-    return _Sorted(usage.values, _group(usage, observation, startup))
+    usage = _usage(series, container, strict=terms.old)
+    return usage.values, _group(usage, observation, startup)
 
 
 def _usage(series: Series, container: str, *, strict: bool) -> Usage:
@@ -226,7 +234,7 @@ def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation
     current = observation.workload.replicas
     if isinstance(usage, int):
         return _count_at(usage, gauge, observation, terms), gauge.part(usage, gauge.whole)[1]
-    values, groups = usage.values, usage.groups
+    values, groups = usage
     ratio, measured = gauge.measure(values)
     up_unready = bool(groups.unready) and ratio > 1.0
     if not up_unready and not groups.missing:
@@ -247,13 +255,11 @@ def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation
 
 
 def _count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -> int:
-    """The count where all pods count and together use this much."""
     ratio, _ = gauge.part(used, gauge.whole)
     return observation.workload.replicas if terms.tolerate(ratio) else _count(ratio * len(observation.pods))
 
 
 def _object(metric: Object, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Propose for Object: the newest sample that belongs to no pod."""
     alone = [sample for sample in series.samples if not sample.pod]
     if not alone:
         raise MetricError(f"unable to get metric {series.name}: no metrics returned")
@@ -262,7 +268,6 @@ def _object(metric: Object, series: Series, observation: Observation, terms: Ter
 
 
 def _external(metric: External, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Propose for External: the sum of all samples."""
     if not series.samples:
         raise MetricError(f"unable to get external metric {series.name}: no metrics returned")
     usage = sum(thousandths(sample.value) for sample in series.samples)
@@ -307,7 +312,6 @@ def _capped(amount: int) -> int:
 
 
 def _count(product: float) -> int:
-    """The ceiling, cut to the range from 0 to the largest int32."""
     return max(0, min(ceil(product), MOST))
 
 
@@ -336,17 +340,11 @@ def _counts_of(metric: Metric, series: Series, observation: Observation, terms: 
         return lambda usage: _of_workload(metric, _capped(usage), observation, terms).replicas
     if isinstance(metric, ContainerResource) or len(observation.pods) != observation.workload.replicas:
         return None
-    cpu = isinstance(metric, Resource) and metric.resource == "cpu"
-    startup = Startup(observation.at, terms.initialization, terms.readiness_delay) if cpu else None
-    ref, pods = observation.workload.ref, observation.pods
-    if total_at_a_glance(ref, pods, series.samples, startup) is None:
+    startup = _startup(metric, observation, terms)
+    if total_at_a_glance(observation.workload.ref, observation.pods, series.samples, startup) is None:
         return None
-    if isinstance(metric, Resource) and metric.utilization is not None:
-        gauge = utilization((ref, metric.resource, "", terms.old, metric.utilization), pods)
-        return lambda used: _count_at(used, gauge, observation, terms)
-    target = quantity_milli(metric.average_value or 0)
-    average = _Average(len(observation.pods), target, terms.old, not terms.old)
-    return lambda used: _count_at(used, average, observation, terms)
+    gauge = _gauge_of(metric, observation, terms)
+    return lambda used: _count_at(used, gauge, observation, terms)
 
 
 def _band_of(counts: Counts, samples: Sequence[Sample]) -> Band:

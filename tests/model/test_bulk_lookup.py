@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model.bulk_lookup import one_by_one, samples_of
-from elasticd.model.workload import Sample
+from elasticd.model.workload import Sample, one_by_one, samples_of
 from tests.cluster.simulated.test_kit import START, Play, web
 
 CONTAINERS = [{"name": "app", "share": 3}, {"name": "log"}]

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.model.bulk_lookup import BulkLookup
 from elasticd.model.forecast import Forecast
-from elasticd.model.workload import Readings, Sample
+from elasticd.model.workload import BulkLookup, Readings, Sample
 from elasticd.sources.bounds import LARGEST_DETAILS, LONGEST_NAME, MOST_FAULTS, checked, plain, within
 
 NOW = 1000.0

@@ -7,8 +7,7 @@ from elasticd.decision.decide import held
 from elasticd.model.listener import Governed
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome, Sizing
-from elasticd.model.resources import Resources
-from elasticd.model.workload import Failure, Recommendation, Ref
+from elasticd.model.workload import Failure, Recommendation, Ref, Resources
 from elasticd.telemetry.failure_log import FailureLog, asked
 
 REF = Ref("shop", "Deployment", "web")

@@ -14,8 +14,7 @@ from elasticd.decision.decide import held
 from elasticd.journal import Journal
 from elasticd.model.listener import Governed, Ticked
 from elasticd.model.records import Sizing
-from elasticd.model.resources import Resources
-from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
+from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Resources, Series
 from elasticd.sources.mqtt import Described
 from elasticd.sources.poller import SourceReport
 from elasticd.telemetry.metrics import DaemonMetrics

@@ -11,8 +11,18 @@ from elasticd.model.actions import Resize
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.model.resources import Resizing, Resources
-from elasticd.model.workload import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
+from elasticd.model.workload import (
+    Condition,
+    LeftOut,
+    Limit,
+    Measure,
+    Quality,
+    Recommendation,
+    Ref,
+    Resizing,
+    Resources,
+    Series,
+)
 from elasticd.ui import decisions as show
 from elasticd.ui.terminal import seconds
 from tests.kit.batches import SET, ended, workload

@@ -94,14 +94,14 @@ class Daemon:
         self.config = folder / "elasticd.toml"
         self.config.write_text(f'policies = "policies"\nstate = "state"\n{cluster}')
 
-    def pod(self, http: HttpSettings, named: str) -> PodStatus:
+    def pod(self, http: HttpSettings, pod: str) -> PodStatus:
         return self.seen
 
     def unready(self, http: HttpSettings) -> str:
         return self.unfit
 
-    def moves(self, http: HttpSettings) -> list[Underway]:
-        return self.in_flight
+    def moves(self, http: HttpSettings) -> remote.InFlight:
+        return remote.InFlight(self.in_flight)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
 
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
-    def unanswered(http: HttpSettings, named: str) -> PodStatus:
+    def unanswered(http: HttpSettings, pod: str) -> PodStatus:
         raise UnavailableError("http://127.0.0.1:9464: must be a running elasticd, is not: Connection refused")
 
     monkeypatch.setattr(remote, "unready", lambda _: "")

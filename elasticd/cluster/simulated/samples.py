@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.options import MetricsOptions
 from elasticd.cluster.simulated.pods import Bare, Parts, ServingPods, SimulatedWorkload
-from elasticd.model.bulk_lookup import BulkLookup, Samples, one_by_one
-from elasticd.model.workload import Readings, Sample
+from elasticd.model.workload import BulkLookup, Readings, Sample, Samples, one_by_one
 
 _WHOLE: Parts = (("", 1.0),)
 

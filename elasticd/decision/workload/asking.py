@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from elasticd.base.text import LONGEST, one_line
 from elasticd.model.history import Past
 from elasticd.model.policy import MOST, Policy
-from elasticd.model.resources import Resources
-from elasticd.model.workload import Answers, Band, LeftOut, Limit, Measure, Observation, Rank, Recommendation
+from elasticd.model.workload import Answers, Band, LeftOut, Limit, Measure, Observation, Rank, Recommendation, Resources
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 """Seconds; a plugin that asks for less, or more, is talking nonsense."""

@@ -15,8 +15,7 @@ from elasticd.kit.sizes import unfit
 from elasticd.model.actions import Resize
 from elasticd.model.pod_spec import greatest
 from elasticd.model.records import Sizing
-from elasticd.model.resources import Resizing, Resources, Sizes
-from elasticd.model.workload import Failure, Pod, Ref
+from elasticd.model.workload import Failure, Pod, Ref, Resizing, Resources, Sizes
 
 AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is tried again: it may have been upgraded."""

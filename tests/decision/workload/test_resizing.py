@@ -15,8 +15,7 @@ from elasticd.kit.history import begin
 from elasticd.model.actions import Resize
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Sizing
-from elasticd.model.resources import Resizing
-from elasticd.model.workload import Container, Pod, Ref
+from elasticd.model.workload import Container, Pod, Ref, Resizing
 from elasticd.registry import Hooks
 from elasticd.testing import NOW, observation
 

@@ -140,7 +140,7 @@ async def test_a_command_is_answered_as_the_daemon_sees_it(scene: Scene) -> None
     told.pod = scene.find  # type: ignore[method-assign]
     async with serve(told.pages(), "127.0.0.1", 0) as address:
         http = HttpSettings(port=int(address.rpartition(":")[2]))
-        assert await asyncio.to_thread(remote.pod, http, "shop/runs") == await scene.find("shop/runs")
+        assert await asyncio.to_thread(remote.pod, http, pod="shop/runs") == await scene.find("shop/runs")
 
 
 def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
