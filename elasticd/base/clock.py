@@ -1,4 +1,4 @@
-"""Time, real and virtual. Knows nothing of what it is used for.
+"""Time, real and virtual, and times of day as others write them. Knows nothing of what it is used for.
 
 All times in elasticd are seconds since the epoch, so that they can be compared with those of sources; but they
 advance with the monotonic clock, so that a step of the system's clock moves no window and no interval.
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from elasticd.base.tasks import cancel
+
+_STEP, _TOLERANCE = 0.125, 0.1
 
 
 class Clock(Protocol):
@@ -53,6 +55,26 @@ class VirtualClock:
     async def sleep_until(self, when: float) -> None:
         self._now = max(self._now, when)
         await asyncio.sleep(0)
+
+
+class ServerTime:
+    """What to add to a time of day to get a time of the clock, which no step of the system's clock moves. Every time
+    that is read from elsewhere is converted so, and a pod's times and a sample's can be compared.
+
+    The API writes whole seconds and judgement compares them for equality, so the difference is kept while it moves by
+    no more than a tenth of a second, and is a multiple of 1/8 s: sums and differences of such times are exact.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = 0.0
+
+    def offset(self) -> float:
+        """Seconds to add to a time of day that is received now, to get a time of the clock."""
+        difference = self._clock.now() - time.time()
+        if abs(difference - self._offset) > _TOLERANCE:
+            self._offset = round(difference / _STEP) * _STEP
+        return self._offset
 
 
 async def pause(clock: Clock, until: float, changed: asyncio.Event, gathered: Callable[[], float]) -> None:

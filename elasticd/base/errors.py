@@ -5,7 +5,7 @@ Knows sysexits(3); knows nothing of what raised it.
 
 import difflib
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 EXIT_UNAVAILABLE = 69
@@ -26,27 +26,19 @@ class ConfigError(ElasticdError):
     def __init__(self, file: str, key: str, problem: str) -> None:
         super().__init__(": ".join(part for part in (file, key, problem) if part))
         self.file, self.key, self.problem = file, key, problem
-
-    @property
-    def each(self) -> tuple["ConfigError", ...]:
+        self.each: tuple[ConfigError, ...] = (self,)
         """The mistakes that it tells of, a line each."""
-        return (self,)
 
 
 class SeveralError(ConfigError):
     """Several mistakes at once, in the order in which they are found."""
 
-    def __init__(self, errors: Iterable[ConfigError]) -> None:
-        self._each = tuple(mistake for error in errors for mistake in error.each)
-        first = self._each[0]
-        super().__init__(first.file, first.key, first.problem)
-
-    @property
-    def each(self) -> tuple[ConfigError, ...]:
-        return self._each
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        super().__init__(errors[0].file, errors[0].key, errors[0].problem)
+        self.each = tuple(errors)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self._each))
+        return "\n".join(map(str, self.each))
 
 
 class Mistakes:

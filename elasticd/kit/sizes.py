@@ -8,11 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from elasticd.model.workload import Container, Pod
-
-Quality = Literal["Guaranteed", "Burstable", "BestEffort"]
-Sizes = Mapping[str, Mapping[str, float]]
-"""By container, then resource: cores or bytes."""
+from elasticd.model.workload import Container, Pod, Sizes
 
 _RESOURCES = ("cpu", "memory")
 _LACKING = {"Deferred": "waits for room on its node", "Infeasible": "does not fit on its node"}
@@ -61,7 +57,7 @@ def resized(containers: Collection[Container], sizes: Sizes) -> tuple[Container,
     )
 
 
-def quality_of(containers: Collection[Container]) -> Quality:
+def quality_of(containers: Collection[Container]) -> Literal["Guaranteed", "Burstable", "BestEffort"]:
     """The quality of service class that Kubernetes gives to a pod of these containers."""
     if not any(container.requests or container.limits for container in containers):
         return "BestEffort"

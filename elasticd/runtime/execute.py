@@ -21,11 +21,7 @@ from elasticd.runtime.actions import STOPPED, Attempt, attempt
 
 PodAction = Bind | Evict | Nominate
 
-_NAMES: Mapping[type[PodAction], Literal["bind", "evict", "nominate"]] = {
-    Bind: "bind",
-    Evict: "evict",
-    Nominate: "nominate",
-}
+_NAMES: Mapping[type, Literal["bind", "evict", "nominate"]] = {Bind: "bind", Evict: "evict", Nominate: "nominate"}
 
 
 async def carry_out(

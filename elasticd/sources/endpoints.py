@@ -18,8 +18,7 @@ from msgspec import Meta, Struct, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from elasticd.api import hookimpl
-from elasticd.base.clock import Clock
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.text import one_line, raised
 from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample

@@ -2,8 +2,7 @@
 
 import pytest
 
-from elasticd.base.clock import WallClock
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime, WallClock
 from tests.cluster.kubernetes.fake import Anchored
 
 

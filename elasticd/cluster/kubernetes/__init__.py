@@ -16,9 +16,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.base.clock import Clock
+from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.errors import ConfigError, UnavailableError
-from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, KubernetesCluster
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name

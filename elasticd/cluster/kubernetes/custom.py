@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.base.tasks import cancel
 from elasticd.base.text import one_line
 from elasticd.base.units import amount

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire.objects import ObjectReference, Wire

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.base.units import amount, go_seconds
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery

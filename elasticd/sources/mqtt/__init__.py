@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from elasticd.api import hookimpl
+from elasticd.base.clock import ServerTime
 from elasticd.base.decode import shared_fields
-from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source

@@ -13,9 +13,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from elasticd.api import hookimpl
-from elasticd.base.clock import Clock
+from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.news import LastReported
-from elasticd.base.server_time import ServerTime
 from elasticd.base.tasks import cancel
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import History, Reader, Site, Source

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.cluster.kubernetes import custom
 from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.session import Session

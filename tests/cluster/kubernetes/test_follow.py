@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.informer import Dependencies, Informer, follow_kind, follow_nodes, follow_pods

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.wire.jobs import DECISION, SET, TEMPLATE

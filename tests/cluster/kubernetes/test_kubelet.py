@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.cluster.kubernetes import kubelet as module
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.session import Session

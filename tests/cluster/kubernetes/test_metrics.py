@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.cluster.kubernetes.metrics import MetricsClient
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery

@@ -14,8 +14,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct
 
-from elasticd.base.clock import Clock
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError

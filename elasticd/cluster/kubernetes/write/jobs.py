@@ -8,8 +8,7 @@ nothing of policies or leadership.
 import msgspec
 from msgspec.structs import replace
 
-from elasticd.base.clock import Clock
-from elasticd.base.server_time import ServerTime
+from elasticd.base.clock import Clock, ServerTime
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import JOBS
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
