@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from elasticd.base.text import raised
 from elasticd.decision.decide import Case, decide, held
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.eviction_order import NodeOrder, eviction_order
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan, stuck
 from elasticd.decision.screen import Bands, bands_of
@@ -34,7 +34,7 @@ from elasticd.registry import Hooks
 logger = logging.getLogger(__name__)
 
 
-C = TypeVar("C", bound=Case | PoolCase | LineCase)
+C = TypeVar("C", bound=Case | PoolCase)
 R = TypeVar("R")
 
 Worker = Callable[[Sequence[C]], Awaitable[list[R | str]]]
@@ -159,8 +159,8 @@ def _no_moves(case: PoolCase, message: str) -> MovesPlan:
     return MovesPlan(failures=(Failure("elasticd", "", message),))
 
 
-def _no_order(_: LineCase, message: str) -> Queue:
-    return Queue(failures=(Failure("elasticd", "explain_victims", message),))
+def _no_order(_: PoolCase, message: str) -> NodeOrder:
+    return NodeOrder(failures=(Failure("elasticd", "explain_victims", message),))
 
 
 DecisionWorker = partial(ThreadWorker[Case, Decision], decide, _hold, patience=2.0)
@@ -169,7 +169,7 @@ BandWorker = partial(ThreadWorker[Case, Bands], bands_of, _no_bands, patience=2.
 PlanWorker = partial(ThreadWorker[PoolCase, tuple[PodDecision, ...]], plan, _no_plan, patience=30.0)
 """Plans for pools. A search may take long."""
 MovesWorker = partial(ThreadWorker[PoolCase, MovesPlan], plan_moves, _no_moves, patience=30.0)
-EvictionOrderWorker = partial(ThreadWorker[LineCase, Queue], gives_way, _no_order, patience=2.0)
+EvictionOrderWorker = partial(ThreadWorker[PoolCase, NodeOrder], eviction_order, _no_order, patience=2.0)
 """Finds the eviction order of a node. A person waits for it."""
 
 _ANSWER_READERS = frozenset(map(inspect.getfile, (Case, PoolCase)))

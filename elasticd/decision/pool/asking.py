@@ -39,6 +39,8 @@ class PoolCase(Struct, frozen=True, eq=False):
     hooks: Asks
     off: frozenset[str] = frozenset()
     past: PoolPast = PoolPast()
+    node: int = -1
+    """The index of the node whose eviction order is asked for."""
 
     def ask(self, hook: str, **arguments: Any) -> Answers:
         """Call a hook; an answer that makes no sense counts as a failure."""

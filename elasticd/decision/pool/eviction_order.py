@@ -9,45 +9,30 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.preemption import UNKNOWN, Budgets, forbidden
 from elasticd.model.disruption import Refused
 from elasticd.model.placement import EvictionOrder, Turn
-from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Pod
 
 
-class LineCase(Struct, frozen=True, eq=False):
-    """A node of a pool, by its index."""
+class NodeOrder(Struct, frozen=True, eq=False):
+    """The eviction order of a node's pods, None where no pod gives way there; and the implementations that failed."""
 
-    case: PoolCase
-    node: int
-
-    @property
-    def policy(self) -> PoolPolicy:
-        """The pool's."""
-        return self.case.policy
-
-
-class Queue(Struct, frozen=True, eq=False):
-    """The eviction order of a node's pods, None where no pod gives way there; or the implementations that failed."""
-
-    line: EvictionOrder | None = None
+    order: EvictionOrder | None = None
     failures: tuple[Failure, ...] = ()
 
 
-def gives_way(node_case: LineCase) -> Queue:
-    """The eviction order of a node as things stand, with what protects each pod: strategies, and budgets once the pods
-    before it have gone. A strategy that protects a pod does not count beside one that does not."""
-    case = node_case.case
+def eviction_order(case: PoolCase) -> NodeOrder:
+    """The eviction order of `case.node` as things stand, with what protects each pod: strategies, and budgets once the
+    pods before it have gone. A strategy that protects a pod does not count beside one that does not."""
     if not case.hooks.implements("select_victims"):
-        return Queue()
-    answers = case.ask("explain_victims", node=node_case.node)
-    present = {pod.uid for pod in case.columns.pods(node_case.node)}
-    turns: dict[str, Turn] = {}
+        return NodeOrder()
+    answers, turns = case.ask("explain_victims", node=case.node), dict[str, Turn]()
+    present = {pod.uid for pod in case.columns.pods(case.node)}
     for _, order in answers.values:
         for turn in order.turns:
             before = turns.get(turn.pod.uid)
             if turn.pod.uid in present and (before is None or (before.stays and not turn.stays)):
                 turns[turn.pod.uid] = turn
     rule = "; ".join(filter(None, (order.rule for _, order in answers.values)))
-    return Queue(EvictionOrder(tuple(_apply_budgets(turns.values(), case)), rule), answers.failures)
+    return NodeOrder(EvictionOrder(tuple(_apply_budgets(turns.values(), case)), rule), answers.failures)
 
 
 def _apply_budgets(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:

@@ -72,11 +72,11 @@ def _scores(columns: NodeTable) -> Column:
 
 class PodStandings(NamedTuple):
     """By the UIDs of a node's pods, one word and a sentence each: how pods leave it or come to it (`leaving`), and what
-    keeps the others from being moved now (`moved`). `line` is the eviction order; None: no pod ever gives way."""
+    keeps the others from being moved now (`moved`). `order` is the eviction order; None: no pod ever gives way."""
 
     leaving: Mapping[str, Why] = {}
     moved: Mapping[str, Why] = {}
-    line: Sequence[Turn] | None = None
+    order: Sequence[Turn] | None = None
 
 
 def heaps(pods: Iterable[Pod], use: Use, standing: PodStandings) -> Mapping[str, tuple[HeapPod, ...]]:
@@ -86,7 +86,7 @@ def heaps(pods: Iterable[Pod], use: Use, standing: PodStandings) -> Mapping[str,
     Without an eviction order the lowest priority comes first, then the largest memory request, then the largest use of
     cpu (thesis, 4.3; the request where the use is not known), then the name.
     """
-    turns = {turn.pod.uid: (place, turn) for place, turn in enumerate(standing.line or ())}
+    turns = {turn.pod.uid: (place, turn) for place, turn in enumerate(standing.order or ())}
     free = (uid for uid, (_, turn) in turns.items() if not turn.stays)
     places = {uid: place for place, uid in enumerate(free, 1)}
 
@@ -94,7 +94,7 @@ def heaps(pods: Iterable[Pod], use: Use, standing: PodStandings) -> Mapping[str,
         requested = pod.counted
         cpu = _usage_of(pod, use).get("cpu", requested.get("cpu", 0.0))
         thesis = pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
-        if standing.line is None:
+        if standing.order is None:
             return pod.uid in standing.moved, 0, *thesis
         return pod.uid not in places, turns[pod.uid][0] if pod.uid in turns else len(turns), *thesis
 

@@ -15,7 +15,7 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import near
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.eviction_order import NodeOrder, eviction_order
 from elasticd.decision.pool.moves import restraint
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
@@ -32,7 +32,7 @@ from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
 from elasticd.runtime.workers import Worker, at_once
 
-LineUp = Worker[LineCase, Queue]
+Finder = Worker[PoolCase, NodeOrder]
 
 Asked = Callable[[Pod], Why | None]
 """Why a pod may not leave now, one word and a sentence; None: it may."""
@@ -61,10 +61,10 @@ class PoolReports:
     """Reports on all pools of a daemon, and on their pods."""
 
     def __init__(
-        self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, line_up: LineUp | None = None
+        self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, find_order: Finder | None = None
     ) -> None:
         self._cluster, self._placer, self._mover, self._clock = cluster, placer, mover, clock
-        self._line_up, self._asking = line_up or at_once(gives_way), asyncio.Lock()
+        self.find_order, self._asking = find_order or at_once(eviction_order), asyncio.Lock()
 
     async def nodes(self, node: str = "") -> Sequence[PoolReport | NodeView]:
         """Report every pool; with a node's name, that node in each pool that has it."""
@@ -106,8 +106,8 @@ class PoolReports:
         pool, case = look.pool, look.case
         node, pods = case.columns.nodes[index], case.columns.pods(index)
         (node_report,) = (row for row in look.nodes() if row.node == node.name)
-        queue = await self._line_of(pool, LineCase(case, index))
-        groups = heaps(pods, case.observation.use, await self._standing(look, index, queue))
+        found = await self._eviction_order(pool, replace(case, node=index))
+        groups = heaps(pods, case.observation.use, await self._standing(look, index, found.order))
         waiting = (pod for pod in look.snapshot.pending() if pool.policy.pool.has(pod))
         return NodeView(
             pool.policy.mode,
@@ -122,40 +122,40 @@ class PoolReports:
             ),
             moving=_moves_of_node(self._moving(look), node.name),
             leaving=groups.get("leaving", ()),
-            yields=queue.line is not None,
-            rule=queue.line.rule if queue.line else "",
-            failures=queue.failures,
+            yields=found.order is not None,
+            rule=found.order.rule if found.order else "",
+            failures=found.failures,
         )
 
-    async def _line_of(self, pool: Pool, case: LineCase) -> Queue:
+    async def _eviction_order(self, pool: Pool, case: PoolCase) -> NodeOrder:
         """Find the eviction order of a node. One request at a time: where a plugin does not come back, the requests
         that wait here learn that too, and only one thread is lost to it."""
         if not pool.hooks.implements("select_victims"):
-            return Queue()
+            return NodeOrder()
         async with self._asking:
             why = f"is not asked: {pool.blocked}" if pool.blocked else pool.mute
             if not why:
-                (queue,) = await self._line_up([case])
-                if not isinstance(queue, str):
-                    return queue
-                why = pool.mute = f"does not answer: {queue}; it is not called again until reload"
-        return Queue(EvictionOrder(()), (Failure(OURSELVES, "explain_victims", why),))
+                (found,) = await self.find_order([case])
+                if not isinstance(found, str):
+                    return found
+                why = pool.mute = f"does not answer: {found}; it is not called again until reload"
+        return NodeOrder(EvictionOrder(()), (Failure(OURSELVES, "explain_victims", why),))
 
-    async def _standing(self, look: _Look, index: int, queue: Queue) -> PodStandings:
+    async def _standing(self, look: _Look, index: int, order: EvictionOrder | None) -> PodStandings:
         """Which pods of a node are leaving or coming, in which order they give way, and what keeps the others."""
         pods, name = look.case.columns.pods(index), look.case.columns.names[index]
         leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, look.underway))}
         staying = {pod.uid: pod for pod in pods if pod.uid not in leaving}
         moved = await _reasons_of(staying.values(), self._obstacles(look)) if moves(look.pool) else {}
-        if queue.line is None:
+        if order is None:
             return PodStandings(leaving, moved)
-        line = [turn for turn in queue.line.turns if turn.pod.uid in staying]
+        turns = [turn for turn in order.turns if turn.pod.uid in staying]
         disruption = look.case.observation.disruption
         shut = await _reasons_of(
-            (turn.pod for turn in line if not turn.stays),
+            (turn.pod for turn in turns if not turn.stays),
             lambda pod: self._pool_refusal(look.pool) or refusal(disruption, [_eviction_of(pod)]),
         )
-        return PodStandings(leaving, moved, [_mark_staying(turn, shut.get(turn.pod.uid)) for turn in line])
+        return PodStandings(leaving, moved, [_mark_staying(turn, shut.get(turn.pod.uid)) for turn in turns])
 
     def _obstacles(self, look: _Look) -> Asked:
         """Returns a function: what keeps a pod from being moved, by the plan's rules, then by budgets and the cluster,

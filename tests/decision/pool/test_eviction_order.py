@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.api import EvictionOrder, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.eviction_order import NodeOrder, eviction_order
 from elasticd.decision.pool.preemption import forbidden
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import PoolPolicy, PoolSelect
@@ -63,7 +64,7 @@ class Odd(Silent, tag="odd", frozen=True):
     @hookimpl
     def explain_victims(self, node: int, nodes: Nodes) -> Any:
         if self.how == "raises":
-            raise ValueError("no line")
+            raise ValueError("no order")
         first = nodes.pods(node)[0]
         answers: dict[str, Any] = {
             "a list": [Turn(first)],
@@ -78,17 +79,17 @@ class Odd(Silent, tag="odd", frozen=True):
 ABC = [pod(name, on="n") for name in "abc"]
 
 
-def queue(
+def order_of(
     *strategies: Strategy, pods: Sequence[Pod] = ABC, budgets: Sequence[DisruptionBudget] = (), known: bool = True
-) -> Queue:
+) -> NodeOrder:
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
     seen = PoolObservation(NOW, budgets=tuple(budgets), budgets_known=known, confirmed=NOW)
-    return gives_way(LineCase(PoolCase(policy, seen, columns([node("n")], pods), Hooks(strategies)), 0))
+    return eviction_order(PoolCase(policy, seen, columns([node("n")], pods), Hooks(strategies), node=0))
 
 
-def said(found: Queue) -> list[tuple[str, str, str]]:
-    assert found.line is not None
-    return [(turn.pod.name, turn.stays, turn.why) for turn in found.line.turns]
+def said(found: NodeOrder) -> list[tuple[str, str, str]]:
+    assert found.order is not None
+    return [(turn.pod.name, turn.stays, turn.why) for turn in found.order.turns]
 
 
 def budget(allowed: int, *pods: str, why: str = "") -> DisruptionBudget:
@@ -96,10 +97,10 @@ def budget(allowed: int, *pods: str, why: str = "") -> DisruptionBudget:
 
 
 def test_hook_explain_victims_is_asked_and_its_order_is_kept() -> None:
-    found = queue(Yields())
+    found = order_of(Yields())
     assert said(found) == [("a", "", ""), ("b", "Young", "it is young"), ("c", "", "")]
-    assert found.line is not None
-    assert (found.line.rule, found.failures) == ("by name", ())
+    assert found.order is not None
+    assert (found.order.rule, found.failures) == ("by name", ())
 
 
 SICK = "it is not ready, and too few others are (unhealthyPodEvictionPolicy)"
@@ -130,28 +131,28 @@ def test_message_about_a_pod_its_budget_keeps_tells_its_health() -> None:
 def test_budgets_keep_those_whom_no_option_keeps(
     budgets: list[DisruptionBudget], known: bool, a: tuple[str, str], c: tuple[str, str]
 ) -> None:
-    found = said(queue(Yields(), budgets=budgets, known=known))
+    found = said(order_of(Yields(), budgets=budgets, known=known))
     assert found == [("a", *a), ("b", "Young", "it is young"), ("c", *c)]
 
 
 def test_of_several_strategies_one_that_keeps_nobody_lets_them_go() -> None:
     for both in ((Yields(), Also()), (Also(), Yields())):
-        assert {name: stays for name, stays, _ in said(queue(*both))} == {"a": "", "b": "", "c": ""}
-    line = queue(Yields(), Also(rule="all")).line
-    assert line is not None
-    assert line.rule == "all; by name"
+        assert {name: stays for name, stays, _ in said(order_of(*both))} == {"a": "", "b": "", "c": ""}
+    order = order_of(Yields(), Also(rule="all")).order
+    assert order is not None
+    assert order.rule == "all; by name"
 
 
 def test_eviction_order_is_none_without_preemption_and_empty_without_answer() -> None:
-    assert queue().line is None
-    assert queue(Silent()).line == EvictionOrder(())
+    assert order_of().order is None
+    assert order_of(Silent()).order == EvictionOrder(())
 
 
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        pytest.param("raises", "raised ValueError: no line", id="raises"),
-        pytest.param("a list", "must be an EvictionOrder of Turns of pods", id="no line"),
+        pytest.param("raises", "raised ValueError: no order", id="raises"),
+        pytest.param("a list", "must be an EvictionOrder of Turns of pods", id="no order"),
         pytest.param("no turns", "must be an EvictionOrder of Turns of pods", id="no turns"),
         pytest.param("no pod", "must be an EvictionOrder of Turns of pods", id="no pod"),
         pytest.param("no words", "must be told in words", id="no words"),
@@ -159,9 +160,9 @@ def test_eviction_order_is_none_without_preemption_and_empty_without_answer() ->
     ],
 )
 def test_who_answers_nonsense_is_named(how: str, told: str) -> None:
-    found = queue(Odd(how=how))
+    found = order_of(Odd(how=how))
     (failure,) = found.failures
-    assert (failure.plugin, failure.hook, found.line) == ("odd", "explain_victims", EvictionOrder(()))
+    assert (failure.plugin, failure.hook, found.order) == ("odd", "explain_victims", EvictionOrder(()))
     assert told in failure.message
 
 
@@ -170,12 +171,12 @@ async def test_eviction_order_worker_answers_in_a_thread_and_reports_errors() ->
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
     case = PoolCase(policy, PoolObservation(NOW, confirmed=NOW), columns([node("n")], ABC), Hooks(strategies))
     ask = EvictionOrderWorker()
-    (found,) = await ask([LineCase(case, 0)])
-    assert isinstance(found, Queue)
+    (found,) = await ask([replace(case, node=0)])
+    assert isinstance(found, NodeOrder)
     assert [name for name, _, _ in said(found)] == ["a", "b", "c"]
 
-    (found,) = await ask([LineCase(case, 1)])  # there is only one node
-    assert isinstance(found, Queue)
+    (found,) = await ask([replace(case, node=1)])  # there is only one node
+    assert isinstance(found, NodeOrder)
     assert [(one.plugin, one.hook, one.message) for one in found.failures] == [
         ("elasticd", "explain_victims", "IndexError: list index out of range")
     ]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
-from elasticd.decision.pool.eviction_order import Queue
+from elasticd.decision.pool.eviction_order import NodeOrder
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
 from elasticd.model.actions import Answer, Evict
@@ -346,11 +346,11 @@ async def test_a_preemption_candidate_may_be_spared_by_the_broker() -> None:
 
 
 async def test_a_node_report_says_when_explain_victims_does_not_answer() -> None:
-    async def stuck(_: Any) -> list[Queue | str]:
+    async def stuck(_: Any) -> list[NodeOrder | str]:
         return ["stuck in slow.py:7 explain_victims"]
 
     async with bench(TWO, [running("p", "a")], Fits(), Preemption()) as it:
-        it.reports._line_up = stuck
+        it.reports.find_order = stuck
         found = await it.node("a")
         why = "does not answer: stuck in slow.py:7 explain_victims; it is not called again until reload"
         assert [(one.hook, one.message) for one in found.failures] == [("explain_victims", why)]
@@ -385,7 +385,7 @@ def gate() -> Iterator[threading.Event]:
 
 async def test_a_hanging_plugin_costs_one_thread_for_all_reports(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")], Fits(), Hangs()) as it:
-        it.reports._line_up = EvictionOrderWorker(patience=0.05)
+        it.reports.find_order = EvictionOrderWorker(patience=0.05)
         together = await asyncio.gather(it.node("a"), it.node("b"), it.node("a"))
         found = [*together, await it.node("a"), await it.node("b")]
         assert len(CAME) == 1
@@ -400,7 +400,7 @@ async def test_a_hanging_plugin_costs_one_thread_for_all_reports(gate: threading
 
 async def test_a_pool_with_a_stuck_plugin_is_asked_nothing(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a")], Fits(), Hangs()) as it:
-        it.reports._line_up = EvictionOrderWorker(patience=0.05)
+        it.reports.find_order = EvictionOrderWorker(patience=0.05)
         it.placer.pools[0].blocked = "stuck in tired.py:7 filter_nodes; it is not called again until reload"
         (failure,) = (await it.node("a")).failures
         assert failure.message == f"is not asked: {it.placer.pools[0].blocked}"
