@@ -1,6 +1,6 @@
 """Filters and scores a pool's nodes for one pod: where it fits, what it is bound to, and how good each node is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -10,58 +10,13 @@ from numpy.typing import NDArray
 
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.kit.node_table import NodeTable
-from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
+from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Selection
 from elasticd.model.workload import Failure, Pod
 
 SHOWN = 3
 """How many of the compared nodes a decision names."""
 
 UNBOUND = "node(s) didn't match its binding"
-
-
-class Filtered(Struct, frozen=True, eq=False):
-    """Where a pod fits, where it would if fewer pods were there (`curable`), what it is bound to, and how many nodes
-    refuse it by reason."""
-
-    fits: Mask
-    curable: Mask
-    refusals: dict[str, int]
-    bound: Selection | None = None
-    failures: tuple[Failure, ...] = ()
-    said: tuple[Refusal, ...] = ()
-    """The refusals that are counted."""
-
-    def allowed(self) -> Mask:
-        """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
-        bound = self.bound
-        if bound is None or (bound.unmatched == "any" and not bound.nodes.any()):
-            return self.fits
-        within = self.fits & bound.nodes
-        return self.fits if bound.full == "any" and bound.nodes.any() and not within.any() else within
-
-    def places(self) -> tuple[Mask | None, bool]:
-        """The nodes where others may give way for it, None for nowhere; and whether its binding asks for that."""
-        bound = self.bound
-        if bound is None or not bound.nodes.any() or bound.full == "any":
-            return self.curable, False
-        return (self.curable & bound.nodes, True) if bound.full in FORCED else (None, False)
-
-    def missing(self, node: int) -> dict[str, int]:
-        """What filters say that this node lacks for the pod, beyond what the pods there request; the most of
-        several."""
-        lacks: dict[str, int] = {}
-        for refusal in self.said:
-            for name, lack in refusal.missing.items() if refusal.nodes[node] else ():
-                if lack[node] > lacks.get(name, 0):
-                    lacks[name] = int(lack[node])
-        return lacks
-
-    def unavailable(self) -> str:
-        """Why it may go nowhere, in one line: the reasons in the order of their texts."""
-        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
-        text = f"0/{len(self.fits)} nodes are available"
-        text = f"{text}: {reasons}" if reasons else text
-        return text if self.bound is None else f"{text}; it is bound to {self.bound.why}"
 
 
 class Scored(Struct, frozen=True, eq=False):
@@ -103,11 +58,58 @@ UNRANKED = Scored(np.zeros(0, dtype=np.float64), {})
 """The scores where no node is to be chosen."""
 
 
+class Filtered(Struct, frozen=True, eq=False):
+    """Where a pod fits, where it would if fewer pods were there (`curable`), what it is bound to, how many nodes refuse
+    it by reason, and their scores."""
+
+    pod: Pod
+    fits: Mask
+    curable: Mask
+    refusals: dict[str, int]
+    bound: Selection | None = None
+    failures: tuple[Failure, ...] = ()
+    said: tuple[Refusal, ...] = ()
+    """The refusals that are counted."""
+    ranked: Scored = UNRANKED
+
+    def allowed(self) -> Mask:
+        """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
+        bound = self.bound
+        if bound is None or (bound.unmatched == "any" and not bound.nodes.any()):
+            return self.fits
+        within = self.fits & bound.nodes
+        return self.fits if bound.full == "any" and bound.nodes.any() and not within.any() else within
+
+    def places(self) -> tuple[Mask | None, bool]:
+        """The nodes where others may give way for it, None for nowhere; and whether its binding asks for that."""
+        bound = self.bound
+        if bound is None or not bound.nodes.any() or bound.full == "any":
+            return self.curable, False
+        return (self.curable & bound.nodes, True) if bound.full in FORCED else (None, False)
+
+    def missing(self, node: int) -> dict[str, int]:
+        """What filters say that this node lacks for the pod, beyond what the pods there request; the most of
+        several."""
+        lacks: dict[str, int] = {}
+        for refusal in self.said:
+            for name, lack in refusal.missing.items() if refusal.nodes[node] else ():
+                if lack[node] > lacks.get(name, 0):
+                    lacks[name] = int(lack[node])
+        return lacks
+
+    def unavailable(self) -> str:
+        """Why it may go nowhere, in one line: the reasons in the order of their texts."""
+        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
+        text = f"0/{len(self.fits)} nodes are available"
+        text = f"{text}: {reasons}" if reasons else text
+        return text if self.bound is None else f"{text}; it is bound to {self.bound.why}"
+
+
 def look(case: PoolCase, pod: Pod) -> Filtered:
     """Filter the nodes for a pod: what is against each, and what the pod is bound to."""
     selections = case.ask("select_nodes", pod=pod)
     bound = _intersect([selection for _, selection in selections.values])
-    refusals, failures = refusals_for(case, pod, bound)
+    refusals, failures = _refusals_for(case, pod, bound)
     size = len(case.columns.names)
     cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     for refusal in refusals:
@@ -116,26 +118,34 @@ def look(case: PoolCase, pod: Pod) -> Filtered:
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
         refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mends=(Mend(f"nodes match {bound.match or bound.why}"),)))
     failures += selections.failures
-    counts = _count_by_reason((refusal.reason, refusal.nodes) for refusal in refusals)
-    return Filtered(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
+    return Filtered(pod, fits, cured & ~refused, _count_by_reason(refusals), bound, failures, tuple(refusals))
 
 
-def refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
+def _refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
     """The refusals of filters, as they count for a pod with this binding; and who failed."""
     answers = case.ask("filter_nodes", pod=pod)
     return [_apply_binding(refusal, bound) for _, refusals in answers.values for refusal in refusals], answers.failures
 
 
+def fits_without(
+    case: PoolCase, filtered: Filtered, node: int, victims: Iterable[Pod] = (), less: Mapping[str, int] | None = None
+) -> bool:
+    """Whether all filters accept a node for a pod once these victims and those already leaving have gone, and the
+    others request so much `less`."""
+    going = [resident for resident in case.columns.pods(node) if resident.deleted]
+    with case.columns.without(node, (*victims, *going), less or {}):
+        refusals, failures = _refusals_for(case, filtered.pod, filtered.bound)
+        return not failures and not any(refusal.nodes[node] for refusal in refusals)
+
+
 def rank(case: PoolCase, pod: Pod) -> Scored:
     """Score all nodes for a pod."""
     answers = case.ask("score_nodes", pod=pod)
-    parts = {name: _weigh(scores) for name, scores in answers.values}
+    parts = {
+        name: scores.values if scores.weight == 1 else scores.weight * scores.values for name, scores in answers.values
+    }
     zeros = np.zeros(len(case.columns.names), dtype=np.float64)
     return Scored(reduce(np.add, parts.values()) if parts else zeros, parts, answers.failures)
-
-
-def _weigh(scores: Scores) -> Column:
-    return scores.values if scores.weight == 1 else scores.weight * scores.values
 
 
 def _room_left(places: NDArray[np.intp], columns: NodeTable) -> Column:
@@ -172,9 +182,9 @@ def _apply_binding(refusal: Refusal, bound: Selection | None) -> Refusal:
     return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
 
 
-def _count_by_reason(refusals: Iterable[tuple[str, Mask]]) -> dict[str, int]:
+def _count_by_reason(refusals: Iterable[Refusal]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for text, nodes in refusals:
-        if count := int(np.count_nonzero(nodes)):
-            counts[text] = counts.get(text, 0) + count
+    for refusal in refusals:
+        if count := int(np.count_nonzero(refusal.nodes)):
+            counts[refusal.reason] = counts.get(refusal.reason, 0) + count
     return counts

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from elasticd.base.text import counted
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import Filtered, refusals_for
+from elasticd.decision.pool.filter_score import Filtered, fits_without
 from elasticd.kit.node_table import needed
 from elasticd.model.actions import GIVES_WAY, Evict, Nominate
 from elasticd.model.disruption import Refused
-from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, Spared, Victims
+from elasticd.model.placement import DisruptionBudget, Mask, Spared, Victims
 from elasticd.model.workload import Failure, Pod
 
 OFFERS = 100
@@ -113,16 +113,16 @@ def _spend_one(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
     return replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
 
 
-def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budgets: Budgets) -> Preemption | NoVictims:
+def make_room(case: PoolCase, filtered: Filtered, budgets: Budgets) -> Preemption | NoVictims:
     """Find the node where preemption costs least, and its victims."""
-    observation = replace(case.observation, budgets=budgets.now())
+    pod, observation = filtered.pod, replace(case.observation, budgets=budgets.now())
     places, forced = filtered.places()
     if places is None:
         return NoVictims()
     offers: list[tuple[tuple[float, ...], Preemption]] = []
     spared: list[Spared] = []
     count = 0
-    for count, index in enumerate(_by_score(case, pod, places, total), 1):
+    for count, index in enumerate(_by_score(case, filtered, places), 1):
         lacks = filtered.missing(index)
         answers = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced, missing=lacks)
         if failures := answers.failures or _check_victims(answers.values, case.columns.pods(index)):
@@ -131,14 +131,14 @@ def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budge
             room = Preemption(index, victims.pods, victims.why, count)
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
-            elif suffices(case, pod, filtered.bound, room):
+            elif fits_without(case, filtered, room.node, room.victims):
                 return room
             else:
                 spared.append(IN_VAIN)
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
-    cheapest = next((room for _, room in offers if suffices(case, pod, filtered.bound, room)), None)
+    cheapest = next((room for _, room in offers if fits_without(case, filtered, room.node, room.victims)), None)
     return replace(cheapest or _explain_spared([*spared, *[IN_VAIN] * len(offers)]), asked=count)
 
 
@@ -182,24 +182,15 @@ def _check_victims(answers: Iterable[tuple[str, Victims | Spared]], residents: S
     return tuple(failures)
 
 
-def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Preemption) -> bool:
-    """Whether all filters accept the node for a pod with this binding, once the victims and those already leaving have
-    gone."""
-    going = [resident for resident in case.columns.pods(room.node) if resident.deleted]
-    with case.columns.without(room.node, (*room.victims, *going)):
-        refusals, failures = refusals_for(case, pod, bound)
-        return not failures and not any(refusal.nodes[room.node] for refusal in refusals)
-
-
-def _by_score(case: PoolCase, pod: Pod, places: Mask, total: Column) -> list[int]:
+def _by_score(case: PoolCase, filtered: Filtered, places: Mask) -> list[int]:
     """The nodes in question, best score first; of equal ones that first which lacks least, as fewer have to go
     there."""
     nodes = np.flatnonzero(places)
     lack = np.zeros(len(nodes), dtype=np.float64)
-    for resource, amount in needed(pod).items():
+    for resource, amount in needed(filtered.pod).items():
         allocatable = case.columns.allocatable(resource)[nodes]
         lack += np.maximum(case.columns.requested(resource)[nodes] + amount - allocatable, 0) / np.maximum(
             allocatable, 1
         )
-    order = np.lexsort((lack, -np.nan_to_num(total[nodes], nan=-np.inf)))
+    order = np.lexsort((lack, -np.nan_to_num(filtered.ranked.total[nodes], nan=-np.inf)))
     return [int(index) for index in nodes[order]]

@@ -9,24 +9,23 @@ from numpy.typing import NDArray
 from elasticd.base.text import counted
 from elasticd.base.units import format_amount
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import SHOWN, UNBOUND, Filtered, refusals_for
+from elasticd.decision.pool.filter_score import SHOWN, UNBOUND, Filtered, fits_without
 from elasticd.kit.node_table import NodeTable, needed
-from elasticd.model.placement import Mask, Refusal, Selection, Whole
-from elasticd.model.workload import Pod
+from elasticd.model.placement import Mask, Refusal, Whole
 
 _TOLD = 3
 
 NOTHING = "no one thing alone would do"
 
 
-def lacking(case: PoolCase, pod: Pod, filtered: Filtered, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
+def lacking(case: PoolCase, filtered: Filtered, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
     """Tell in a sentence what would have to change for a pod; empty where no filter has said why it is refused.
 
     It names what is missing on the node that lacks least, of those where only other pods are in the way; or what else
     would do by itself, and on how many nodes; or what would let others give way: `yields`, with numbers of nodes, and
     what of the pod's `own`.
     """
-    columns, bound = case.columns, filtered.bound
+    columns, pod, bound = case.columns, filtered.pod, filtered.bound
     if not columns.names:
         return "a node would have to be in the pool: it has none"
     if pod.needs.excludes(case.policy.pool.nodes):
@@ -41,7 +40,7 @@ def lacking(case: PoolCase, pod: Pod, filtered: Filtered, yields: Mapping[str, i
     places = np.flatnonzero(filtered.curable & within)
     mends = _count_remedies(filtered.said, within)
     if len(places):
-        texts = [_nearest_node(case, pod, filtered, places), _list_remedies(mends), _list_remedies(yields), *own]
+        texts = [_nearest_node(case, filtered, places), _list_remedies(mends), _list_remedies(yields), *own]
     else:
         texts = [_list_remedies(mends) or _explain_too_large(columns, needed(pod), within)]
     return "; or ".join(filter(None, texts)) or (NOTHING if filtered.said else "")
@@ -76,13 +75,12 @@ def _count_remedies(refusals: Sequence[Refusal], within: Mask) -> Mapping[str, i
     return counts
 
 
-def _nearest_node(case: PoolCase, pod: Pod, filtered: Filtered, places: NDArray[np.intp]) -> str:
+def _nearest_node(case: PoolCase, filtered: Filtered, places: NDArray[np.intp]) -> str:
     """Describe the node that lacks the smallest share of what it has once leaving pods have left, and what it lacks; of
     the first few rather one where amounts alone are in the way."""
     columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
-    missing = {
-        resource: _shortage(columns, resource, amount, filtered.said) for resource, amount in needed(pod).items()
-    }
+    requests = needed(filtered.pod).items()
+    missing = {resource: _shortage(columns, resource, amount, filtered.said) for resource, amount in requests}
     short = {name: np.maximum(lack - columns.leaving(name), 0)[places] for name, lack in missing.items()}
     for name, lack in short.items():
         share += lack / np.maximum(columns.allocatable(name)[places], 1)
@@ -90,7 +88,7 @@ def _nearest_node(case: PoolCase, pod: Pod, filtered: Filtered, places: NDArray[
     for best in map(int, np.argsort(share, kind="stable")[:SHOWN]):
         index, less = int(places[best]), {name: int(lack[best]) for name, lack in short.items() if lack[best]}
         leaves = any(lack[index] > less.get(name, 0) for name, lack in missing.items())
-        blocked = _is_blocked(case, pod, filtered.bound, index, less)
+        blocked = _is_blocked(case, filtered, index, less)
         if not blocked or not text:
             text = _describe_node(columns.names[index], less, leaves=leaves, blocked=blocked)
         if not blocked:
@@ -98,15 +96,13 @@ def _nearest_node(case: PoolCase, pod: Pod, filtered: Filtered, places: NDArray[
     return text
 
 
-def _is_blocked(case: PoolCase, pod: Pod, bound: Selection | None, index: int, less: Mapping[str, int]) -> bool:
+def _is_blocked(case: PoolCase, filtered: Filtered, index: int, less: Mapping[str, int]) -> bool:
     """Whether a filter would refuse the node still, if so much less were requested there and all who are leaving had
     left. Asked only where something else than amounts may be in the way."""
-    if not (pod.needs.ports or pod.needs.disks or case.columns.repels()):
-        return False
-    leaving = [resident for resident in case.columns.pods(index) if resident.deleted]
-    with case.columns.without(index, leaving, less):
-        refusals, failures = refusals_for(case, pod, bound)
-        return bool(failures) or any(refusal.nodes[index] for refusal in refusals)
+    needs = filtered.pod.needs
+    return bool(needs.ports or needs.disks or case.columns.repels()) and not fits_without(
+        case, filtered, index, less=less
+    )
 
 
 def _describe_node(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:
