@@ -279,8 +279,8 @@ async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) 
         last = "n{:04d}-{}".format(*divmod(CHANGED[-1], PODS_A_NODE))
         await until(lambda: (pod := cluster.snapshot.pod_store.get("shop", last)) is not None and not pod.ready)
         meter.mark(f"{len(CHANGED)} events of a watch")
-        shelves_of = {pool.policy.name: placer.router.serving(pool.policy, pool.hooks.fetched or frozenset())}
-        ((said,),) = (await placer.router.read(shelves_of, now)).values()
+        serving = placer.router.serving(pool.policy, pool.hooks.fetched or frozenset())
+        ((said,),) = (await placer.router.read({lambda: None: serving}, now)).values()
         assert said.received == now, "it was read anew"
         meter.mark("use fetched and decoded")
         one = await placer.case(pool, snapshot, now, lambda: None)

@@ -5,7 +5,7 @@ Each move sees those before it done, must be worth it, and needs a place elsewhe
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.text import raised
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import Filtered, Scored, look, rank
+from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft
 from elasticd.decision.pool.preemption import UNKNOWN, forbidden
 from elasticd.kit.evictability import rooted
@@ -128,7 +128,18 @@ class _Draft:
 
     def decide(self, strategy: str, move: Move) -> MoveDecision:
         pod, draft = move.pod, self._draft
-        decision = self._refusal(strategy, move)
+        decision = _refusal(
+            self._case,
+            pod.ref,
+            strategy=strategy,
+            reason=move.reason,
+            message=move.message,
+            uid=pod.uid,
+            node=pod.node,
+            how=move.how,
+            benefit=move.benefit,
+            disruption=move.disruption,
+        )
         if why := self._why_stays(move):
             if why == self._why_enough:
                 self._relieve(strategy, move)  # counted as gone, so that no more pods of its node are proposed
@@ -212,20 +223,27 @@ class _Draft:
             return None, f"elasticd does not know {_unsupported(pod)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
-        elsewhere, ranking = self._other_nodes(move, index), _LazyRanking(self._case, pod)
+        filtered, ranked = cache(partial(look, self._case, pod)), cache(partial(rank, self._case, pod))
+
+        def best(candidates: Mask) -> int | None:
+            allowed = filtered().allowed() & candidates
+            none = filtered().failures or not allowed.any()
+            return None if none else ranked().first(allowed, self._case.columns)
+
+        elsewhere = self._other_nodes(move, index)
         if (
             self._hopeful
-            and (place := ranking.best(elsewhere)) is not None
+            and (place := best(elsewhere)) is not None
             and self._find_fitting(move, np.array([place]))[0].all()
         ):
             return place, ""  # it fits on the best node of all, so that the others need not be checked
         fit, why = self._find_fitting(move, slice(None))
-        candidates = elsewhere & fit
-        self._hopeful = hopeful = bool(candidates.any())
+        self._hopeful = hopeful = bool((elsewhere & fit).any())
         if not hopeful:
             return None, why
-        place = ranking.best(candidates)
-        return (None, ranking.why) if place is None else (place, "")
+        if (place := best(elsewhere & fit)) is not None:
+            return place, ""
+        return None, filtered().failures[0].message if filtered().failures else filtered().unavailable()
 
     def _other_nodes(self, move: Move, index: int) -> Mask:
         columns = self._draft.columns
@@ -256,49 +274,6 @@ class _Draft:
         for series, amount in move.use.items():
             self._use_of(series)[place] += amount
             self._use_of(series)[index] -= amount
-
-    def _refusal(self, strategy: str, move: Move) -> MoveDecision:
-        """The decision that a pod stays, for a reason that is still to be found."""
-        pod = move.pod
-        return _refusal(
-            self._case,
-            pod.ref,
-            strategy=strategy,
-            reason=move.reason,
-            message=move.message,
-            uid=pod.uid,
-            node=pod.node,
-            how=move.how,
-            benefit=move.benefit,
-            disruption=move.disruption,
-        )
-
-
-class _LazyRanking:
-    """Filters and scores the nodes for a pod, each when it is first needed."""
-
-    def __init__(self, case: PoolCase, pod: Pod) -> None:
-        self._case, self._pod = case, pod
-
-    @cached_property
-    def _filtered(self) -> Filtered:
-        return look(self._case, self._pod)
-
-    @cached_property
-    def _ranked(self) -> Scored:
-        return rank(self._case, self._pod)
-
-    def best(self, candidates: Mask) -> int | None:
-        """The best of these nodes that the pod may go to; None: none."""
-        allowed = self._filtered.allowed() & candidates
-        none = self._filtered.failures or not allowed.any()
-        return None if none else self._ranked.first(allowed, self._case.columns)
-
-    @property
-    def why(self) -> str:
-        """Why it may go to none."""
-        filtered = self._filtered
-        return filtered.failures[0].message if filtered.failures else filtered.unavailable()
 
 
 def _report_failures(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:

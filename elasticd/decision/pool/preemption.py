@@ -79,18 +79,14 @@ class Budgets:
     """What PodDisruptionBudgets still allow within one plan; nothing where they are not known."""
 
     def __init__(self, budgets: Iterable[DisruptionBudget], *, known: bool = True) -> None:
-        self.known = known
-        self._now = tuple(budgets)
-        self._by_namespace = _by_namespace(self._now)
-
-    def now(self) -> tuple[DisruptionBudget, ...]:
+        self.known, self.now = known, tuple(budgets)
         """The budgets after what was planned: the same tuple until more is."""
-        return self._now
+        self._by_namespace = _by_namespace(self.now)
 
     def spend(self, pod: Pod) -> None:
         if any(pod.uid in budget.pods for budget in self._by_namespace.get(pod.namespace, ())):
-            self._now = tuple(_spend_one(budget, pod) for budget in self._now)
-            self._by_namespace = _by_namespace(self._now)
+            self.now = tuple(_spend_one(budget, pod) for budget in self.now)
+            self._by_namespace = _by_namespace(self.now)
 
     def bear(self, pods: Sequence[Pod]) -> bool:
         if not self.known:
@@ -115,7 +111,7 @@ def _spend_one(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
 
 def make_room(case: PoolCase, filtered: Filtered, budgets: Budgets) -> Preemption | NoVictims:
     """Find the node where preemption costs least, and its victims."""
-    pod, observation = filtered.pod, replace(case.observation, budgets=budgets.now())
+    pod, observation = filtered.pod, replace(case.observation, budgets=budgets.now)
     places, forced = filtered.places()
     if places is None:
         return NoVictims()

@@ -13,17 +13,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, pause
-from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.finished_moves import dropped, over
 from elasticd.decision.pool.moves import KEEPS_RETURNING, plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Announce, Answer, Evict
-from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
-from elasticd.model.policy import MovesTable, PoolPolicy
+from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.actions import Actions, attempt, record
@@ -255,14 +253,6 @@ class Mover:
         look = history.latest() if history else Latest()
         earlier = {decision.uid: decision for decision in self._journal.moves(policy)}  # also of a daemon before
         return replace(look, going={**earlier, **look.going})
-
-    def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot, disruption: DisruptionState) -> Refused | None:
-        """Why a pod that a plan wants moved could not leave now, as far as `[disruption]` and the surge know before it
-        is tried; None: it could."""
-        evict = Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
-        if policy.moves.surge and not isinstance(snapshot, Pretending):
-            return self.surging.refusal(evict, snapshot, disruption)
-        return refusal(disruption, [evict])
 
     async def underway(self) -> list[Underway]:
         """The moves in flight, as the cluster shows them now."""

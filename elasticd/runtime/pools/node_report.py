@@ -6,7 +6,6 @@ Pure. Knows the node table, the load score and which pods cannot be evicted; kno
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import NamedTuple
 
 import numpy as np
 
@@ -70,51 +69,43 @@ def _scores(columns: NodeTable) -> Column:
     return load_score(factors)
 
 
-class PodStandings(NamedTuple):
-    """By the UIDs of a node's pods, one word and a sentence each: how pods leave it or come to it (`leaving`), and what
-    keeps the others from being moved now (`moved`). `order` is the eviction order; None: no pod ever gives way."""
-
-    leaving: Mapping[str, Why] = {}
-    moved: Mapping[str, Why] = {}
-    order: Sequence[Turn] | None = None
-
-
-def heaps(pods: Iterable[Pod], use: Use, standing: PodStandings) -> Mapping[str, tuple[HeapPod, ...]]:
+def heaps(
+    pods: Iterable[Pod],
+    use: Use,
+    leaving: Mapping[str, Why],
+    moved: Mapping[str, Why],
+    order: Sequence[Turn] | None,
+) -> Mapping[str, tuple[HeapPod, ...]]:
     """The pods of a node, one heap for each restartPolicy, the first to give way first and those that something keeps
     last. Apart are those that are "leaving", and the "rooted", which never give way.
 
-    Without an eviction order the lowest priority comes first, then the largest memory request, then the largest use of
-    cpu (thesis, 4.3; the request where the use is not known), then the name.
+    By the UIDs of pods, one word and a sentence each: how they leave the node or come to it (`leaving`), and what keeps
+    the others from being moved now (`moved`). `order` is the eviction order; None: no pod ever gives way, and the
+    lowest priority comes first, then the largest memory request, then the largest use of cpu (thesis, 4.3; the request
+    where the use is not known), then the name.
     """
-    turns = {turn.pod.uid: (place, turn) for place, turn in enumerate(standing.order or ())}
+    turns = {turn.pod.uid: (place, turn) for place, turn in enumerate(order or ())}
     free = (uid for uid, (_, turn) in turns.items() if not turn.stays)
     places = {uid: place for place, uid in enumerate(free, 1)}
 
-    def order(pod: Pod) -> tuple[bool, int, int, float, float, str, str]:
+    def key(pod: Pod) -> tuple[bool, int, int, float, float, str, str]:
         requested = pod.counted
         cpu = _usage_of(pod, use).get("cpu", requested.get("cpu", 0.0))
         thesis = pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
-        if standing.order is None:
-            return pod.uid in standing.moved, 0, *thesis
+        if order is None:
+            return pod.uid in moved, 0, *thesis
         return pod.uid not in places, turns[pod.uid][0] if pod.uid in turns else len(turns), *thesis
 
     groups = defaultdict[str, list[HeapPod]](list)
-    for pod in sorted(pods, key=order):
-        departure, obstacle = standing.leaving.get(pod.uid), rooted(pod)
-        why = departure or obstacle or standing.moved.get(pod.uid) or ("", "")
-        group = "leaving" if departure else "rooted" if obstacle else pod.needs.restart
-        turn = turns[pod.uid][1] if pod.uid in turns else None
-        spared = (turn.stays, turn.why) if turn else ("", "")
-        groups[group].append(_heap_pod(pod, use, why, places.get(pod.uid, 0), spared))
+    for pod in sorted(pods, key=key):
+        departure, obstacle, needs = leaving.get(pod.uid), rooted(pod), pod.needs
+        why = departure or obstacle or moved.get(pod.uid) or ("", "")
+        group = "leaving" if departure else "rooted" if obstacle else needs.restart
+        turn = turns[pod.uid][1] if pod.uid in turns else Turn(pod)
+        requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
+        row = pod.namespace, pod.name, needs.restart, needs.priority, requested, _usage_of(pod, use)
+        groups[group].append(HeapPod(*row, *why, places.get(pod.uid, 0), turn.stays, turn.why))
     return {group: tuple(heap) for group, heap in groups.items()}
-
-
-def _heap_pod(pod: Pod, use: Use, why: Why, place: int, spared: Why) -> HeapPod:
-    requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
-    needs, used = pod.needs, _usage_of(pod, use)
-    return HeapPod(
-        pod.namespace, pod.name, needs.restart, needs.priority, requested, used, why[0], why[1], place, *spared
-    )
 
 
 def _usage_of(pod: Pod, use: Use) -> dict[str, float]:

@@ -30,7 +30,7 @@ from elasticd.runtime.actions import STOPPED, Actions, attempt
 from elasticd.runtime.execute import PodAction, pod_outcome
 from elasticd.runtime.pools.deduplicated import LastDecisions
 from elasticd.runtime.pools.pool import Pool, asked
-from elasticd.runtime.pools.usage_view import KnownUsage, UsageView, WantedSeries
+from elasticd.runtime.pools.usage_view import UsageView, WantedSeries
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
@@ -99,18 +99,16 @@ class Placer:
         self._changed = asyncio.Event()
         self.decisions = LastDecisions()
         self.views = UsageView()
-        self._on_answer: dict[str, Callable[[], None]] = {}
-        """Who else waits for a source, by the policy's name."""
-        self.router: SourceRouter[str] = SourceRouter((), self._on_late_answer)
+        self.router: SourceRouter[Callable[[], None]] = SourceRouter((), self._on_late_answer)
         cluster.on_change(self._changed.set)
 
     def set_sources(self, pollers: Sequence[SourcePoller], wait: float | None = WAIT) -> None:
         """Read these from the next tick on, as the Loop does."""
         self.router = SourceRouter(pollers, self._on_late_answer, wait)
 
-    def _on_late_answer(self, _: Iterable[str]) -> None:
+    def _on_late_answer(self, waiting: Iterable[Callable[[], None]]) -> None:
         self._changed.set()
-        for notify in self._on_answer.values():
+        for notify in waiting:
             notify()
 
     def apply(self, policies: Sequence[PoolPolicy]) -> None:
@@ -211,34 +209,30 @@ class Placer:
     async def case(self, pool: Pool, snapshot: Snapshot, now: float, on_answer: Callable[[], None]) -> PoolCase | None:
         """Build the case of a plan of moves; None while a source is waited for: `on_answer` is called when one has
         answered."""
-        name = pool.policy.name
-        self._on_answer[name] = on_answer
-        usage = await self._read(pool, snapshot, now)
-        if usage is None:
-            return None
-        self._on_answer.pop(name, None)
-        return self._case(pool, snapshot, (), usage, now)
+        readings = await self._read(pool, now, on_answer)
+        return None if readings is None else self._case(pool, snapshot, (), readings, now)
 
-    async def _read(self, pool: Pool, snapshot: Snapshot, now: float) -> KnownUsage | None:
+    async def _read(self, pool: Pool, now: float, on_answer: Callable[[], None]) -> Sequence[Readings] | None:
         pollers = self.router.serving(pool.policy, pool.hooks.fetched or frozenset())
-        readings = (await self.router.read({pool.policy.name: pollers}, now)).get(pool.policy.name)
-        if readings is None:
-            return None  # the source tells when it has answered
-        return self._usage_of(pool, pool.wants, readings, snapshot, now)
+        return (await self.router.read({on_answer: pollers}, now)).get(on_answer)
 
     async def shown(self, pool: Pool, snapshot: Snapshot, now: float) -> PoolCase:
         """Build a case for display: it always has cpu and memory, and takes the sources' last readings."""
         wants = WantedSeries(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
         readings = await self.router.look(self.router.having(pool.policy, wants.nodes | wants.pods), now)
-        return self._case(pool, snapshot, (), self._usage_of(pool, wants, readings, snapshot, now), now)
+        return self._case(pool, snapshot, (), readings, now, wants)
 
-    def _usage_of(
-        self, pool: Pool, wants: WantedSeries, readings: Sequence[Readings], snapshot: Snapshot, now: float
-    ) -> KnownUsage:
+    def _case(
+        self,
+        pool: Pool,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        readings: Sequence[Readings],
+        now: float,
+        wants: WantedSeries | None = None,
+    ) -> PoolCase:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
-        return self.views.look(pool.policy, wants, readings, now, strays)
-
-    def _case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], usage: KnownUsage, now: float) -> PoolCase:
+        usage = self.views.look(pool.policy, wants or pool.wants, readings, now, strays)
         columns = pool.columns(snapshot, usage)
         self._take_expected(columns, snapshot, {pod.uid for pod in pods})
         disturbs = any(map(pool.hooks.implements, DISTURB))
@@ -261,11 +255,11 @@ class Placer:
         if len(pods) > MOST:
             pods = list(self.views.in_order(pods, pool.policy.pool.order)[:MOST])
             self._changed.set()
-        usage = await self._read(pool, snapshot, now)
-        if usage is None:
+        readings = await self._read(pool, now, self._changed.set)
+        if readings is None:
             return
         started = self._clock.now()
-        decisions = await self._plan(pool, self._case(pool, snapshot, pods, usage, now))
+        decisions = await self._plan(pool, self._case(pool, snapshot, pods, readings, now))
         if pool not in self.pools:
             return  # other policies are in force by now
         seconds = self._clock.now() - started

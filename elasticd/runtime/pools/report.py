@@ -27,7 +27,7 @@ from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.runtime.pools.history import Latest
 from elasticd.runtime.pools.mover import Mover, moves
 from elasticd.runtime.pools.next_moves import moving
-from elasticd.runtime.pools.node_report import PodStandings, Why, asked_labels, heaps, report
+from elasticd.runtime.pools.node_report import Why, asked_labels, heaps, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
 from elasticd.runtime.workers import Worker, at_once
@@ -107,7 +107,7 @@ class PoolReports:
         node, pods = case.columns.nodes[index], case.columns.pods(index)
         (node_report,) = (row for row in look.nodes() if row.node == node.name)
         found = await self._eviction_order(pool, replace(case, node=index))
-        groups = heaps(pods, case.observation.use, await self._standing(look, index, found.order))
+        groups = heaps(pods, case.observation.use, *await self._standing(look, index, found.order))
         waiting = (pod for pod in look.snapshot.pending() if pool.policy.pool.has(pod))
         return NodeView(
             pool.policy.mode,
@@ -141,30 +141,38 @@ class PoolReports:
                 why = pool.mute = f"does not answer: {found}; it is not called again until reload"
         return NodeOrder(EvictionOrder(()), (Failure(OURSELVES, "explain_victims", why),))
 
-    async def _standing(self, look: _Look, index: int, order: EvictionOrder | None) -> PodStandings:
-        """Which pods of a node are leaving or coming, in which order they give way, and what keeps the others."""
+    async def _standing(
+        self, look: _Look, index: int, order: EvictionOrder | None
+    ) -> tuple[dict[str, Why], dict[str, Why], list[Turn] | None]:
+        """How pods of a node are leaving or coming, what keeps the others from being moved, and in which order they
+        give way."""
         pods, name = look.case.columns.pods(index), look.case.columns.names[index]
         leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, look.underway))}
         staying = {pod.uid: pod for pod in pods if pod.uid not in leaving}
         moved = await _reasons_of(staying.values(), self._obstacles(look)) if moves(look.pool) else {}
         if order is None:
-            return PodStandings(leaving, moved)
-        turns = [turn for turn in order.turns if turn.pod.uid in staying]
-        disruption = look.case.observation.disruption
+            return leaving, moved, None
+        turns, state = [turn for turn in order.turns if turn.pod.uid in staying], look.case.observation.disruption
         shut = await _reasons_of(
             (turn.pod for turn in turns if not turn.stays),
-            lambda pod: self._pool_refusal(look.pool) or refusal(disruption, [_eviction_of(pod)]),
+            lambda pod: self._pool_refusal(look.pool) or refusal(state, [_eviction_of(pod)]),
         )
-        return PodStandings(leaving, moved, [_mark_staying(turn, shut.get(turn.pod.uid)) for turn in turns])
+        for place, turn in enumerate(turns):
+            if why := shut.get(turn.pod.uid):
+                turns[place] = Turn(turn.pod, *why)
+        return leaving, moved, turns
 
     def _obstacles(self, look: _Look) -> Asked:
         """Returns a function: what keeps a pod from being moved, by the plan's rules, then by budgets and the cluster,
-        then by the outcome of the last attempt."""
-        why, policy, disruption = restraint(look.case), look.pool.policy, look.case.observation.disruption
+        as far as they are known before it is tried, then by the outcome of the last attempt."""
+        why, state = restraint(look.case), look.case.observation.disruption
+        surges = look.pool.policy.moves.surge and not isinstance(look.snapshot, Pretending)
 
         def keeps(pod: Pod) -> Why | None:
-            obstacle = why(pod) or self._pool_refusal(look.pool)
-            if obstacle := obstacle or self._mover.refusal(policy, pod, look.snapshot, disruption):
+            if obstacle := why(pod) or self._pool_refusal(look.pool):
+                return obstacle
+            evict, surging = _eviction_of(pod), self._mover.surging
+            if obstacle := surging.refusal(evict, look.snapshot, state) if surges else refusal(state, [evict]):
                 return obstacle
             last = look.latest.outcomes.get(pod.uid)
             if last is None or last.result == "done":
@@ -222,10 +230,6 @@ async def _reasons_of(pods: Iterable[Pod], why: Asked) -> dict[str, Why]:
 
 def _eviction_of(pod: Pod) -> Evict:
     return Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
-
-
-def _mark_staying(turn: Turn, why: Why | None) -> Turn:
-    return turn if why is None else replace(turn, stays=why[0], why=why[1])
 
 
 def _departure_of(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | None:

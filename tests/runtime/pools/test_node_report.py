@@ -12,7 +12,7 @@ from elasticd.model.placement import Turn
 from elasticd.model.pod_spec import Expression, Repel, Taint, Term
 from elasticd.model.reports import HeapPod
 from elasticd.model.workload import Pod
-from elasticd.runtime.pools.node_report import PodStandings, asked_labels, heaps, report
+from elasticd.runtime.pools.node_report import asked_labels, heaps, report
 from tests.kit.pools import GIB, MIB, NOW, columns, node, pod
 
 
@@ -50,7 +50,7 @@ def heaped(
     held = stays or {}
     moved = {f"uid-{name}": (word, "a sentence") for name, word in held.items()}
     leaving = {one.uid: ("Leaving", "it is being deleted") for one in pods if one.deleted}
-    return heaps(pods, known, PodStandings(leaving, moved, line))
+    return heaps(pods, known, leaving, moved, line)
 
 
 def never(name: str, memory: float = MIB, cpu: float = 0.1, **more: Any) -> Pod:
