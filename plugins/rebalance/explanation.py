@@ -11,9 +11,9 @@ import numpy as np
 
 from elasticd.api import Mask, NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
 
-from .levels import Ceiling, Levels, ceilings, excess, levels, lows, taking
+from .levels import Levels, excess, levels, lows, shifted, taking
 from .memory import Heat, heat
-from .options import Options
+from .options import Marks, Options
 
 
 def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> list[NodeLevel]:
@@ -21,7 +21,7 @@ def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: Poo
     now, takes = levels(rule, nodes, nodes.measured), taking(rule, nodes)
     then = heat(rule, nodes, observation.at, past, now)
     able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
-    marks = ceilings(rule, now.means)
+    marks = shifted(rule, now.means)
     may_take = nodes.matching("rebalance: open", lambda node: node.ready and not node.unschedulable)
     free = takes.low & takes.calm & may_take
     lists = _lists(now.parts), _lists(excess(rule, now)), _lists(able)
@@ -58,7 +58,7 @@ class _Explainer(Struct, frozen=True, eq=False):
     nodes: Nodes
     now: Levels
     then: Heat
-    marks: Mapping[str, Ceiling]
+    marks: Mapping[str, Marks]
     parts: Mapping[str, list[float]]
     over: Mapping[str, list[float]]
     able: Mapping[str, list[bool]]

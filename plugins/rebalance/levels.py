@@ -11,7 +11,7 @@ import numpy as np
 from elasticd.api import Column, Fits, Mask, Nodes, Places, Struct
 from elasticd.kit import LEAST_USE, Seen, balance_score, capacity
 
-from .options import Options
+from .options import Marks, Options
 
 Parts = dict[str, Column]
 """Fractions of nodes, by resource."""
@@ -32,40 +32,6 @@ class Levels(Struct, frozen=True, eq=False):
     sizes: Parts
     parts: Parts
     means: dict[str, float]
-
-
-class FitsScore(Struct, frozen=True, eq=False):
-    """Whether a node stays calm by score with a pod added. Means do not change when a pod moves within the pool, so a
-    score changes only with the logarithms of use."""
-
-    low: Mask
-    sizes: Parts
-    score: Column
-    before: Parts
-    weights: dict[str, float]
-    calm: float
-    balance: float
-
-    def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
-        """The mask of `places` that stay calm at this use."""
-        parts = {name: used[name] / size[places] for name, size in self.sizes.items()}
-        score = self.score[places].copy()
-        for name, weight in self.weights.items():
-            score -= 10 * weight * np.log(np.maximum(parts[name], LEAST_USE) / self.before[name][places])
-        return self.low[places] & (score >= self.calm) & _balanced(parts, self.balance)
-
-
-class FitsMarks(Struct, frozen=True, eq=False):
-    """Whether a node stays calm by marks with a pod added; `most` is the largest calm fraction by resource."""
-
-    low: Mask
-    sizes: Parts
-    most: dict[str, float]
-
-    def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
-        """The mask of `places` that stay calm at this use."""
-        calm = [used[name] / size[places] <= self.most[name] for name, size in self.sizes.items()]
-        return np.asarray(np.logical_and.reduce([self.low[places], *calm]))
 
 
 def levels(rule: Options, nodes: Nodes, seen: Seen, mean_of: Seen | None = None) -> Levels:
@@ -119,11 +85,29 @@ def excess(rule: Options, now: Levels) -> Parts:
 def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
     """A function of use: which nodes can take a pod from one with too much of `due`, and stay calm."""
     if rule.by == "score":
-        before = {name: np.maximum(part, LEAST_USE) for name, part in now.parts.items()}
-        return FitsScore(now.low, now.sizes, -now.worst, before, rule.loads(), rule.calm, rule.balance)
-    by_name = lows(rule, now.parts, now.means)
-    low = np.logical_and.reduce([by_name[name] for name in due])
-    return FitsMarks(np.asarray(low), now.sizes, _calm_limits(rule, now.means))
+        return _fits_score(rule, now)
+    by_name, most = lows(rule, now.parts, now.means), _calm_limits(rule, now.means)
+    low = np.asarray(np.logical_and.reduce([by_name[name] for name in due]))
+
+    def fits_marks(used: Mapping[str, Column], places: Places) -> Mask:
+        calm = [used[name] / size[places] <= most[name] for name, size in now.sizes.items()]
+        return np.asarray(np.logical_and.reduce([low[places], *calm]))
+
+    return fits_marks
+
+
+def _fits_score(rule: Options, now: Levels) -> Fits:
+    """Means do not change when a pod moves within the pool, so a score changes only with the logarithms of use."""
+    before = {name: np.maximum(part, LEAST_USE) for name, part in now.parts.items()}
+
+    def fits_score(used: Mapping[str, Column], places: Places) -> Mask:
+        parts = {name: used[name] / size[places] for name, size in now.sizes.items()}
+        score = -now.worst[places]
+        for name, weight in rule.loads().items():
+            score -= 10 * weight * np.log(np.maximum(parts[name], LEAST_USE) / before[name][places])
+        return now.low[places] & (score >= rule.calm) & _balanced(parts, rule.balance)
+
+    return fits_score
 
 
 Four = tuple[Mask, Mask, Mask, Column]
@@ -165,40 +149,27 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
 def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
     """Koordinator's LowNodeLoad, with a third mark in between for calm nodes."""
     most = _calm_limits(rule, means)
-    high = {name: ceiling.high for name, ceiling in ceilings(rule, means).items()}
-    worst = np.maximum.reduce([part - high[name] for name, part in parts.items()])
+    marks = shifted(rule, means)
+    worst = np.maximum.reduce([part - marks[name].high for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
     low = np.logical_or.reduce(list(lows(rule, parts, means).values()))
     return worst > 0, calm, low & np.isfinite(worst), worst
 
 
-class Ceiling(Struct, frozen=True):
-    """Fractions of a node's capacity: above `high` it has too much of a resource, up to `calm` it is calm again."""
-
-    high: float
-    calm: float
-
-
-def ceilings(rule: Options, means: dict[str, float]) -> dict[str, Ceiling]:
-    """The ceilings by resource, from the marks and, by deviation, the pool's means."""
-    level = _level(rule, means)
+def shifted(rule: Options, means: dict[str, float]) -> dict[str, Marks]:
+    """The marks by resource, as fractions of a node: by deviation those above the pool's means."""
+    level = means if rule.by == "deviation" else dict.fromkeys(means, 0.0)
+    by_resource = {mark.resource: (mark, level[mark.resource]) for mark in rule.marks}
     return {
-        mark.resource: Ceiling(mark.high + level[mark.resource], mark.calm + level[mark.resource])
-        for mark in rule.marks
+        name: Marks(name, at + mark.high, at + mark.calm, at + mark.low) for name, (mark, at) in by_resource.items()
     }
 
 
 def lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
     """The nodes that can take more of a resource, by resource."""
-    level = _level(rule, means)
-    return {mark.resource: parts[mark.resource] < mark.low + level[mark.resource] for mark in rule.marks}
-
-
-def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
-    """The level from which marks count: the pool's means by deviation, else 0."""
-    return means if rule.by == "deviation" else dict.fromkeys(means, 0.0)
+    return {name: parts[name] < mark.low for name, mark in shifted(rule, means).items()}
 
 
 def _calm_limits(rule: Options, means: dict[str, float]) -> dict[str, float]:
     """The largest fraction that a calm node uses, by resource."""
-    return {name: ceiling.calm for name, ceiling in ceilings(rule, means).items()}
+    return {name: mark.calm for name, mark in shifted(rule, means).items()}
