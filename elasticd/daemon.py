@@ -33,7 +33,7 @@ from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import DISTURB, Placer
+from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
@@ -77,7 +77,7 @@ class Daemon:
         """Govern by these policies from now on, and no others."""
         self.policies = tuple(policies)
         self.placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
-        disturbs = any(pool.hooks.implements(hook) for pool in self.placer.pools for hook in DISTURB)
+        disturbs = any(pool.disturbs for pool in self.placer.pools)
         # Rollouts must be known where pods may be made to leave, because no pod of a rollout is.
         also = ROLLING if disturbs else frozenset()
         self.loop.apply([policy for policy in policies if isinstance(policy, Policy)], also)

@@ -32,7 +32,7 @@ from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source, Subject
 from elasticd.registry import Hooks, Registry, implemented
 from elasticd.runtime.loop import Loop
-from elasticd.runtime.pools.mover import Mover, moves
+from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
 from elasticd.testing.pools import GIB, MIB, NOW, judge_moves, judge_pods, node, node_table, pod, pool_observation
@@ -131,7 +131,7 @@ async def simulate(
         await loop.tick(start)
         if placer.pools:
             beside: list[Placer | Mover] = [placer]
-            if any(map(moves, placer.pools)):
+            if any(pool.moves for pool in placer.pools):
                 beside.append(mover)
             await _together(loop, beside, world, clock, end)
         while clock.now() < end:

@@ -37,11 +37,6 @@ SETTLE = 1.0
 """Seconds between an event of a node and the evaluation of its pool: events seldom come alone."""
 
 
-def moves(pool: Pool) -> bool:
-    """Whether one of a pool's strategies may want pods moved."""
-    return any(pool.hooks.implements(hook) for hook in ("rebind_pods", "rebalance_nodes"))
-
-
 class Mover:
     """All pool policies that move pods, on one cluster. The pools are the placer's."""
 
@@ -110,7 +105,7 @@ class Mover:
 
     def _moving_pools(self) -> list[Pool]:
         """The pools with a strategy that moves pods; closes the moves of policies that have none any more."""
-        pools = [pool for pool in self._placer.pools if moves(pool)]
+        pools = [pool for pool in self._placer.pools if pool.moves]
         names = {pool.policy.name for pool in pools}
         for name in (self._histories.keys() | self._earlier_movers) - names:
             self._write_finished(dropped(self._journal.moves(name), self._clock.now()))
@@ -192,20 +187,18 @@ class Mover:
             is_news = history.reported.changed(news, decision.uid)
             if is_news:
                 self._publish(decision)
-                self._announce_return(decision)
+                if decision.refusal == KEEPS_RETURNING and decision.mode == "act":
+                    event = Announce(decision.pod, decision.uid, KEEPS_RETURNING, decision.message, warning=True)
+                    self.actions.announce(self._cluster, event, decision.id)
             action = decision.action
             if action is not None and decision.mode == "act" and decision.uid not in self.actions:
                 pods = snapshot.on_nodes().get(decision.node, ())
                 pod = next((pod for pod in pods if pod.uid == decision.uid), None)
-                act = self._act(history, decision, action, pod, _use_of(use, decision), written=is_news)
+                name = decision.pod.full_name
+                pod_use = {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}
+                act = self._act(history, decision, action, pod, pod_use, written=is_news)
                 self.actions.begin(decision.uid, decision.id, act)
         history.reported.keep({decision.uid for decision in decisions})
-
-    def _announce_return(self, decision: MoveDecision) -> None:
-        """Announce as an event on the pod that it is not moved any more, as something puts it back."""
-        if decision.refusal == KEEPS_RETURNING and decision.mode == "act":
-            announcement = Announce(decision.pod, decision.uid, KEEPS_RETURNING, decision.message, warning=True)
-            self.actions.announce(self._cluster, announcement, decision.id)
 
     def _publish(self, decision: MoveDecision) -> None:
         self._journal.append(decision)
@@ -266,9 +259,3 @@ class Mover:
         names = {(move.pod.namespace, move.pod.name) for move in underway}
         leaving = [move for history in self._histories.values() for move in history.leaving(snapshot.on_nodes())]
         return [*underway, *(move for move in leaving if (move.pod.namespace, move.pod.name) not in names)]
-
-
-def _use_of(use: By, decision: MoveDecision) -> Mapping[str, float]:
-    """What a pod uses, by series, as far as it is known."""
-    name = decision.pod.full_name
-    return {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}

@@ -50,9 +50,6 @@ IN_FLIGHT = 64
 BACKOFF = Backoff(1.0, 10.0)
 """Before a pod that found no place is tried again, as kube-scheduler's."""
 
-DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
-"""The hooks by which pods are made to leave: only where a strategy has one are PodDisruptionBudgets needed."""
-
 NUDGE = 0.02
 """Seconds in which events are gathered before a tick."""
 
@@ -235,8 +232,7 @@ class Placer:
         usage = self.views.look(pool.policy, wants or pool.wants, readings, now, strays)
         columns = pool.columns(snapshot, usage)
         self._take_expected(columns, snapshot, {pod.uid for pod in pods})
-        disturbs = any(map(pool.hooks.implements, DISTURB))
-        budgets = snapshot.budgets() if disturbs else ()
+        budgets = snapshot.budgets() if pool.disturbs else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
@@ -247,7 +243,7 @@ class Placer:
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
             returned=self.views.returned,
-            disruption=self._disruption(now) if disturbs and pool.policy.mode == "act" else DisruptionState(),
+            disruption=self._disruption(now) if pool.disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
 
@@ -308,8 +304,12 @@ class Placer:
         if self.decisions.news(decision):
             self._journal.append(decision)
             tell(self._listeners, decision)
-            self._announce(decision, pod)
-        self.views.decided(decision, now)
+            if decision.mode == "act" and decision.verdict != "bind":  # an event on the pod, as kube-scheduler's
+                reason = "FailedScheduling" if decision.reason == "Unschedulable" else decision.reason
+                event = Announce(pod.ref, pod.uid, reason, decision.message, warning=decision.verdict != "preempt")
+                self.actions.announce(self._cluster, event, decision.id)
+        if decision.verdict == "wait":
+            self.views.returned[decision.uid] = now
         retry = self._retries.pop(pod.uid, None)
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
@@ -319,14 +319,6 @@ class Placer:
             self._retries[pod.uid] = retry  # it was asked before its time
         else:
             self._retries[pod.uid] = _Retry(now + BACKOFF.delay(before + 1), before + 1)
-
-    def _announce(self, decision: PodDecision, pod: Pod) -> None:
-        """Announce the decision as an event on the pod, as kube-scheduler does."""
-        if decision.mode != "act" or decision.verdict == "bind":
-            return
-        reason = "FailedScheduling" if decision.reason == "Unschedulable" else decision.reason
-        announcement = Announce(pod.ref, pod.uid, reason, decision.message, warning=decision.verdict != "preempt")
-        self.actions.announce(self._cluster, announcement, decision.id)
 
     async def _act(self, decision: PodDecision, pod: Pod, before: int) -> None:
         """Carry out the actions in order, until one cannot be done. `before`: the number of failed attempts."""

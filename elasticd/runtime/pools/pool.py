@@ -34,6 +34,9 @@ class Pool:
 
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), NodeTableBuilder()
+        self.moves = any(map(self.hooks.implements, ("rebind_pods", "rebalance_nodes")))
+        self.disturbs = self.moves or self.hooks.implements("select_victims")
+        """Whether its strategies make pods leave (`moves`: or go elsewhere): only then budgets are needed."""
         self.wants = WantedSeries(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
         self.nodes = Memo[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))

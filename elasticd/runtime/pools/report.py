@@ -25,7 +25,7 @@ from elasticd.model.reports import Moving, NodeReport, NodeView, PodFound, PodSt
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.runtime.pools.history import Latest
-from elasticd.runtime.pools.mover import Mover, moves
+from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.next_moves import moving
 from elasticd.runtime.pools.node_report import Why, asked_labels, heaps, report
 from elasticd.runtime.pools.placer import Placer
@@ -86,7 +86,7 @@ class PoolReports:
     def _moving(self, look: _Look) -> Moving | None:
         """Report the latest look for pods to move; None where the pool's strategies move none."""
         latest, columns, why = look.latest, look.case.columns, restraint(look.case)
-        if not moves(look.pool):
+        if not look.pool.moves:
             return None
         if not self._cluster.leading:
             return Moving(0.0, 0.0, _NOT_LEADING[1])
@@ -149,7 +149,7 @@ class PoolReports:
         pods, name = look.case.columns.pods(index), look.case.columns.names[index]
         leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, look.underway))}
         staying = {pod.uid: pod for pod in pods if pod.uid not in leaving}
-        moved = await _reasons_of(staying.values(), self._obstacles(look)) if moves(look.pool) else {}
+        moved = await _reasons_of(staying.values(), self._obstacles(look)) if look.pool.moves else {}
         if order is None:
             return leaving, moved, None
         turns, state = [turn for turn in order.turns if turn.pod.uid in staying], look.case.observation.disruption

@@ -16,7 +16,7 @@ from elasticd.decision.quality import FUTURE
 from elasticd.kit.node_table import ESTIMATE, estimated
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.moves import whose
-from elasticd.model.placement import DisruptionBudget, PodDecision, PodOutcome
+from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import Order, PoolPolicy
 from elasticd.model.workload import Pod, Readings, Ref, Sample
 from elasticd.ports.cluster import Stray
@@ -137,11 +137,6 @@ class UsageView:
     def in_order(self, pods: Sequence[Pod], by: Order) -> tuple[Pod, ...]:
         """Pending pods in the order in which they are placed."""
         return in_order(pods, by, self.moved(pods), self.returned)
-
-    def decided(self, decision: PodDecision, now: float) -> None:
-        """Take in a decision about a pending pod."""
-        if decision.verdict == "wait":
-            self.returned[decision.uid] = now
 
     def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
         """Take in the outcome of an action for a pending pod."""
