@@ -173,7 +173,7 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
     api_version, kind = JOB_KIND
     cpu, memory = amount("cpu", table.cpu), amount("memory", table.memory)
     requests = {"cpu": cpu, "memory": memory, **further(table.resources)}
-    claim = claim_of(table.needs(requests, 0.0))
+    claim = claim_of(table.needs(requests, 0.0), [Container(table.name, requests)])
     for name in table.names():
         ref = Ref(table.namespace, kind, name, api_version)
         pods = WorkloadTable(

@@ -4,44 +4,32 @@ Knows requests, what is left of each node and what keeps pods off it; knows noth
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
-from math import ceil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.base.units import milli
 from elasticd.cluster.simulated.options import NodeChange, plain
 from elasticd.kit.node_table import whole
 from elasticd.model.pod_spec import Needs, Taint
-from elasticd.model.workload import Node
-
-Need = tuple[int, int]
-"""What a pod requests: thousandths of a core and bytes; whole, so that giving back leaves no remainder."""
+from elasticd.model.workload import Container, Node
 
 
 class Claim(Struct, frozen=True, eq=False):
-    """What a pod asks of a node beside cpu and memory. Pods of one table share one."""
+    """What a pod asks of a node. Its amounts are whole, thousandths of a core and ones of all else, so that giving back
+    leaves no remainder. Pods of one table share one."""
 
-    needs: Needs = Needs()
-    further: tuple[tuple[str, int], ...] = ()
-
-
-def claim_of(needs: Needs) -> Claim:
-    """What pods of such needs ask for."""
-    amounts = {name: amount for name, amount in needs.requests.items() if name not in ("cpu", "memory")}
-    return Claim(needs, tuple((name, whole(name, amount)) for name, amount in amounts.items()))
+    needs: Needs
+    amounts: Mapping[str, int]
 
 
-NOTHING = Claim()
-
-
-class _FreeRoom(Struct):
-    cpu: int
-    memory: int
-    pods: int
-    further: dict[str, int]
-    held: list[Needs]
+def claim_of(needs: Needs, containers: Iterable[Container]) -> Claim:
+    """What a pod of such needs and containers asks for."""
+    amounts = Counter(pods=1)
+    for container in containers:
+        amounts.update({name: whole(name, amount) for name, amount in container.requests.items()})
+    return Claim(needs, amounts)
 
 
 class NodePool:
@@ -53,8 +41,9 @@ class NodePool:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
         self._nodes, self._gone = list(nodes), set[str]()
-        self._capacity = [_capacity(node) for node in nodes]
-        self._free = [_capacity(node) for node in nodes]
+        self._capacity = [{name: whole(name, have) for name, have in node.allocatable.items()} for node in nodes]
+        self._free = [dict(capacity) for capacity in self._capacity]
+        self._held: list[list[Needs]] = [[] for _ in nodes]
         self._index = {node.name: index for index, node in enumerate(nodes)}
         self._order = [(self._score(index), index) for index in range(len(nodes))]
 
@@ -65,38 +54,39 @@ class NodePool:
         """Whether a node is there and its kubelet is alive."""
         return name in self and self._nodes[self._index[name]].ready
 
-    def take(self, need: Need, claim: Claim = NOTHING) -> str:
+    def take(self, claim: Claim) -> str:
         """Take room on the least requested node where the pod fits; its name, or "" when it fits nowhere."""
         for _, index in self._order:
-            free = self._free[index]
-            if free.pods and free.cpu >= need[0] and free.memory >= need[1] and self._takes(index, claim):
-                self._change(index, need, claim, -1)
+            if self._takes(index, claim):
+                self._change(index, claim, -1)
                 return self._nodes[index].name
         return ""
 
-    def put(self, node: str, need: Need, claim: Claim = NOTHING) -> str:
+    def put(self, node: str, claim: Claim) -> str:
         """Take room on a node that somebody chose; why its kubelet rejects the pod, or "" when it is admitted.
 
         As the kubelet's admission does it: what a scheduler looks at beside that, such as taints of effect NoSchedule
-        or whether the node is cordoned, does not count.
+        or whether the node is cordoned, does not count; nor does a resource that the node does not know.
         """
         index = self._index[node]
-        why = self._lacking_resource(index, need, claim) or self._refuses(index, claim.needs)
+        free = self._free[index]
+        lacking = (f"OutOf{name}" for name, amount in claim.amounts.items() if free.get(name, amount) < amount)
+        why = next(lacking, "") or self._refuses(index, claim.needs)
         if not why:
-            self._change(index, need, claim, -1)
+            self._change(index, claim, -1)
         return why
 
-    def give(self, node: str, need: Need, claim: Claim = NOTHING) -> None:
-        self._change(self._index[node], need, claim, 1)
+    def give(self, node: str, claim: Claim) -> None:
+        self._change(self._index[node], claim, 1)
 
-    def resize(self, node: str, before: Need, after: Need) -> bool:
+    def resize(self, node: str, before: Claim, after: Claim) -> bool:
         """Exchange what a pod has taken, if there is room for it; whether there was."""
         index = self._index[node]
-        free = self._free[index]
-        fits = free.cpu + before[0] >= after[0] and free.memory + before[1] >= after[1]
+        free = {name: have + before.amounts.get(name, 0) for name, have in self._free[index].items()}
+        fits = all(free.get(name, amount) >= amount for name, amount in after.amounts.items())
         if fits:
-            self._change(index, before, NOTHING, 1)
-            self._change(index, after, NOTHING, -1)
+            self._change(index, before, 1)
+            self._change(index, after, -1)
         return fits
 
     def change(self, name: str, change: NodeChange) -> None:
@@ -116,26 +106,13 @@ class NodePool:
         self.nodes = tuple(node for node in self._nodes if node.name not in self._gone)
 
     def _takes(self, index: int, claim: Claim) -> bool:
-        """Whether a scheduler would put the pod there, where there is cpu and memory enough."""
-        node, needs, have = self._nodes[index], claim.needs, self._free[index].further
+        """Whether a scheduler would put the pod there."""
+        node, needs, free = self._nodes[index], claim.needs, self._free[index]
+        if any(free.get(name, 0) < amount for name, amount in claim.amounts.items()):
+            return False
         if not self.answers(node.name) or node.unschedulable or needs.tolerates(node.taints) is not None:
             return False
-        if any(have.get(name, 0) < amount for name, amount in claim.further):
-            return False
         return needs.wants(node.name, node.labels) and not self._clashes(index, needs)
-
-    def _lacking_resource(self, index: int, need: Need, claim: Claim) -> str:
-        """The kubelet's reason if a node has too little of a resource; empty: it has enough. Unknown ones pass."""
-        free = self._free[index]
-        if not free.pods:
-            return "OutOfpods"
-        for name, have, requested in (("cpu", free.cpu, need[0]), ("memory", free.memory, need[1])):
-            if have < requested:
-                return f"OutOf{name}"
-        for name, amount in claim.further:
-            if free.further.get(name, amount) < amount:
-                return f"OutOf{name}"
-        return ""
 
     def _refuses(self, index: int, needs: Needs) -> str:
         node = self._nodes[index]
@@ -150,31 +127,20 @@ class NodePool:
         return any(
             any(port.clashes(taken_port) for port in needs.ports for taken_port in occupant.ports)
             or any(disk.clashes(taken_disk) for disk in needs.disks for taken_disk in occupant.disks)
-            for occupant in self._free[index].held
+            for occupant in self._held[index]
         )
 
-    def _change(self, index: int, need: Need, claim: Claim, sign: int) -> None:
+    def _change(self, index: int, claim: Claim, sign: int) -> None:
         """Give room back (1) or take it (-1), and put the node where it belongs in the order."""
-        free = self._free[index]
+        free, held = self._free[index], self._held[index]
         del self._order[bisect_left(self._order, (self._score(index), index))]
-        free.cpu += sign * need[0]
-        free.memory += sign * need[1]
-        free.pods += sign
-        for name, amount in claim.further:
-            if name in free.further:
-                free.further[name] += sign * amount
+        for name in claim.amounts.keys() & free.keys():
+            free[name] += sign * claim.amounts[name]
         if claim.needs.ports or claim.needs.disks:
-            (free.held.remove if sign > 0 else free.held.append)(claim.needs)
+            (held.remove if sign > 0 else held.append)(claim.needs)
         insort(self._order, (self._score(index), index))
 
     def _score(self, index: int) -> float:
         """The mean fraction requested of cpu and memory, as kube-scheduler's LeastAllocated weighs them."""
         free, capacity = self._free[index], self._capacity[index]
-        return 1 - (free.cpu / capacity.cpu + free.memory / capacity.memory) / 2
-
-
-def _capacity(node: Node) -> _FreeRoom:
-    allocatable: Mapping[str, float] = node.allocatable
-    own = ("cpu", "memory", "pods")
-    further = {name: whole(name, amount) for name, amount in allocatable.items() if name not in own}
-    return _FreeRoom(milli(allocatable["cpu"]), ceil(allocatable["memory"]), int(allocatable["pods"]), further, [])
+        return 1 - (free["cpu"] / capacity["cpu"] + free["memory"] / capacity["memory"]) / 2

@@ -6,17 +6,14 @@ Knows what a ReplicaSet and a StatefulSet would choose; knows nothing of when, a
 import uuid
 from collections import deque
 from collections.abc import Iterable
-from math import ceil, inf
+from math import inf
 from typing import ClassVar, NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from elasticd.base.units import milli
 from elasticd.cluster.simulated.demand import Curve
-from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need, claim_of
+from elasticd.cluster.simulated.nodes import Claim, claim_of
 from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable, amount, further
-from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import COST, Container, Pod, Ref, Workload
 
 
@@ -54,9 +51,8 @@ class SimulatedPod(Struct, eq=False):
     annotations: dict[str, str] = field(default_factory=dict)
     sizes: tuple[Container, ...] = ()
     """Its containers, where they ask for other requests than the workload's."""
-    given: tuple[Container, ...] = ()
-    """Its containers, where they were given other requests than the workload's; `taken` is then its room."""
-    taken: Need | None = None
+    given: Claim | None = None
+    """Its room, where it was given other requests than the workload's."""
     resize: str = ""
     messages: int = 0
     """Of a Job's pod: those it has taken off the queue."""
@@ -78,9 +74,9 @@ class SimulatedPod(Struct, eq=False):
         return self.sizes or self.owner.containers
 
     @property
-    def need(self) -> Need:
-        """The room that it has on its node."""
-        return self.taken or self.owner.need
+    def claim(self) -> Claim:
+        """The room that it has on its node. What it asks for in vain does not count."""
+        return self.given or self.owner.claim
 
     @property
     def serving(self) -> bool:
@@ -105,16 +101,11 @@ class SimulatedPod(Struct, eq=False):
                 waits=self.waits,
                 resize=self.resize,
                 created=self.created,
-                needs=self._needs(),
+                needs=self.claim.needs,
                 owner=self.owner.controller_of(self),
                 nominated=self.nominated,
             )
         return self.seen
-
-    def _needs(self) -> Needs:
-        """Its owner's, unless it was given other requests. What it asks for in vain does not count."""
-        needs = self.owner.claim.needs
-        return replace(needs, requests=requests_of(self.given)) if self.given else needs
 
 
 class SimulatedWorkload(Struct, eq=False, kw_only=True):
@@ -127,7 +118,7 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
     ref: Ref
     replicas: int
     containers: tuple[Container, ...]
-    claim: Claim = NOTHING
+    claim: Claim
     cpu: Curve = lambda _t: 0.0
     most_cpu: float = inf
     """The cores one pod can use."""
@@ -136,7 +127,6 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
     parts: Parts
     series: tuple[tuple[SimulatedSeries, Curve], ...] = ()
     uid: str = ""
-    need: Need = (0, 0)
     pod_labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     generation: int = 1
@@ -146,7 +136,7 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
     """Which pods have served since when, the newest last: samples are of a time that may be past."""
 
     def __post_init__(self) -> None:
-        self.uid, self.need = make_uid(self.ref.api_version, self.ref), need_of(self.containers)
+        self.uid = make_uid(self.ref.api_version, self.ref)
         self.pod_labels = {**self.table.labels, "app": self.ref.name}
 
     @property
@@ -238,12 +228,6 @@ def requests_of(containers: Iterable[Container]) -> dict[str, float]:
     return totals
 
 
-def need_of(containers: Iterable[Container]) -> Need:
-    """The room for a pod of these containers."""
-    requests = [container.requests for container in containers]
-    return sum(milli(amounts["cpu"]) for amounts in requests), sum(ceil(amounts["memory"]) for amounts in requests)
-
-
 def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, int, float, int]:
     """A ReplicaSet's order (unbound, pending, unready, cheapest, shortest ready, newest), without its count by node."""
     cost = int(pod.annotations.get(COST, "0"))
@@ -287,7 +271,7 @@ def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
     containers = _containers(table)
     requests = requests_of(containers)
     memory = requests["memory"] if table.memory_per_pod is None else amount("memory_per_pod", table.memory_per_pod)
-    claim = claim_of(table.needs(requests, table.stop_seconds))
+    claim = claim_of(table.needs(requests, table.stop_seconds), containers)
     shares = sum(part.share for part in table.containers) or 1.0
     for name in table.names():
         kind, workload_type = (BARE, Bare) if table.bare else ((table.api_version, table.kind), SimulatedWorkload)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
-from elasticd.cluster.simulated.nodes import Claim, Need, NodePool
+from elasticd.cluster.simulated.nodes import Claim, NodePool, claim_of
 from elasticd.cluster.simulated.options import OWN, NodeChange
-from elasticd.cluster.simulated.pods import Bare, SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.cluster.simulated.pods import Bare, SimulatedPod, SimulatedWorkload, make_uid, requests_of
 from elasticd.decision.pool.order import RESUMED
 from elasticd.model.actions import Create, Remove
 from elasticd.model.workload import Container, Node
@@ -54,7 +56,7 @@ class World:
         self._postponed: dict[str, list[tuple[Transition, SimulatedPod]]] = {}
         """What nodes that do not answer will do when they do again."""
         self._unbound: dict[SimulatedPod, None] = {}
-        self._too_big: set[tuple[Need, Claim]] = set()
+        self._too_big: set[Claim] = set()
         self._unsettled: dict[SimulatedWorkload, None] = {}
         self._waiting_for_names: dict[SimulatedWorkload, None] = {}
         """StatefulSets that may have waited for a name."""
@@ -97,10 +99,10 @@ class World:
 
     def resize(self, pod: SimulatedPod, containers: tuple[Container, ...]) -> None:
         """Let a bound pod request something else. Where its node has no room for that, it only asks for it."""
-        need = need_of(containers)
+        claim = claim_of(replace(pod.owner.claim.needs, requests=requests_of(containers)), containers)
         pod.sizes, pod.resize = containers, "Infeasible"
-        if pod.held and self.nodes.resize(pod.node, pod.need, need):
-            pod.given, pod.taken, pod.resize = containers, need, ""
+        if pod.held and self.nodes.resize(pod.node, pod.claim, claim):
+            pod.given, pod.resize = claim, ""
             self._freed()
         self._touch(pod)
         self._settle()
@@ -193,7 +195,7 @@ class World:
             del self._on[pod.node][pod]
         if pod.held:
             pod.held = False
-            self.nodes.give(pod.node, pod.need, pod.owner.claim)
+            self.nodes.give(pod.node, pod.claim)
             self._freed()
         self._unsettled[pod.owner] = None
 
@@ -212,7 +214,7 @@ class World:
         self._waiting_for_names.clear()
         for pod in sorted(self._unbound, key=lambda pod: -pod.owner.claim.needs.priority):
             # What did not fit will not fit before something is given back.
-            if (pod.owner.need, pod.owner.claim) not in self._too_big:
+            if pod.owner.claim not in self._too_big:
                 self._choose(pod)
             if not pod.node and pod.waits is None:
                 pod.waits = self.now
@@ -224,9 +226,9 @@ class World:
 
     def _choose(self, pod: SimulatedPod) -> None:
         """Act as the simulation's own scheduler: put the pod on a node if it fits on one."""
-        node = self.nodes.take(pod.owner.need, pod.owner.claim)
+        node = self.nodes.take(pod.owner.claim)
         if not node:
-            self._too_big.add((pod.owner.need, pod.owner.claim))
+            self._too_big.add(pod.owner.claim)
             return
         del self._unbound[pod]
         self._place(pod, node)
@@ -252,7 +254,7 @@ class World:
         if self._postpone(pod, self._admit) or pod.deleted:
             return
         if not pod.held:
-            pod.rejected = self.nodes.put(pod.node, pod.need, pod.owner.claim)
+            pod.rejected = self.nodes.put(pod.node, pod.claim)
             pod.held = not pod.rejected
         self._touch(pod)
         if pod.rejected:

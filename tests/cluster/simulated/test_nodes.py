@@ -2,7 +2,8 @@
 
 import pytest
 
-from elasticd.cluster.simulated.nodes import Need, NodePool
+from elasticd.cluster.simulated.nodes import Claim, NodePool
+from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Node
 
 GI = 2**30
@@ -10,6 +11,10 @@ GI = 2**30
 
 def _node(name: str, cpu: float, memory: float, pods: int = 110) -> Node:
     return Node(name, name, True, allocatable={"cpu": cpu, "memory": memory * GI, "pods": float(pods)})
+
+
+def _claim(cpu: int, memory: int) -> Claim:
+    return Claim(Needs(), {"pods": 1, "cpu": cpu, "memory": memory})
 
 
 @pytest.mark.parametrize(
@@ -29,21 +34,23 @@ def _node(name: str, cpu: float, memory: float, pods: int = 110) -> Node:
         pytest.param([_node("a", 9, 9, 1)], [(0, 0)] * 2, ["a", ""], id="a pod without requests takes a place"),
     ],
 )
-def test_pod_goes_to_the_least_requested_node_that_fits(nodes: list[Node], needs: list[Need], taken: list[str]) -> None:
+def test_pod_goes_to_the_least_requested_node_that_fits(
+    nodes: list[Node], needs: list[tuple[int, int]], taken: list[str]
+) -> None:
     room = NodePool(nodes)
-    assert [room.take(need) for need in needs] == taken
+    assert [room.take(_claim(*need)) for need in needs] == taken
 
 
 def test_node_is_judged_only_by_what_it_holds_now() -> None:
     room = NodePool([_node("a", 4, 8), _node("b", 4, 8)])
-    taken = [room.take((1000, 2 * GI)), room.take((1000, 2 * GI))]
-    room.give("a", (1000, 2 * GI))
-    assert [*taken, room.take((2000, 4 * GI)), room.take((1, 1))] == ["a", "b", "a", "b"]
+    taken = [room.take(_claim(1000, 2 * GI)), room.take(_claim(1000, 2 * GI))]
+    room.give("a", _claim(1000, 2 * GI))
+    assert [*taken, room.take(_claim(2000, 4 * GI)), room.take(_claim(1, 1))] == ["a", "b", "a", "b"]
 
 
 def test_what_is_given_back_can_be_taken_again() -> None:
     room = NodePool([_node("a", 0.3, 1)])
     for _ in range(1000):
-        assert [room.take((100, 7)) for _ in range(4)] == ["a", "a", "a", ""]
+        assert [room.take(_claim(100, 7)) for _ in range(4)] == ["a", "a", "a", ""]
         for _ in range(3):
-            room.give("a", (100, 7))
+            room.give("a", _claim(100, 7))
