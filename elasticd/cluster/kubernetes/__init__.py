@@ -23,7 +23,7 @@ from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, Kuber
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
-from elasticd.cluster.kubernetes.watch.informer import Dependencies
+from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.cluster.kubernetes.wire.objects import Version
 from elasticd.cluster.kubernetes.write.budget import Budget
 

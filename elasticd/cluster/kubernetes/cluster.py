@@ -22,7 +22,6 @@ from elasticd.cluster.kubernetes.restore.steps import RestorerParts
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore
 from elasticd.cluster.kubernetes.watch.informer import (
-    Dependencies,
     Informer,
     follow_autoscalers,
     follow_budgets,
@@ -35,6 +34,7 @@ from elasticd.cluster.kubernetes.watch.informer import (
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PullSink
 from elasticd.cluster.kubernetes.watch.store import AutoscalerStore, NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.wire.selector import SelectorError
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
@@ -349,8 +349,8 @@ class KubernetesCluster:
             self.snapshot.workload_store.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        for changed in (self.snapshot.pod_store.placement_changed, self.snapshot.node_store.placement_changed):
-            changed.callbacks.append(callback)
+        self.snapshot.pod_store.placement_callbacks.append(callback)
+        self.snapshot.node_store.placement_callbacks.append(callback)
 
     @property
     def taken_over(self) -> float:

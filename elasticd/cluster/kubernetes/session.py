@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.cluster.kubernetes.wire.objects import Status
+from elasticd.sources.http import read_body
 
 if TYPE_CHECKING:
     from elasticd.cluster.kubernetes.credentials import Credentials
@@ -140,7 +141,11 @@ class Session:
         self._refuse_deferred(request)
         try:
             async with self._answer(request, timeout) as response:
-                return await (response.read() if request.largest is None else _at_most(response, request.largest))
+                if request.largest is None:
+                    return await response.read()
+                if (body := await read_body(response, request.largest)) is None:
+                    raise ApiError(0, "TooLarge", f"the answer is larger than {request.largest} bytes")
+                return body
         except ApiError as error:
             seconds = error.retry_after or 0.0
             # Not a create, whose path names no object; and not the lease, which would be lost.
@@ -253,16 +258,6 @@ class Session:
     def _count(self, request: Request, code: int, started: float) -> None:
         if self._calls is not None:
             self._calls(request.verb, request.resource, code, time.monotonic() - started)
-
-
-async def _at_most(response: aiohttp.ClientResponse, largest: int) -> bytes:
-    parts, size = list[bytes](), 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > largest:
-            raise ApiError(0, "TooLarge", f"the answer is larger than {largest} bytes")
-    return b"".join(parts)
 
 
 def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:

@@ -8,6 +8,7 @@ clocks or what judgement sees.
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -24,7 +25,7 @@ from elasticd.model.workload import Container, Node
 ORPHANED = 40.0
 """Seconds that pods of a node that is gone are left in the API, as its garbage collector does (PodGC's quarantine)."""
 
-Transition = Callable[[Any, float], None]
+Transition = Callable[[SimulatedPod], None]
 
 
 class World:
@@ -49,7 +50,7 @@ class World:
         self.placement_changed = False
         self.nodes = NodePool(nodes)
         self._keep = keep
-        self._due: list[tuple[float, int, Transition, Any]] = []
+        self._due: list[tuple[float, int, partial[None]]] = []
         self._sequence = itertools.count()
         self._pods: dict[tuple[str, str], SimulatedPod] = {}
         self._on: dict[str, dict[SimulatedPod, None]] = {}
@@ -64,10 +65,10 @@ class World:
             self._control(workload)
             if isinstance(workload, Bare):
                 for at, serial in workload.times():
-                    self._later(at, self._arrive, (workload, serial))
+                    self._later(at, self._create, workload, serial)
         for name, planned in (changes or {}).items():
             for change in planned:
-                self._later(change.at, self._change_node, (name, change))
+                self._later(change.at, self._change_node, name, change)
         self.advance(start)
         self._settle()
 
@@ -81,8 +82,8 @@ class World:
         while self._due and self._due[0][0] <= now:
             self.now = self._due[0][0]
             while self._due and self._due[0][0] == self.now:
-                at, _, happen, subject = heapq.heappop(self._due)
-                happen(subject, at)
+                _, _, happen = heapq.heappop(self._due)
+                happen()
             self._settle()
         self.now = max(self.now, now)
 
@@ -127,7 +128,7 @@ class World:
         """Put a pod on a node, now, whether it fits there or not, and whether there is such a node or not."""
         self._unbound.pop(pod, None)
         self._place(pod, node)
-        self._admit(pod, self.now)
+        self._admit(pod)
         self._settle()
 
     def evict(self, pod: SimulatedPod, *, restore: bool) -> None:
@@ -178,15 +179,12 @@ class World:
         else:
             self.placement_changed = True
 
-    def _arrive(self, arrival: tuple[SimulatedWorkload, int], _at: float) -> None:
-        self._create(*arrival)
-
     def _delete(self, pod: SimulatedPod) -> None:
         pod.deleted, pod.seen = True, None
         if pod.node and not pod.rejected:
             self._later(pod.owner.table.stop_seconds, self._vanish, pod)
         else:
-            self._vanish(pod, self.now)
+            self._vanish(pod)
 
     def _drop(self, pod: SimulatedPod) -> None:
         self._unbound.pop(pod, None)
@@ -204,8 +202,8 @@ class World:
         self._too_big.clear()
         self.placement_changed = True
 
-    def _later(self, seconds: float, happen: Transition, subject: Any) -> None:
-        heapq.heappush(self._due, (self.now + seconds, next(self._sequence), happen, subject))
+    def _later(self, seconds: float, happen: Callable[..., None], *subjects: Any) -> None:
+        heapq.heappush(self._due, (self.now + seconds, next(self._sequence), partial(happen, *subjects)))
 
     def _settle(self) -> None:
         """Bind the pods that fit now and note what changed, once for everything that happened at this time."""
@@ -233,7 +231,7 @@ class World:
         del self._unbound[pod]
         self._place(pod, node)
         pod.held = True
-        self._admit(pod, self.now)
+        self._admit(pod)
 
     def _place(self, pod: SimulatedPod, node: str) -> None:
         pod.node, pod.waits, pod.nominated = node, None, ""
@@ -249,7 +247,7 @@ class World:
         self._postponed.setdefault(pod.node, []).append((happen, pod))
         return True
 
-    def _admit(self, pod: SimulatedPod, at: float) -> None:
+    def _admit(self, pod: SimulatedPod) -> None:
         """The kubelet hears of a pod, and takes it or rejects it."""
         if self._postpone(pod, self._admit) or pod.deleted:
             return
@@ -261,40 +259,40 @@ class World:
             self._replace(pod)
             return
         # The kubelet writes the start time and the first conditions as soon as the pod is its own.
-        pod.started, pod.ready, pod.ready_changed = at, False, at
+        pod.started, pod.ready, pod.ready_changed = self.now, False, self.now
         self._later(pod.owner.table.start_seconds, self._run, pod)
 
     def _replace(self, pod: SimulatedPod) -> None:
         """What the controller of a rejected pod does: another, which may need its name."""
         owner = pod.owner
         if owner.numbered or owner.comes_back(pod):
-            self._vanish(pod, self.now, lost=True)
+            self._vanish(pod, lost=True)
         else:
             self._control(owner)
 
-    def _run(self, pod: SimulatedPod, at: float) -> None:
+    def _run(self, pod: SimulatedPod) -> None:
         if self._postpone(pod, self._run) or pod.deleted:
             return
         pod.running = True
         self._touch(pod)
         self._later(pod.owner.table.ready_seconds, self._become_ready, pod)
-        seconds = pod.owner.begin(pod, at)
+        seconds = pod.owner.begin(pod, self.now)
         if seconds is not None:
             self._later(seconds, self._end, pod)
 
-    def _become_ready(self, pod: SimulatedPod, at: float) -> None:
+    def _become_ready(self, pod: SimulatedPod) -> None:
         if not self._postpone(pod, self._become_ready) and not pod.deleted:
             pod.healthy = pod.ready = True
-            pod.ready_changed = at
+            pod.ready_changed = self.now
             self._touch(pod)
 
-    def _end(self, pod: SimulatedPod, at: float) -> None:
+    def _end(self, pod: SimulatedPod) -> None:
         if not self._postpone(pod, self._end) and not pod.deleted:
-            pod.owner.end(pod, at)
+            pod.owner.end(pod, self.now)
             pod.deleted = True
             self._drop(pod)
 
-    def _vanish(self, pod: SimulatedPod, at: float, *, lost: bool | None = None) -> None:
+    def _vanish(self, pod: SimulatedPod, *, lost: bool | None = None) -> None:
         """A pod that was deleted is gone, unless it went before. Some come again under their names."""
         owner = pod.owner
         if owner.pods.get(pod.name) is not pod or (lost is None and self._postpone(pod, self._vanish)):
@@ -308,9 +306,7 @@ class World:
             owner.serial += 1
             self._add(SimulatedPod(owner, pod.name, pod.serial, make_uid(pod.uid, owner.serial)), annotations)
 
-    def _change_node(self, planned: tuple[str, NodeChange], at: float) -> None:
-        """Apply a planned change to a node."""
-        name, change = planned
+    def _change_node(self, name: str, change: NodeChange) -> None:
         answered = self.nodes.answers(name)
         self.nodes.change(name, change)
         self._freed()
@@ -319,18 +315,18 @@ class World:
         hears = self.nodes.answers(name)
         if answered != hears:  # the node controller sets the readiness of its pods
             for pod in [pod for pod in self._on.get(name, ()) if pod.healthy]:
-                pod.ready, pod.ready_changed = hears, at
+                pod.ready, pod.ready_changed = hears, self.now
                 self._touch(pod)
         if hears:
             for happen, pod in self._postponed.pop(name, ()):
-                happen(pod, at)
+                happen(pod)
 
-    def _collect_orphans(self, name: str, at: float) -> None:
+    def _collect_orphans(self, name: str) -> None:
         """The garbage collector removes pods of a node that is no more."""
         if name in self.nodes:
             return
         self._postponed.pop(name, None)
         for pod in list(self._on.get(name, ())):
             pod.deleted = True
-            self._vanish(pod, at, lost=pod.owner.comes_back(pod))
+            self._vanish(pod, lost=pod.owner.comes_back(pod))
             self._control(pod.owner)

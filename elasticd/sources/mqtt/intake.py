@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from elasticd.ports.source import Subject
 from elasticd.sources.mqtt import payload
-from elasticd.sources.mqtt.link import SLICE
+from elasticd.sources.mqtt.link import SLICE, Taker
 from elasticd.sources.mqtt.packets import Message
 from elasticd.sources.mqtt.payload import RefusedError
 from elasticd.sources.mqtt.table import Sender, SensorReading, SensorTable, Slot
@@ -103,7 +103,7 @@ class _Batch(NamedTuple):
     """What the message says of every item: when it came, and how."""
 
 
-class Intake:
+class Intake(Taker):
     """Decodes messages into readings. `wake` is called with the subject of every new reading; `offset` gives the
     seconds from the time of day to the daemon's clock."""
 

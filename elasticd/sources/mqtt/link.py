@@ -13,7 +13,7 @@ the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench/
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import aiomqtt
 import paho.mqtt.client as paho
@@ -37,29 +37,19 @@ CONNECT = 5.0
 """Seconds for the broker to answer; paho's own for TCP and TLS is the same."""
 
 
-class Taker(Protocol):
-    """Takes messages off a link. None of its methods may raise."""
+class Taker:
+    """Takes messages off a link; this one drops them, for a link that subscribes to nothing. No method may raise."""
 
     @property
     def room(self) -> bool:
         """Whether it can take one more; while not, the broker must wait."""
+        return True
 
     def put(self, message: Message) -> None:
         """Take a message, for later."""
 
     def work(self, seconds: float) -> bool:
         """Process messages that were put, for at most so many seconds. Returns whether none is left."""
-
-
-class Unsubscribed:
-    """Drops all messages, on a link that subscribes to nothing."""
-
-    room = True
-
-    def put(self, message: Message) -> None:
-        """Drop the message."""
-
-    def work(self, seconds: float) -> bool:
         return True
 
 
@@ -71,7 +61,7 @@ class Link(aiomqtt.Client):
 
     def __init__(self, taker: Taker | None = None, now: Callable[[], float] = time.time, **options: Any) -> None:
         super().__init__(timeout=CONNECT, **options)
-        self._taker, self._now = taker or Unsubscribed(), now
+        self._taker, self._now = taker or Taker(), now
         self._resuming: asyncio.TimerHandle | None = None
         self._receive: Callable[[int], bytes] = self._client._sock_recv  # noqa: SLF001 - knows how TLS says "not now"
         self._client._sock_recv = self._recv_for_paho  # type: ignore[method-assign]  # noqa: SLF001

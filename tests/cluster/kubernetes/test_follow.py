@@ -10,8 +10,9 @@ from aiohttp import web
 from elasticd.base.clock import ServerTime
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
-from elasticd.cluster.kubernetes.watch.informer import Dependencies, Informer, follow_kind, follow_nodes, follow_pods
+from elasticd.cluster.kubernetes.watch.informer import Informer, follow_kind, follow_nodes, follow_pods
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore
+from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.model.workload import Ref, Workload
 from elasticd.ports.cluster import Kind
 from tests.cluster.kubernetes.fake import (

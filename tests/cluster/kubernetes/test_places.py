@@ -109,7 +109,7 @@ def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod
     store, told = PodStore(), list[str]()
     if old is not None:
         store.put(old, listed=True)
-    store.placement_changed.callbacks.append(lambda: told.append("stirred"))
+    store.placement_callbacks.append(lambda: told.append("stirred"))
     if new is not None:
         store.put(new, listed=False)
     else:
@@ -119,7 +119,7 @@ def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod
 
 def test_callbacks_hear_of_nodes_that_appear_change_and_disappear() -> None:
     store, told = NodeStore(), list[int]()
-    store.placement_changed.callbacks.append(lambda: told.append(len(told)))
+    store.placement_callbacks.append(lambda: told.append(len(told)))
     one = Node("n", "u", ready=True)
     for change in (one, one, replace(one, ready=False)):
         store.put(change, listed=False)

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from elasticd.base.clock import VirtualClock
+from elasticd.base.clock import ServerTime, VirtualClock
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch import discovery, watch
 from elasticd.cluster.kubernetes.watch.store import PodStore
-from elasticd.cluster.kubernetes.watch.watch import Lines, ListOptions, Reflector, Retries
+from elasticd.cluster.kubernetes.watch.watch import Dependencies, Lines, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from tests.cluster.kubernetes.fake import (
@@ -33,10 +33,10 @@ from tests.cluster.kubernetes.fake import (
 class Mirrored:
     """A reflector at work, and the store it fills."""
 
-    def __init__(self, session: Session, clock: HurriedClock, silence: float = 5.0, relist: float = 1800.0) -> None:
+    def __init__(self, session: Session, clock: HurriedClock, silence: float = 5.0) -> None:
         self.store, self.clock, self.began = PodStore(), clock, clock.now()
-        reading = ListOptions(discovery.PODS, silence=silence, relist=relist)
-        self.reflector = Reflector(session, clock, reading, watch.Feed(Codec(WirePod, to_pod), self.store))
+        deps = Dependencies(session, clock, ServerTime(clock), discovery.Discovery(session), (), 500, silence)
+        self.reflector = Reflector(deps, discovery.PODS, "", watch.Feed(Codec(WirePod, to_pod), self.store))
 
     def names(self) -> list[str]:
         """Of the pods labelled app=web."""
@@ -51,8 +51,8 @@ async def start(session: Session, clock: HurriedClock) -> AsyncIterator[Start]:
     """Starts reflectors, and ends them after the test."""
     tasks: list[asyncio.Task[None]] = []
 
-    def begin(silence: float = 5.0, relist: float = 1800.0) -> Mirrored:
-        mirrored = Mirrored(session, clock, silence, relist)
+    def begin(silence: float = 5.0) -> Mirrored:
+        mirrored = Mirrored(session, clock, silence)
         tasks.append(asyncio.create_task(mirrored.reflector.run()))
         return mirrored
 
@@ -103,10 +103,13 @@ async def test_ended_watch_resumes_from_the_last_event_without_a_list(api: FakeA
     assert len(api.asked("GET", PODS)) == 1
 
 
-async def test_list_is_reread_periodically_in_case_an_event_was_lost(api: FakeApi, start: Start) -> None:
+async def test_list_is_reread_periodically_in_case_an_event_was_lost(
+    api: FakeApi, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api.on("GET", PODS, page(pod("a"), pod("b"), version=3), page(pod("b"), version=9))
     feed = api.feed(PODS)
-    mirrored = start(relist=0.0)
+    monkeypatch.setattr(watch, "RELIST", 0.0)
+    mirrored = start()
     await until(lambda: feed.opened)
     feed.close()
     await until(lambda: feed.opened == 2)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import aiomqtt
 import pytest
 
-from elasticd.sources.mqtt.link import Link
+from elasticd.sources.mqtt.link import Link, Taker
 from elasticd.sources.mqtt.packets import Message
 from tests.cluster.kubernetes.fake import until
 from tests.sources.mqtt.test_packets import packet, publish
@@ -17,7 +17,7 @@ VERSIONS = {False: aiomqtt.ProtocolVersion.V311, True: aiomqtt.ProtocolVersion.V
 version = pytest.mark.parametrize("version_5", [pytest.param(False, id="3.1.1"), pytest.param(True, id="5")])
 
 
-class Taker:
+class Hesitant(Taker):
     """Takes so many messages, and deals with none before it is told to."""
 
     def __init__(self, most: int = 1_000_000) -> None:
@@ -64,7 +64,7 @@ class Scripted:
 
 
 @asynccontextmanager
-async def linked(taker: Taker, *, version_5: bool) -> AsyncIterator[tuple[Link, Scripted]]:
+async def linked(taker: Hesitant, *, version_5: bool) -> AsyncIterator[tuple[Link, Scripted]]:
     broker = Scripted(version_5=version_5)
     async with await asyncio.start_server(broker.serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -80,7 +80,7 @@ async def linked(taker: Taker, *, version_5: bool) -> AsyncIterator[tuple[Link, 
 @pytest.mark.slow
 @version
 async def test_messages_come_in_order_and_each_is_acknowledged_once(version_5: bool) -> None:
-    taker = Taker()
+    taker = Hesitant()
     async with linked(taker, version_5=version_5) as (_, broker):
         broker.writer.write(b"".join(broker.say(number) for number in range(1, 20_001)))
         await until(lambda: len(taker.taken) == 20_000)
@@ -91,7 +91,7 @@ async def test_messages_come_in_order_and_each_is_acknowledged_once(version_5: b
 
 @version
 async def test_a_message_in_pieces_is_one_message(version_5: bool) -> None:
-    taker = Taker()
+    taker = Hesitant()
     async with linked(taker, version_5=version_5) as (link, broker):
         said = broker.say(1, b"x" * 100_000)
         for part in (said[:1], said[1:2], said[2:5], said[5:50_000]):
@@ -107,7 +107,7 @@ async def test_a_message_in_pieces_is_one_message(version_5: bool) -> None:
 
 @version
 async def test_messages_wait_at_the_broker_while_there_is_no_room(version_5: bool) -> None:
-    taker = Taker(100)
+    taker = Hesitant(100)
     async with linked(taker, version_5=version_5) as (link, broker):
         broker.writer.write(b"".join(broker.say(number) for number in range(1, 1001)))
         await until(lambda: len(broker.acknowledged) == 100)
@@ -121,7 +121,7 @@ async def test_messages_wait_at_the_broker_while_there_is_no_room(version_5: boo
 
 
 async def test_other_packets_among_messages_are_pahos() -> None:
-    taker = Taker()
+    taker = Hesitant()
     async with linked(taker, version_5=False) as (link, broker):
         asking = asyncio.create_task(link.subscribe("a", qos=1))
         await until(lambda: b"\0\1a\1" in broker.heard)
@@ -132,7 +132,7 @@ async def test_other_packets_among_messages_are_pahos() -> None:
 
 
 async def test_a_message_that_only_paho_can_read_is_taken_too() -> None:
-    taker = Taker()
+    taker = Hesitant()
     async with linked(taker, version_5=False) as (_, broker):
         broker.writer.write(packet(0x34, b"\0\1a\0\x071"))  # QoS 2, whose message comes with the broker's release
         await until(lambda: b"\x50\x02\0\7" in broker.heard)
@@ -162,7 +162,7 @@ def _endless(broker: Scripted) -> None:
     ],
 )
 async def test_a_closed_connection_is_lost_after_its_messages_were_taken(end: Callable[[Scripted], None]) -> None:
-    taker = Taker()
+    taker = Hesitant()
     async with linked(taker, version_5=False) as (link, broker):
         broker.writer.write(broker.say(1) + broker.say(2))
         end(broker)
@@ -174,7 +174,7 @@ async def test_a_closed_connection_is_lost_after_its_messages_were_taken(end: Ca
 
 @pytest.mark.slow
 async def test_while_more_is_to_be_read_little_is_decoded() -> None:
-    taker = Taker()
+    taker = Hesitant()
     async with linked(taker, version_5=False) as (_, broker):
         for _ in range(20):
             broker.writer.write(b"".join(broker.say(number) for number in range(1, 10_001)))
@@ -183,7 +183,7 @@ async def test_while_more_is_to_be_read_little_is_decoded() -> None:
 
 
 async def test_an_abandoned_link_reads_no_more() -> None:
-    async with linked(Taker(), version_5=True) as (link, _):
+    async with linked(Hesitant(), version_5=True) as (link, _):
         resuming = link._resuming = asyncio.get_running_loop().call_later(3600, list)
         await link.abandon()
         assert resuming.cancelled()

@@ -12,12 +12,10 @@ from functools import partial
 from operator import attrgetter
 
 import msgspec
-from msgspec import Struct
 
-from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.tasks import cancel
-from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
-from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.session import JSON, ApiError
+from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_event
@@ -29,7 +27,7 @@ from elasticd.cluster.kubernetes.watch.store import (
     WorkloadStore,
     to_autoscaler,
 )
-from elasticd.cluster.kubernetes.watch.watch import Feed, ListOptions, Reflector, Retries
+from elasticd.cluster.kubernetes.watch.watch import Dependencies, Feed, Reflector, Retries
 from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.jobs import SET, WireJob, to_job
@@ -40,18 +38,6 @@ logger = logging.getLogger(__name__)
 _TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet"))
 _PARTIAL = f"application/json;as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1,{JSON}"
 _LOOK_AGAIN = 30.0
-
-
-class Dependencies(Struct, frozen=True):
-    """What an informer needs: a session, clocks, discovery, which namespaces, and how lists are read."""
-
-    session: Session
-    clock: Clock
-    times: ServerTime
-    discovery: Discovery
-    namespaces: tuple[str, ...]
-    page: int
-    silence: float
 
 
 class Informer:
@@ -143,8 +129,7 @@ class Informer:
         """Mirror the resource until it is no longer served."""
         deps, feed = self._deps, self._feed(resource, self.confirmed)
         spaces = deps.namespaces if resource.namespaced and deps.namespaces else ("",)
-        options = [ListOptions(resource, space, deps.page, deps.silence) for space in spaces]
-        self._reflectors = [Reflector(deps.session, deps.clock, option, feed) for option in options]
+        self._reflectors = [Reflector(deps, resource, space, feed) for space in spaces]
         self._scales, self._fault = feed.sink if isinstance(feed.sink, ScaleSink) else None, ""
         self._resolved.set()
         tasks = [asyncio.create_task(part.run()) for part in self._parts()]

@@ -78,17 +78,6 @@ class Store(Generic[T]):
         return False
 
 
-class Callbacks:
-    """Calls back when something happened that may let pods be placed. Callbacks must not block or raise."""
-
-    def __init__(self) -> None:
-        self.callbacks: list[Callable[[], None]] = []
-
-    def __call__(self) -> None:
-        for callback in self.callbacks:
-            callback()
-
-
 def waits(pod: Pod) -> bool:
     """Whether it has yet to be put on a node."""
     return not pod.node and not pod.deleted and pod.phase not in _OVER
@@ -248,7 +237,8 @@ class PodStore(Store[Pod]):
         self._namespaces = defaultdict[str, _Namespace](_Namespace)
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
         self._places: Places | None = None
-        self.placement_changed = Callbacks()
+        self.placement_callbacks: list[Callable[[], None]] = []
+        """Called when something happened that may let pods be placed. They must not block or raise."""
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if (pod := new or old) is not None:
@@ -256,7 +246,8 @@ class PodStore(Store[Pod]):
         if self._places is not None:
             self._places.change(old, new)
         if affects_placement(old, new):
-            self.placement_changed()
+            for callback in self.placement_callbacks:
+                callback()
 
     def _goes_back(self, old: Pod, new: Pod, *, listed: bool) -> bool:
         """A pod never leaves its node, and a deletion is never undone. But a deletion may only have been assumed, so a
@@ -312,11 +303,12 @@ class NodeStore(Store[Node]):
     def __init__(self) -> None:
         super().__init__(lambda node: ("", node.name))
         self._sorted: tuple[Node, ...] | None = ()
-        self.placement_changed = Callbacks()
+        self.placement_callbacks: list[Callable[[], None]] = []
 
     def _changed(self, old: Node | None, new: Node | None) -> None:
         self._sorted = None
-        self.placement_changed()
+        for callback in self.placement_callbacks:
+            callback()
 
     def get(self, name: str) -> Node | None:
         return self._items.get(("", name))

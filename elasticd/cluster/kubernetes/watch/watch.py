@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from elasticd.base.backoff import Backoff
-from elasticd.base.clock import Clock
+from elasticd.base.clock import Clock, ServerTime
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
-from elasticd.cluster.kubernetes.watch.discovery import Resource
+from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
 from elasticd.cluster.kubernetes.watch.store import Key, Sink
 from elasticd.cluster.kubernetes.wire.objects import Codec, Fault, Metadata, Status, WatchEvent, meta_of
 
@@ -27,6 +27,8 @@ _BACKOFF = Backoff(0.5, 30.0, (0.5, 1.5))
 _PAGED_ATTEMPTS = 2
 _PATIENCE = 3
 _SHORTEST_WATCH = 1.0
+RELIST = 1800.0
+"""Seconds of watching after which a list is read again, in case an event was never sent."""
 _PROVING = 3
 _EVENT = msgspec.json.Decoder(WatchEvent)
 _STATUS = msgspec.json.Decoder(Status)
@@ -82,17 +84,17 @@ class Feed(Struct, frozen=True):
     params: dict[str, str] = {}
 
 
-class ListOptions(Struct, frozen=True):
-    """Of what, in which namespace (empty: in all), and how patiently a list is read. Times in seconds.
+class Dependencies(Struct, frozen=True):
+    """What an informer needs: a session, clocks, discovery, which namespaces, and how patiently (in seconds of silence)
+    and in which portions lists are read."""
 
-    After `relist` seconds of watching the list is read again, in case an event was never sent.
-    """
-
-    resource: Resource
-    namespace: str = ""
-    page: int = 500
-    silence: float = 70.0
-    relist: float = 1800.0
+    session: Session
+    clock: Clock
+    times: ServerTime
+    discovery: Discovery
+    namespaces: tuple[str, ...]
+    page: int
+    silence: float
 
 
 class Reflector:
@@ -103,10 +105,11 @@ class Reflector:
     list that was read to its end, or an event, removes.
     """
 
-    def __init__(self, session: Session, clock: Clock, options: ListOptions, feed: Feed) -> None:
-        self._session, self._clock, self._options, self._feed = session, clock, options, feed
-        self.namespace = options.namespace
-        self._retries = Retries(clock)
+    def __init__(self, deps: Dependencies, resource: Resource, namespace: str, feed: Feed) -> None:
+        """`namespace` is empty for all of them."""
+        self._deps, self._session, self._clock = deps, deps.session, deps.clock
+        self._resource, self.namespace, self._feed = resource, namespace, feed
+        self._retries = Retries(deps.clock)
         self._version = ""
         self._listed = 0.0
         self._failures = 0
@@ -140,7 +143,7 @@ class Reflector:
             self._refuse(error)
         elif error.code != 410:
             self._note(str(error))
-        unproved = self._clock.now() - self.confirmed > self._options.silence
+        unproved = self._clock.now() - self.confirmed > self._deps.silence
         if error.code == 410 or error.reason == "Timeout" or refused or unproved or self._failures >= _PATIENCE:
             self._version = ""
         # Everybody's watch may have broken at once: the jitter keeps all from coming back at once.
@@ -158,14 +161,14 @@ class Reflector:
         self.fault = fault
 
     def _where(self) -> str:
-        return f"{self.namespace or 'all namespaces'}/{self._options.resource.plural}"
+        return f"{self.namespace or 'all namespaces'}/{self._resource.plural}"
 
     def _confirm(self, when: float) -> None:
         self.confirmed = max(self.confirmed, when)
         self._note("")
 
     def _request(self, verb: Literal["list", "watch"], params: dict[str, str]) -> Request:
-        resource, feed = self._options.resource, self._feed
+        resource, feed = self._resource, self._feed
         return Request(
             verb=verb,
             path=resource.path(self.namespace),
@@ -178,7 +181,7 @@ class Reflector:
         """Read the whole list. A list that expires while it is read is begun again, at last in one piece."""
         for _ in range(_PAGED_ATTEMPTS):
             try:
-                return await self._list_pages(self._options.page)
+                return await self._list_pages(self._deps.page)
             except ApiError as error:
                 if error.code != 410:
                     raise
@@ -215,14 +218,14 @@ class Reflector:
         started, lines = self._clock.now(), Lines()
         # The server ends the watch well before its silence would mean that it is dead. After trouble it ends it soon,
         # for the end in order is what proves that nothing was missed.
-        lasts = _PROVING if self._failures else max(1, int(self._options.silence * random.uniform(0.6, 0.85)))  # noqa: S311
+        lasts = _PROVING if self._failures else max(1, int(self._deps.silence * random.uniform(0.6, 0.85)))  # noqa: S311
         params = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
             "timeoutSeconds": str(lasts),
         }
-        async with self._session.stream(self._request("watch", params), self._options.silence) as stream:
+        async with self._session.stream(self._request("watch", params), self._deps.silence) as stream:
             self._note("")  # it answers; but what was missed since the last proof is still to come
             async for chunk in stream.iter_any():
                 for line in lines.feed(chunk):
@@ -233,7 +236,7 @@ class Reflector:
         else:
             self._confirm(ended)  # a server that ends a watch in order has sent all of it
             self._retries.reset()
-        if ended - self._listed > self._options.relist * random.uniform(0.8, 1.2):  # noqa: S311
+        if ended - self._listed > RELIST * random.uniform(0.8, 1.2):  # noqa: S311
             self._version = ""
 
     def _take(self, line: bytes) -> None:

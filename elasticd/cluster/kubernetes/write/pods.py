@@ -104,7 +104,7 @@ class PodWriter:
 
     async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
         """Set or clear the pod's nominated node."""
-        return await self._send(_nomination(action), allowed, _send_again)
+        return await self._send(_nomination(action), allowed, None)
 
     async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
         """Evict the pod, if it still is the one that the decision was about, and `unfit` has no objection to its
@@ -151,10 +151,11 @@ class PodWriter:
         return await read_pod(self._session, ref)
 
     async def _send(
-        self, request: Request, allowed: Allowed, look: Look, refused: Callable[[ApiError], Answer] | None = None
+        self, request: Request, allowed: Allowed, look: Look | None, refused: Callable[[ApiError], Answer] | None = None
     ) -> Answer:
         """Send the request and return what came of it. `refused` turns an error into an answer; only a failed one is
-        tried again. Once a reply was lost, a later refusal is reported as failed: the first write may still happen."""
+        tried again. Once a reply was lost, a later refusal is reported as failed: the first write may still happen.
+        Without a `look`, the write may as well be done twice."""
         answer, lost = NOT_LEADING, False
         for _ in range(1 + _REPEATS):
             if stop := await self._budget.turn(allowed):
@@ -169,7 +170,7 @@ class PodWriter:
                 self._budget.pause(error.quiet if again else 0.0)
                 # Of two that were sent, the first may have been carried out late, and stand in the way of the second.
                 if (again and error.lost) or (lost and error.code in (404, 409)):
-                    if outcome := await look(error):
+                    if look and (outcome := await look(error)):
                         return outcome
                 elif not again or not 0 < error.quiet <= self._budget.patience:
                     return _doubted(answer, lost=lost)
@@ -182,11 +183,6 @@ def _doubted(answer: Answer, *, lost: bool) -> Answer:
     if not lost or unsure or answer.result == "done":
         return answer
     return failed(0, f"a reply was lost, so that it may be done yet; then {answer.message}")
-
-
-async def _send_again(_: ApiError) -> Answer | None:
-    """The look after a declarative write, which may be sent twice: it never finds anything."""
-    return None
 
 
 def _refused(error: ApiError) -> Answer:
