@@ -36,7 +36,7 @@ def _marked(plugin: Any, name: str) -> dict[str, Any] | None:
 
 
 class _Manager(pluggy.PluginManager):
-    """pluggy's manager, looking only at what is marked as a hook: little of what dir() of a record lists."""
+    """pluggy's manager, looking only at what is marked as a hook."""
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         return super().parse_hookimpl_opts(plugin, name) if _marked(plugin, name) else None
@@ -175,10 +175,15 @@ def _check_implementation(plugin: object, name: str, marked: Mapping[str, Any]) 
             raise _PluginRefusedError(f'{name}: argument "{argument}" must be a plain one without a default, is not')
 
 
+def _implementations(record: type[Any]) -> list[tuple[str, str]]:
+    """The hooks that a type implements, each with the name of the method that does."""
+    marks = ((name, _marked(record, name)) for name in dir(record))
+    return [(str(marked.get("specname") or name), name) for name, marked in marks if marked is not None]
+
+
 def implemented(record: type[Any]) -> frozenset[str]:
     """The hooks that a type implements, under whatever names."""
-    marks = ((name, _marked(record, name)) for name in dir(record))
-    return frozenset(str(marked.get("specname") or name) for name, marked in marks if marked is not None)
+    return frozenset(hook for hook, _ in _implementations(record))
 
 
 def hooks_of(strategies: Iterable[Strategy]) -> frozenset[str]:
@@ -221,7 +226,7 @@ class Hooks:
     def __init__(self, strategies: Iterable[Strategy]) -> None:
         distinct: list[Strategy] = []
         for strategy in strategies:
-            if strategy not in distinct:  # a second voice that says the same changes nothing, and pluggy refuses it
+            if strategy not in distinct:  # a second voice that says the same changes nothing
                 distinct.append(strategy)
         reads = [strategy.reads() for strategy in distinct]
         self.reads = None if None in reads else frozenset(name for names in reads for name in names or ())
@@ -236,19 +241,21 @@ class Hooks:
         self.priorities: dict[str, int] = {}  # of those that have one other than 0
         # Only those that have one of their own: most answers change with what is observed.
         self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
-        manager = _Manager(GROUP)
-        manager.add_hookspecs(hookspecs)
         names: dict[str, int] = {}
+        self._implementations: dict[str, list[tuple[str, Callable[..., Any], _Pick]]] = {hook: [] for hook in HOOKS}
         for strategy in distinct:
             tag = str(strategy.__struct_config__.tag)
             names[tag] = names.get(tag, 0) + 1
             name = tag if names[tag] == 1 else f"{tag}#{names[tag]}"
-            manager.register(strategy, name)
+            for hook, method in _implementations(type(strategy)):
+                function = getattr(strategy, method)
+                self._implementations[hook].append((name, function, _pick(list(signature(function).parameters))))
             if strategy.priority:
                 self.priorities[name] = strategy.priority
             if not _SAYING.isdisjoint(implemented(type(strategy))):
                 self.screened[name] = strategy.reads()
-        self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
+        for found in self._implementations.values():
+            found.sort(key=itemgetter(0))  # so that the order of a policy's tables does not show
 
     @property
     def fetched(self) -> frozenset[str] | None:
@@ -299,14 +306,6 @@ class Hooks:
 
 _SAYING = frozenset({"recommend_replicas", "limit", "recommend_resources", "poll_interval"})
 """The bands of a workload's series, as its strategies answer."""
-
-
-def _implementations(manager: _Manager, hook: str) -> tuple[tuple[str, Callable[..., Any], _Pick], ...]:
-    """By name, so that the order of a policy's tables does not show."""
-    found = sorted(getattr(manager.hook, hook).get_hookimpls(), key=lambda one: one.plugin_name)
-    return tuple(
-        (one.plugin_name, one.function, _pick([name for name in one.argnames if name != "self"])) for one in found
-    )
 
 
 def _pick(names: list[str]) -> _Pick:

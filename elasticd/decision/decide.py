@@ -172,14 +172,7 @@ def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:
         return judgement
     message = f"{current} Jobs are in flight, and run to their end"
     floor = Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
-    return replace(
-        judgement,
-        verdict="hold",
-        replicas=current,
-        reason=floor.reason,
-        message=floor.message,
-        limits=(*judgement.limits, floor),
-    )
+    return _hold_by(floor, judgement, current, (*judgement.limits, floor))
 
 
 def _judge_by_strategies(case: Case) -> _Judgement:
@@ -220,15 +213,14 @@ def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
     if cause is None:
         return replace(judgement, limits=(*judgement.limits, *limits))
     able = Condition("AbleToScale", trouble is None, cause.reason, cause.message)
-    return replace(
-        judgement,
-        verdict="hold",
-        replicas=current,
-        reason=cause.reason,
-        message=cause.message,
-        limits=(*(replace(limit, bound=False) for limit in judgement.limits), *limits),
-        conditions=(able, *(condition for condition in judgement.conditions if condition.type != "AbleToScale")),
-    )
+    others = tuple(condition for condition in judgement.conditions if condition.type != "AbleToScale")
+    unbound = (replace(limit, bound=False) for limit in judgement.limits)
+    return replace(_hold_by(cause, judgement, current, (*unbound, *limits)), conditions=(able, *others))
+
+
+def _hold_by(cause: Limit, judgement: _Judgement, current: int, limits: tuple[Limit, ...]) -> _Judgement:
+    reason, message = cause.reason, cause.message
+    return replace(judgement, verdict="hold", replicas=current, reason=reason, message=message, limits=limits)
 
 
 def _find_doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:

@@ -14,8 +14,7 @@ from elasticd.kit.history import point_of, timeline
 from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
-from elasticd.kit.serving import Serving, request_of, serving
-from elasticd.kit.sizes import unfit
+from elasticd.kit.requests import Serving, request_of, serving, unfit
 from elasticd.kit.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.model.moves import whose
 from elasticd.model.pod_spec import possible_namespace, whole_number

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from elasticd.journal import Key
-from elasticd.model.policy import Policy, Strategy
+from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Pod, Ref
 from elasticd.ports.cluster import Kind, Snapshot
@@ -23,7 +23,8 @@ class PolicyIndex:
     def __init__(self, policies: Sequence[Policy]) -> None:
         self.policies = tuple(policies)
         self.members: dict[Key, Policy] = {}
-        self.kinds: frozenset[Kind] = frozenset(_kind(policy) for policy in policies)
+        about = [policy.workload or policy.select for policy in policies]
+        self.kinds: frozenset[Kind] = frozenset((each.api_version, each.kind) for each in about if each is not None)
         self._enrolled_at: int | None = None
         self._hooks: dict[tuple[object, ...], Hooks] = {}
         self._by_policy: dict[str, Hooks] = {}
@@ -77,11 +78,9 @@ class PolicyIndex:
         hooks = self._by_policy.get(policy.name)
         if hooks is None:
             records = (*policy.strategies, *policy.limits)
-            key = tuple(_identity(record) for record in records)
-            hooks = self._hooks.get(key)
-            if hooks is None:
-                hooks = self._hooks[key] = Hooks(records)
-            self._by_policy[policy.name] = hooks
+            # Equal for equal options; a plugin's repr is no proof of that.
+            key = tuple((type(record), msgspec.json.encode(record)) for record in records)
+            hooks = self._by_policy[policy.name] = self._hooks.get(key) or self._hooks.setdefault(key, Hooks(records))
         return hooks
 
     def ambiguity(self, ref: Ref, pods: tuple[Pod, ...]) -> str:
@@ -167,18 +166,6 @@ class _Claims:
             return None
         shared = [pod.uid for pod in self._pods[ref] if pod.uid in self._shared]
         return min((claimant for uid in shared for claimant in self._claimants[uid] if claimant != ref), default=None)
-
-
-def _kind(policy: Policy) -> Kind:
-    selection = policy.workload or policy.select
-    if selection is None:
-        raise ValueError("a policy without workload and select is refused when it is read")
-    return (selection.api_version, selection.kind)
-
-
-def _identity(record: Strategy) -> tuple[object, ...]:
-    """A key that is equal for records of one type with equal options; a plugin's repr is no proof of that."""
-    return (type(record), msgspec.json.encode(record))
 
 
 def _rivals(members: Mapping[Key, Policy]) -> dict[Ref, tuple[str, ...]]:

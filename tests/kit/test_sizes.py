@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.kit.sizes import quality_of, resized, unfit
+from elasticd.kit.requests import quality_of, resized, unfit
 from elasticd.model.workload import Container, Pod
 
 CPU, BOTH = {"cpu": 1.0}, {"cpu": 1.0, "memory": 2e9}

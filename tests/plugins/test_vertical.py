@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Container, Node, Observation, Past, Pod, Quality, Resources, Room, Series
-from elasticd.kit.sizes import unfit
+from elasticd.kit.requests import unfit
 from elasticd.testing import check_strategy
 from elasticd_plugins.vertical import Vertical
 from tests.kit.plugins.builders import EMPTY, NOW, decode, judge, pod, sample, seen, series

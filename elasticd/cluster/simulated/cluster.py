@@ -17,7 +17,7 @@ from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import SimulatedUsage
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot, WorldView, look
 from elasticd.cluster.simulated.world import World
-from elasticd.kit.sizes import resized, unfit
+from elasticd.kit.requests import resized, unfit
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget

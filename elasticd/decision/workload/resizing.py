@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.kit.history import NO_RESIZE
-from elasticd.kit.sizes import unfit
+from elasticd.kit.requests import unfit
 from elasticd.model.actions import Resize
 from elasticd.model.pod_spec import greatest
 from elasticd.model.records import Sizing
