@@ -220,10 +220,8 @@ class Burst(Strategy, tag="burst", frozen=True):
         inside = [points[-len(inside) - 1], *inside]
         if any(after.at - before.at > self.stable_window / 2 for before, after in pairwise(inside)):
             return f"without samples for more than {self.stable_window / 2:g} s"
-        fewer = [point for point in inside if 0 < point.pods < ready.now]
-        if any(point.pods < ready.survivors(point.at) for point in fewer):
-            return "some pods had no sample"
-        return ""
+        lacking = any(0 < point.pods < ready.now and point.pods < ready.survivors(point.at) for point in inside)
+        return "some pods had no sample" if lacking else ""
 
 
 def weighted(values: Sequence[float], multiplier: float) -> float:

@@ -184,12 +184,12 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         if len(queue.whole) < self.samples:
             message = f"{len(queue.whole)} of {self.samples} samples that are at most {GAP * self.slow:g} s apart"
             return Recommendation(current, "QueueNotFull", message)
-        if self.mode == "paper":
+        paper = self.mode == "paper"
+        if paper:
             task = _task(past, observation.at, current)
             replicas, reason = self._as_in_the_paper(queue, current) if task is None else (task, "TaskRunning")
         else:
             replicas, reason = self._by_marks(queue, pods, current)
-        paper = self.mode == "paper"
         utilisations, set_point = (queue.whole, self.target) if paper else (queue.each, self.high)
         measure = Measure(self.series, f"{utilisations[-1]:.4g}%", f"{set_point:g}%", replicas)
         return Recommendation(replicas, reason, self._describe(utilisations, queue.growth), (measure,))

@@ -210,14 +210,13 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
             return self._of_workload(used[""], pods)
         if not pods.heard:
             return f"no ready pod has a sample of {self.series}"
-        if self.unit == "value":
-            each = tuple(used[pod.name] for pod in pods.heard)
-            return _Load(each, len(pods.missing), len(pods.starting), self.target)
-        requests = {pod.name: request_of(pod, self.series) for pod in pods.ready}
-        if lacking := [name for name, request in requests.items() if not request]:
-            return f"missing request for {self.series} in Pod {lacking[0]}"
-        each = tuple(100 * used[pod.name] / requests[pod.name] for pod in pods.heard)
-        return _Load(each, len(pods.missing), len(pods.starting), max(100.0, self.target))
+        each, fill = tuple(used[pod.name] for pod in pods.heard), self.target
+        if self.unit == "percent":
+            requests = {pod.name: request_of(pod, self.series) for pod in pods.ready}
+            if lacking := [name for name, request in requests.items() if not request]:
+                return f"missing request for {self.series} in Pod {lacking[0]}"
+            each, fill = tuple(100 * used[pod.name] / requests[pod.name] for pod in pods.heard), max(100.0, fill)
+        return _Load(each, len(pods.missing), len(pods.starting), fill)
 
     def _of_workload(self, total: float, pods: Serving) -> _Load | str:
         """The load from one number for the workload, shared equally by the ready pods."""

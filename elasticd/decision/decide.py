@@ -71,33 +71,14 @@ def decide(case: Case) -> Decision:
             action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, judgement.replicas, reason)
     # In the order of its fields: by name, a record of so many takes a microsecond.
     return Decision(
-        name,
-        observation.at,
-        policy.name,
-        workload.ref,
-        policy.mode,
-        workload.replicas,
-        judgement.replicas,
-        judgement.verdict,
-        judgement.reason,
-        judgement.message,
-        workload.uid,
-        judgement.wish,
-        judgement.recommendations,
-        judgement.limits,
-        judgement.conditions,
-        judgement.failures + failures + unsized,
-        _without_forecast_values(observation.series.values()),
-        len(observation.pods),
-        interval,
-        by,
-        action,
-        judgement.blind,
-        marks,
-        case.hooks.recalls,
+        name, observation.at, policy.name, workload.ref, policy.mode, workload.replicas, judgement.replicas,
+        judgement.verdict, judgement.reason, judgement.message, workload.uid, judgement.wish,
+        judgement.recommendations, judgement.limits, judgement.conditions, judgement.failures + failures + unsized,
+        _without_forecast_values(observation.series.values()), len(observation.pods), interval, by, action,
+        judgement.blind, marks, case.hooks.recalls,
         removals=() if job is None or old else tidy(job, workload, still=_must_stand_still(case, judgement)),
         sizing=sizing,
-    )
+    )  # fmt: skip
 
 
 def _must_stand_still(case: Case, judgement: _Judgement) -> bool:
