@@ -29,7 +29,7 @@ Namespaces = Annotated[
 ]
 Workload = Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME whose series it is")]
 
-_LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
+LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
 """The cluster itself limits the calls; there are few metrics, as a person writes them."""
 
 
@@ -128,7 +128,7 @@ class _MetricsSource(Source, frozen=True, kw_only=True):
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Ask this cluster; there is nothing to connect to."""
         asking = _Asking(site, self.series, self.label)
-        async with aclosing(Rounds(asking.ask, site.clock, _LIMITS)) as asking.rounds:
+        async with aclosing(Rounds(asking.ask, site.clock, LIMITS)) as asking.rounds:
             yield asking
 
 

@@ -17,7 +17,7 @@ from elasticd.ports.metrics_api import Followed, Pull
 from elasticd.ports.source import Every, Reader, Site, Source
 
 RATE, SECONDS = "image_pull_rate", "image_pull_seconds"
-_MOST = 20_000
+MOST = 20_000
 _FUTURE = 60.0
 
 
@@ -45,7 +45,7 @@ class PullRate(Source, frozen=True, kw_only=True, tag="pull-rate"):
 
 
 class _Pulls:
-    """The pulls of the window, those reported first in front; at most _MOST, however many events are written."""
+    """The pulls of the window, those reported first in front; at most MOST, however many events are written."""
 
     followed: Followed
 
@@ -58,7 +58,7 @@ class _Pulls:
         now = self._clock.now()
         if now - self._window <= pull.at <= now + _FUTURE:
             self._pulls_by_key[pull.key] = pull
-            if len(self._pulls_by_key) > _MOST:
+            if len(self._pulls_by_key) > MOST:
                 self._pulls_by_key.popitem(last=False)
 
     async def read(self, now: float) -> Readings:

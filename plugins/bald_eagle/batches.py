@@ -52,7 +52,7 @@ def placements(candidates: Sequence[Candidate], nodes: Nodes, way: Way) -> Itera
         allowed = np.stack([candidate.nodes for candidate in candidates[batch]]) & state.fits(pods.only(batch))
         placeable = np.flatnonzero(allowed.any(axis=1))
         if len(placeable):
-            chance = _chance(way.seed, [candidates[first + int(index)].pod.uid for index in placeable])
+            chance = generator(way.seed, [candidates[first + int(index)].pod.uid for index in placeable])
             for index, node, value in _place(pods.only(first + placeable), allowed[placeable], state, way, chance):
                 yield Placement(first + int(placeable[index]), node, value)
 
@@ -68,7 +68,7 @@ def _state(nodes: Nodes, resources: Sequence[str], series: Sequence[str]) -> Sta
     return State(capacity, capacity - requested, busy)
 
 
-def _chance(seed: int, uids: Sequence[str]) -> np.random.Generator:
+def generator(seed: int, uids: Sequence[str]) -> np.random.Generator:
     """A random generator seeded by `seed` and the UIDs: the same in every process."""
     digest = blake2b("\n".join(uids).encode(), digest_size=8).digest()
     return np.random.Generator(np.random.PCG64([seed, int.from_bytes(digest, "big")]))

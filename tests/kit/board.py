@@ -47,18 +47,18 @@ class Board(Scripted):
             return answer
         match action:
             case Bind():
-                self._set(replace(self.pods[action.workload.name], node=action.node, nominated=""))
+                self.put(replace(self.pods[action.workload.name], node=action.node, nominated=""))
             case Evict() if self.lingers:
-                self._set(replace(self.pods[action.workload.name], deleted=True))
+                self.put(replace(self.pods[action.workload.name], deleted=True))
             case Evict():
                 self.remove(action.workload.name)
             case Nominate():
-                self._set(replace(self.pods[action.workload.name], nominated=action.node))
+                self.put(replace(self.pods[action.workload.name], nominated=action.node))
             case _:
                 raise AssertionError(action)
         return Answer("done")
 
-    def _set(self, pod: Pod) -> None:
+    def put(self, pod: Pod) -> None:
         self.pods[pod.name] = pod
 
     def add(self, *things: Node | Pod) -> None:
@@ -67,7 +67,7 @@ class Board(Scripted):
             if isinstance(one, Node):
                 self.nodes[one.name] = one
             else:
-                self._set(one)
+                self.put(one)
         self.callback()
 
     def remove(self, *names: str) -> None:

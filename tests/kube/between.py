@@ -82,7 +82,7 @@ class Between:
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             self._plane.server,
-            connector=aiohttp.TCPConnector(ssl=self._plane.client()._tls, limit=0),
+            connector=aiohttp.TCPConnector(ssl=self._plane.client().tls, limit=0),
             headers={"Accept-Encoding": "identity"},
         )
         app = web.Application(client_max_size=1 << 26)

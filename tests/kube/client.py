@@ -82,7 +82,7 @@ class Client:
     def __init__(self, server: str, token: str, authority: Path) -> None:
         self.server = server
         self._token = token
-        self._tls = ssl.create_default_context(cafile=str(authority))
+        self.tls = ssl.create_default_context(cafile=str(authority))
         self._kinds: dict[tuple[str, str], tuple[str, bool]] = {}
         self._versions: set[str] | None = None
 
@@ -90,7 +90,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             self.server,
             headers={"Authorization": f"Bearer {self._token}", "User-Agent": "elasticd-tests"},
-            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
+            connector=aiohttp.TCPConnector(ssl=self.tls, limit=0),
             timeout=aiohttp.ClientTimeout(total=30),
         )
         return self

@@ -16,7 +16,7 @@ from elasticd.kit import needed
 from elasticd.kit.node_table import NodeTable
 from elasticd.registry import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain, Weights
-from elasticd_plugins.bald_eagle.batches import _chance
+from elasticd_plugins.bald_eagle.batches import generator
 from tests.kit.imbalance import imbalance
 from tests.kit.paper_pool import (
     BANDWIDTH,
@@ -245,8 +245,10 @@ def test_equal_input_gives_an_equal_plan_and_another_seed_another(kind: Eagles) 
 
 
 def test_random_numbers_depend_only_on_the_seed_and_pods() -> None:
-    assert _chance(7, ["a", "b"]).integers(0, 10**6, 3).tolist() == [67004, 680916, 168796]
-    first = [float(_chance(seed, uids).random()) for seed, uids in ((7, ["a"]), (7, ["b"]), (8, ["a"]), (7, ["a", ""]))]
+    assert generator(7, ["a", "b"]).integers(0, 10**6, 3).tolist() == [67004, 680916, 168796]
+    first = [
+        float(generator(seed, uids).random()) for seed, uids in ((7, ["a"]), (7, ["b"]), (8, ["a"]), (7, ["a", ""]))
+    ]
     assert len(set(first)) == 4
 
 

@@ -107,7 +107,7 @@ async def test_metric_that_fails_or_hangs_delays_and_harms_no_other(monkeypatch:
                 return Readings("cluster", now, error="503", faults={"bad": "503"})
             return Readings("cluster", now, workloads={name: {str(WEB): (Sample(1.0, now, now),)}})
 
-    monkeypatch.setattr(module, "_LIMITS", Limits(8, 0.05, float("inf")))
+    monkeypatch.setattr(module, "LIMITS", Limits(8, 0.05, float("inf")))
     series = [{"name": name, "workload": str(WEB)} for name in ("good", "bad", "slow")]
     source = msgspec.convert({"type": "external-metrics", "series": series}, ExternalMetrics)
     async with source.open(site(Cluster(), VirtualClock(5.0), governed=ALL)) as reader:

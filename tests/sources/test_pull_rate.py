@@ -86,7 +86,7 @@ async def test_pull_of_the_future_does_not_count() -> None:
 
 
 async def test_only_so_many_are_kept_the_newest_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "MOST", 3)
     async with told(*[pull(str(index), f"n{index}") for index in range(10)]) as (reader, _):
         assert list(values(await reader.read(NOW), SECONDS)) == ["n7", "n8", "n9"]
 

@@ -26,9 +26,9 @@ from elasticd.ports.metrics_api import MetricQuery
 
 SOURCE = "metrics-api"
 CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"
-_CALLS_AT_ONCE = 8
+CALLS_AT_ONCE = 8
 _ITEMS_AT_ONCE = 2000
-_LARGEST = 64 << 20
+LARGEST = 64 << 20
 _PATIENCE_FACTOR = 3
 _VALUE = msgspec.json.Decoder(MetricValue)
 
@@ -52,7 +52,7 @@ class AggregatedMetrics:
     def __init__(self, discovery: Discovery, times: ServerTime, timeout: float) -> None:
         self._discovery, self._times = discovery, times
         self._patience = timeout * _PATIENCE_FACTOR
-        self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
+        self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
 
     async def read(self, queries: Sequence[MetricQuery], now: float) -> Readings:
         """The answers to all queries. Never raises."""
@@ -97,7 +97,7 @@ class AggregatedMetrics:
     async def _send(self, ask: MetricQuery) -> bytes:
         await self._discovery.version_of(_group(ask))  # where there is none, nothing else is asked
         params = {"labelSelector" if ask.external else "metricLabelSelector": ask.selector} if ask.selector else {}
-        options = {"resource": _group(ask), "params": params, "largest": _LARGEST}
+        options = {"resource": _group(ask), "params": params, "largest": LARGEST}
         return await self._discovery.list_of(_group(ask), await self._path(ask), **options)
 
     async def _path(self, ask: MetricQuery) -> str:

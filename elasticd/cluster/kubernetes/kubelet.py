@@ -24,7 +24,7 @@ CPU, MEMORY = "cpu", "memory"
 RECEIVED, TRANSMITTED = "network_receive_bytes", "network_transmit_bytes"
 FS_USED, FS_AVAILABLE, FS_CAPACITY = "filesystem_used_bytes", "filesystem_available_bytes", "filesystem_capacity_bytes"
 
-_LARGEST = 16 << 20
+LARGEST = 16 << 20
 # The kubelet does not say over how long it averaged CPU use. It is as long as it takes between two looks of its own.
 _WINDOW = 10.0
 
@@ -99,9 +99,7 @@ class Kubelets:
         """What one kubelet says. Never raises."""
         params = {"only_cpu_and_memory": "true"} if part == "usage" else {}
         path = f"/api/v1/nodes/{quote(node, safe='')}/proxy/stats/summary"
-        request = Request(
-            verb="get", path=path, resource="nodes/proxy", params=params, timeout=within, largest=_LARGEST
-        )
+        request = Request(verb="get", path=path, resource="nodes/proxy", params=params, timeout=within, largest=LARGEST)
         try:
             summary = _SUMMARY.decode(await self._session.send(request))
         except ApiError as error:

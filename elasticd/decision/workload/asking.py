@@ -65,7 +65,7 @@ class Case(Struct, frozen=True, gc=False):
         return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
 
-_MOST = 4096
+CACHED = 4096
 """Answers that are cached."""
 
 LARGEST = 1 << 14
@@ -116,7 +116,7 @@ def _check_size(written: bytes) -> bytes:
     return written
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=CACHED)
 def _signed_recommendation(written: bytes, name: str) -> Recommendation:
     """Cached, as limits are, by the JSON: by equality 3.0 and True would pass for whole numbers."""
     read = _decode_recommendation(written)
@@ -140,7 +140,7 @@ def _read_limit(value: Any, name: str) -> Limit:
         return read
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
-    if len(_read_before) >= _MOST:
+    if len(_read_before) >= CACHED:
         _read_before.clear()
     written = _encode(value)
     if len(written) > LARGEST:
@@ -151,7 +151,7 @@ def _read_limit(value: Any, name: str) -> Limit:
     return read
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=CACHED)
 def _signed_limit(written: bytes, name: str) -> Limit:
     """Cached, as limits are mostly those of the look before, and are then the same objects to compare."""
     read = _decode_limit(written)

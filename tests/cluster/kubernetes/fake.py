@@ -118,6 +118,10 @@ class FakeApi:
     async def __aexit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Accept no more connections."""
         await self._runner.cleanup()
 
     def on(self, method: str, path: str, *answers: Reply) -> None:

@@ -58,22 +58,22 @@ class Server:
         self.remembers = True
         """Whether it still knows what has become of pods."""
         self._history: list[dict[str, Any]] = []
-        self._reads_left = self._waits = 2
+        self._reads_left = self.waits = 2
         api.on("GET", "/api/v1", served("v1"))
         for method, path, do in (
             ("GET", POD, self._read),
-            ("WATCH", PODS, self._remember),
-            ("POST", PODS, self._create),
-            ("POST", f"{POD}/eviction", self._evict),
+            ("WATCH", PODS, self.remember),
+            ("POST", PODS, self.create),
+            ("POST", f"{POD}/eviction", self.evict),
             ("POST", RECORDS, self._write),
             ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
             ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
             ("PATCH", RECORD, self._note),
             ("DELETE", RECORD, self._forget),
         ):
-            api.on(method, path, self._step(do))
+            api.on(method, path, self.step(do))
 
-    def _step(self, do: Callable[[], Any]) -> Any:
+    def step(self, do: Callable[[], Any]) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
             what = f"{request.method} {request.path.rpartition('/')[2]}"
             if request.query.get("dryRun"):
@@ -101,8 +101,8 @@ class Server:
             if self._reads_left < 0:
                 self.pod = None
         if self.pod is not None and self.pod["metadata"]["uid"].startswith("new"):
-            self._waits -= 1
-            if self._waits < 0:
+            self.waits -= 1
+            if self.waits < 0:
                 self.pod["status"] = {"phase": "Running"}
             elif (after := self.fate(self.pod)) is None:
                 self.take_away()
@@ -116,12 +116,12 @@ class Server:
             self._history.append({"type": "DELETED", "object": self.pod})
         self.pod = None
 
-    def _remember(self) -> Any:
+    def remember(self) -> Any:
         if not self.remembers:
             return status(410, "Expired", "too old resource version")
         return Say(200, b"".join(msgspec.json.encode(one) + b"\n" for one in self._history))
 
-    def _create(self) -> Any:
+    def create(self) -> Any:
         seen = self.api.seen[-1]
         if seen.query.get("dryRun") == "All":
             return seen.body
@@ -132,7 +132,7 @@ class Server:
         self.pod = {**seen.body, "metadata": {**seen.body["metadata"], **meta}}
         return self.pod
 
-    def _evict(self) -> Any:
+    def evict(self) -> Any:
         options = (self.api.seen[-1].body or {}).get("deleteOptions", {})
         uid = options.get("preconditions", {"uid": "u"})["uid"]
         if self.pod is None or self.pod["metadata"]["uid"] != uid:

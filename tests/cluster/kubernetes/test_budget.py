@@ -111,4 +111,4 @@ async def test_cancelled_wait_gives_its_turn_back() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert budget._bucket.level(0) == pytest.approx(0)
+    assert budget.bucket.level(0) == pytest.approx(0)

@@ -236,7 +236,7 @@ async def test_only_so_many_calls_are_under_way_at_once(api: FakeApi, metrics: A
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        if under_way == custom._CALLS_AT_ONCE:
+        if under_way == custom.CALLS_AT_ONCE:
             full.set()
         await full.wait()
         under_way -= 1
@@ -246,13 +246,13 @@ async def test_only_so_many_calls_are_under_way_at_once(api: FakeApi, metrics: A
     for query in queries:
         api.on("GET", f"{GROUP}/v1beta2/namespaces/{query.namespace}/pods/*/rate", slow)
     await read(metrics, *queries)
-    assert most == custom._CALLS_AT_ONCE
+    assert most == custom.CALLS_AT_ONCE
 
 
 async def test_answer_that_never_ends_is_cut(
     api: FakeApi, metrics: AggregatedMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(custom, "_LARGEST", 1000)
+    monkeypatch.setattr(custom, "LARGEST", 1000)
     api.on("GET", RATE, b"x" * 2000)
     assert "larger than 1000 bytes" in (await metrics.read([BY_POD], 500.0)).error
 

@@ -43,7 +43,7 @@ class Server:
         """Asked before each POST: what to answer in place of the truth. `after` does it all the same."""
         api.on("POST", JOBS, self._create)
         for number in range(1, 10):
-            api.on("GET", f"{JOBS}/transcode-{HASH}-{number}", self._read)
+            api.on("GET", f"{JOBS}/transcode-{HASH}-{number}", self.read)
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
         body = self.api.seen[-1].body
@@ -57,7 +57,7 @@ class Server:
         self.keep(name)
         return await self._say(request, Say(201, self.jobs[name]))
 
-    async def _read(self, request: web.Request) -> web.StreamResponse:
+    async def read(self, request: web.Request) -> web.StreamResponse:
         name = request.path.rpartition("/")[2]
         found = self.jobs.get(name)
         return await self._say(request, found if found is not None else status(404, "NotFound", "none"))
@@ -157,7 +157,7 @@ async def test_create_request_that_arrives_late_creates_no_second_job(api: FakeA
         bench.server.keep(NAME)
         return web.json_response({"code": 404, "reason": "NotFound"}, status=404)
 
-    api.on("GET", f"{JOBS}/{NAME}", late, bench.server._read)
+    api.on("GET", f"{JOBS}/{NAME}", late, bench.server.read)
     assert await bench.create() == Answer("done", 200, "1 had been created before")
     assert list(bench.server.jobs) == [NAME]
 
@@ -178,7 +178,7 @@ async def test_retry_after_a_server_failure_uses_the_same_job_name(api: FakeApi,
     assert (answer.result, answer.code, answer.reason) == ("failed", 0, "NoReply")
     assert answer.message.endswith(f"whether {NAME} was created cannot be read back")
     assert bench.known() == []
-    api.on("GET", f"{JOBS}/{NAME}", bench.server._read)
+    api.on("GET", f"{JOBS}/{NAME}", bench.server.read)
     assert (await bench.create()).result == "done"
     assert list(bench.server.jobs) == [NAME]
 

@@ -152,7 +152,7 @@ async def test_trouble_is_an_error(api: FakeApi, kubelets: Kubelets, answer: Any
 
 
 async def test_answer_that_never_ends_is_cut(api: FakeApi, kubelets: Kubelets, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LARGEST", 1000)
+    monkeypatch.setattr(module, "LARGEST", 1000)
     api.on("GET", PATH, b"x" * 2000)
     assert "larger than 1000 bytes" in (await kubelets.summary("n1", 500.0, "all", 2.0)).error
 

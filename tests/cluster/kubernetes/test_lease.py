@@ -23,8 +23,8 @@ class LeaseServer:
         self.lease: dict[str, Any] | None = None
         self._version = 0
         api.on("GET", LEASE, self._get)
-        api.on("POST", LEASES, self._create)
-        api.on("PUT", LEASE, self._update)
+        api.on("POST", LEASES, self.create)
+        api.on("PUT", LEASE, self.update)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -46,13 +46,13 @@ class LeaseServer:
     async def _get(self, _: web.Request) -> web.StreamResponse:
         return web.json_response(self.lease) if self.lease else web.json_response({"reason": "NotFound"}, status=404)
 
-    async def _create(self, request: web.Request) -> web.StreamResponse:
+    async def create(self, request: web.Request) -> web.StreamResponse:
         if self.lease is not None:
             return web.json_response({"reason": "AlreadyExists"}, status=409)
         self.write(await request.json())
         return web.json_response(self.lease, status=201)
 
-    async def _update(self, request: web.Request) -> web.StreamResponse:
+    async def update(self, request: web.Request) -> web.StreamResponse:
         sent = await request.json()
         if self.lease is None:
             return web.json_response({"reason": "NotFound"}, status=404)
@@ -195,7 +195,7 @@ async def test_renewal_counts_from_before_its_request(session: Session, api: Fak
 
     async def slow(request: web.Request) -> web.StreamResponse:
         await clock.sleep_until(1004.0)
-        return await server._create(request)
+        return await server.create(request)
 
     api.on("POST", LEASES, slow)
     elector = Elector(session, clock, SETTINGS, "a")
@@ -209,11 +209,11 @@ async def test_renewal_counts_from_before_its_request(session: Session, api: Fak
 
 async def test_renewal_whose_reply_was_lost_is_found_by_reading(api: FakeApi, pair: Pair) -> None:
     async def applied(request: web.Request) -> web.StreamResponse:
-        await pair.server._update(request)
+        await pair.server.update(request)
         return await drop(request)
 
     # A PUT whose connection broke is repeated by the HTTP client, and then conflicts with itself.
-    api.on("PUT", LEASE, applied, applied, pair.server._update)
+    api.on("PUT", LEASE, applied, applied, pair.server.update)
     await pair.wait(2)
     await pair.one.step()
     await pair.one.step()
@@ -269,8 +269,8 @@ async def test_a_takeover_whose_reply_was_lost_is_remembered(api: FakeApi, pair:
     await pair.wait(20)
 
     async def applied(request: web.Request) -> web.StreamResponse:
-        await pair.server._update(request)
-        api.on("PUT", LEASE, pair.server._update)
+        await pair.server.update(request)
+        api.on("PUT", LEASE, pair.server.update)
         return await drop(request)
 
     api.on("PUT", LEASE, applied)

@@ -187,7 +187,7 @@ async def test_unanswered_eviction_keeps_its_record_when_the_next_is_refused(
     async with daemon(session, clock) as one:
         answer = await one.evict(ACTION, lambda: NOT_LEADING if sent and later == "the lease" else None)
         assert (answer.result, answer.code, list(server.records)) == ("failed", 0, ["elasticd-restore-u"])
-        server._evict()
+        server.evict()
         await until(server.made_anew)
 
 
@@ -231,7 +231,7 @@ async def test_refused_creation_is_retried_and_reported_until_it_succeeds(
             "shop/Pod/batch has yet to be made anew, from ConfigMap home/elasticd-restore-u: "
             "403 Forbidden: exceeded quota"
         )
-        api.on("POST", PODS, server._step(server._create))
+        api.on("POST", PODS, server.step(server.create))
         await until(server.made_anew)
         await until(lambda: not one.fault)
 

@@ -51,7 +51,7 @@ FATES = [
 async def test_a_copy_that_goes_before_it_ran_is_made_again(
     server: Server, session: Session, clock: HurriedClock, fate: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server._waits, server.fate = 1000, once(fate)
+    server.waits, server.fate = 1000, once(fate)
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(lambda: server.made(2))
@@ -68,7 +68,7 @@ CREATED, AGAIN = 11, 26
 async def test_copy_that_never_ran_is_remade_by_the_next_daemon(
     server: Server, session: Session, clock: HurriedClock, step: int, moment: str
 ) -> None:
-    server._waits = 1000
+    server.waits = 1000
     server.fate = once(lambda copy: bound(copy, phase="Failed", reason="OutOfcpu"))
     server.fault = lambda number, _: f"killed {moment}" if number == step else ""
     async with daemon(session, clock) as first:
@@ -100,7 +100,7 @@ async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
     copies: int,
     noted: bool,
 ) -> None:
-    server._waits, server.remembers = 1000, remembers
+    server.waits, server.remembers = 1000, remembers
     server.fault = lambda _, what: "killed before" if server.created and what.startswith("PATCH") and not noted else ""
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
@@ -112,7 +112,7 @@ async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
     if ran:
         server.pod = {**server.pod, "status": {"phase": "Running"}}
     server.take_away()
-    server._waits, server.fault = 0, lambda *_: ""
+    server.waits, server.fault = 0, lambda *_: ""
     async with daemon(session, clock, resumes=True) as one:
         await until(lambda: not server.records)
         await until(lambda: not one.underway)
@@ -136,7 +136,7 @@ async def test_copies_that_never_run_are_made_less_often_and_reported(
             made.append(clock.now())
         return ""
 
-    server._waits, server.fault = 10_000, note
+    server.waits, server.fault = 10_000, note
     server.fate = lambda copy: bound(copy, phase="Failed", reason="OutOfcpu")
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
@@ -152,7 +152,7 @@ async def test_copies_that_never_run_are_made_less_often_and_reported(
 @pytest.mark.slow
 async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session: Session, clock: HurriedClock) -> None:
     image = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
-    server._waits = 1000
+    server.waits = 1000
     server.fate = lambda copy: {**bound(copy, containerStatuses=[image]), "spec": {**SPEC, "nodeName": "n2"}}
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
@@ -165,26 +165,26 @@ async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session
 async def test_a_failed_copy_that_cannot_be_evicted_is_reported(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:
-    server._waits, server.fate = 1000, once(lambda copy: bound(copy, phase="Failed", reason="Evicted"))
+    server.waits, server.fate = 1000, once(lambda copy: bound(copy, phase="Failed", reason="Evicted"))
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         api.on("POST", f"{POD}/eviction", status(403, "Forbidden", "may not evict"))
         await until(lambda: "it ended before it ran, and stays: 403 Forbidden: may not evict" in one.fault)
         assert [step.step for step in one.underway] == ["ended before it ran"]
-        api.on("POST", f"{POD}/eviction", server._step(server._evict))
+        api.on("POST", f"{POD}/eviction", server.step(server.evict))
         await until(lambda: server.made(2))
 
 
 async def test_fate_of_a_copy_is_asked_again_after_server_errors(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:
-    server._waits = 1000
+    server.waits = 1000
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(lambda: server.records and seen(1)(server))
-        api.on("WATCH", PODS, status(500, "InternalError", "no"), b"{", server._step(server._remember))
+        api.on("WATCH", PODS, status(500, "InternalError", "no"), b"{", server.step(server.remember))
         server.take_away()
-        server._waits = 0
+        server.waits = 0
         await until(lambda: server.made(2))
     assert len(api.asked("WATCH", PODS)) == 3
 
@@ -192,7 +192,7 @@ async def test_fate_of_a_copy_is_asked_again_after_server_errors(
 async def test_copy_moved_before_running_is_left_to_its_own_record(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
-    server._waits = 1000
+    server.waits = 1000
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(lambda: server.records and seen(1)(server))
@@ -208,9 +208,9 @@ async def test_pod_that_waits_long_to_run_keeps_its_record(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
-        server._waits = 1000
+        server.waits = 1000
         await one.evict(ACTION, granted)
         await until(lambda: "made anew, on no node for" in one.fault)
         assert server.records
-        server._waits = 0
+        server.waits = 0
         await until(server.made_anew)

@@ -159,7 +159,7 @@ async def test_server_that_cannot_be_reached_has_not_been_written_to(
 ) -> None:
     api.on("PATCH", PATH, scale(6))
     await bench.scale()
-    await api._runner.cleanup()
+    await api.stop()
     answer = await bench.scale()
     assert (answer.result, answer.code, answer.reason) == ("failed", 0, "NoReply")
 

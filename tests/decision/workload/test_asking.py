@@ -5,7 +5,7 @@ from functools import cached_property
 import pytest
 
 from elasticd.api import LeftOut, Limit, Measure, Rank, Recommendation, Strategy, hookimpl
-from elasticd.decision.workload.asking import _MOST, LARGEST, Case, _read_before
+from elasticd.decision.workload.asking import CACHED, LARGEST, Case
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy
 from elasticd.registry import Hooks
@@ -27,6 +27,14 @@ class Fresh(Strategy, tag="fresh", frozen=True):
     @hookimpl
     def limit(self, wish: int) -> Limit:
         return Limit("Fresh", highest=wish)
+
+
+class Listed(Strategy, tag="listed", frozen=True):
+    limits: tuple[Limit, ...]
+
+    @hookimpl
+    def limit(self, wish: int) -> Limit:
+        return self.limits[wish]
 
 
 class Wrong(Strategy, tag="wrong", frozen=True):
@@ -62,9 +70,17 @@ def test_nonsense_equal_to_a_kept_valid_limit_is_refused() -> None:
 
 def test_limits_that_are_always_new_are_not_kept_for_ever() -> None:
     asked = case(Fresh())
-    for wish in range(_MOST + 10):
+    for wish in range(CACHED + 10):
         assert asked.ask("limit", wish=wish).values[0][1].highest == wish
-    assert len(_read_before) <= _MOST
+
+
+def test_at_most_so_many_limits_are_kept_by_identity() -> None:
+    asked = case(Listed(tuple(Limit("", highest=wish) for wish in range(2 * CACHED))))
+    wishes = range(2 * CACHED)
+    first = [asked.ask("limit", wish=wish).values[0][1] for wish in wishes]
+    again = [asked.ask("limit", wish=wish).values[0][1] for wish in reversed(wishes)][::-1]
+    assert again == first
+    assert sum(limit is kept for limit, kept in zip(again, first, strict=True)) <= CACHED
 
 
 def test_value_derived_from_options_is_cached_and_no_option() -> None:

@@ -28,6 +28,7 @@ from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.workers import Worker
 from elasticd.sources.poller import SourcePoller
 from elasticd.telemetry.metrics import DaemonMetrics
 from tests.kit.board import Board
@@ -75,11 +76,18 @@ class Heard:
 class Bench:
     """A mover over a board, in virtual time, that looks every 30 s."""
 
-    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod],
+        journal: Journal | None = None,
+        planner: Worker[PoolCase, MovesPlan] | None = None,
+        **more: Any,
+    ) -> None:
         SHOWN.clear()
         self.clock, self.heard = VirtualClock(NOW), Heard()
         self.board = Board(self.clock, nodes, pods)
-        journal = self.journal = Journal()
+        journal = self.journal = journal or Journal()
         self.wrote: list[object] = []
         append = journal.append
 
@@ -88,14 +96,14 @@ class Bench:
             append(record)
 
         journal.append = wrote  # type: ignore[method-assign]
-        placer = Placer(self.board, self.board.observe, journal, self.clock)
+        placer = self.placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
         placer.apply([policy])
-        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
+        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard], planner)
 
     def select(self, nodes: dict[str, str]) -> None:
         """The same policy with nodes of these labels."""
-        placer = self.mover._placer
+        placer = self.placer
         placer.apply([replace(placer.pools[0].policy, pool=PoolSelect(nodes=nodes))])
 
     async def until(self, seconds: float) -> None:
@@ -198,10 +206,10 @@ async def test_what_stays_is_told_once() -> None:
 async def test_what_is_held_back_ends_with_the_policy() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(2)
-        assert len(it.mover._journal.moves("pool")) == 1
-        it.mover._placer.apply([])
+        assert len(it.journal.moves("pool")) == 1
+        it.placer.apply([])
         await it.mover.turn()
-        assert it.mover._journal.moves("pool") == []
+        assert it.journal.moves("pool") == []
         assert [one.verdict for one in it.heard.decisions] == ["refuse", "over"]
 
 
@@ -219,11 +227,10 @@ async def test_moves_no_longer_wanted_are_reported_and_their_refusals_cleared() 
 
 
 async def test_a_move_ended_by_its_policy_is_journaled_at_once(tmp_path: Path) -> None:
-    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
-        with closing(Journal(tmp_path)) as journal:
-            it.mover._journal = journal
+    with closing(Journal(tmp_path)) as journal:
+        async with bench([node("a", labels=LEAVE)], [running("p", "a")], journal=journal) as it:
             await it.until(2)
-            it.mover._placer.apply([])
+            it.placer.apply([])
             await it.mover.turn()
             verdicts = [one.verdict for one in read(tmp_path) if isinstance(one, MoveDecision)]
     assert verdicts == ["refuse", "over"]
@@ -240,12 +247,12 @@ async def test_a_move_ended_by_its_policy_is_journaled_at_once(tmp_path: Path) -
 async def test_what_a_daemon_before_held_back_ends_with_its_policy(policies: list[str], told: list[str]) -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(2)
-        placer, heard = it.mover._placer, Heard()
+        placer, heard = it.placer, Heard()
         placer.apply([replace(placer.pools[0].policy, name=name) for name in policies])
         again = Mover(it.board, placer, it.journal, it.clock, [heard])
-        again._moving_pools()
+        again.trigger()
         assert [one.verdict for one in heard.decisions] == told
-        again._moving_pools()
+        again.trigger()
         assert [one.verdict for one in heard.decisions] == told
 
 
@@ -349,7 +356,7 @@ async def surging(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Bench,
 
 async def states(it: Bench) -> list[tuple[str, bool]]:
     """The pods of node a, as those see it who place others, and whether they are leaving."""
-    placer = it.mover._placer
+    placer = it.placer
     now = it.clock.now()
     columns = (await placer.shown(placer.pools[0], await placer.look(now), now)).columns
     index = columns.index("a")
@@ -363,7 +370,7 @@ async def test_a_pod_in_a_surge_stays_and_is_not_reconsidered(
     """What it takes is nobody else's until it really goes: perhaps that is not soon, or never."""
     async with surging(monkeypatch) as (it, begins):
         assert await states(it) == [("p", False)]
-        assert it.mover._placer.views.moved([replace(running("new", "b"), node="", created=NOW + 3)]) == {
+        assert it.placer.views.moved([replace(running("new", "b"), node="", created=NOW + 3)]) == {
             "uid-new": it.heard.outcomes[0].at
         }, "what is made first waits in its place"
         await it.until(20)
@@ -398,7 +405,7 @@ async def test_a_triggered_look_answers_how_many_pools_it_covers() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(2)
         assert it.mover.trigger() == "1 pool is looked at now"
-        it.mover._placer.apply([])
+        it.placer.apply([])
         assert it.mover.trigger() == "no policy in force has a strategy that moves pods"
         it.board.leading = False
         assert it.mover.trigger() == "this elasticd does not lead: another looks at the pools"
@@ -418,7 +425,7 @@ class Broken(Strategy, tag="broken", frozen=True):
 
 async def test_a_failing_strategy_is_reported_once_and_switched_off() -> None:
     it = Bench([node("a")], [running("p", "a")])
-    placer = it.mover._placer
+    placer = it.placer
     placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
     for looked in range(1, 6):
         assert placer.pools[0].off() == frozenset()
@@ -498,7 +505,7 @@ async def test_a_pool_is_examined_when_its_late_source_answers() -> None:
     """It would not be at the next period: the reading is old then, and another one as late."""
     async with bench([node("a")], [running("p", "a")]) as it:
         meter = Meter()
-        placer = it.mover._placer
+        placer = it.placer
         placer.set_sources([SourcePoller(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
         await it.mover.step()
         assert (meter.asked, SHOWN) == (1, [])
@@ -512,10 +519,6 @@ async def test_a_pool_is_examined_when_its_late_source_answers() -> None:
 
 async def test_policies_no_longer_in_force_are_not_examined() -> None:
     """Others were adopted while the first pool was planned for."""
-    it = Bench([node("a")], [running("p", "a")])
-    placer = it.mover._placer
-    old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
-    placer.apply(old)
 
     async def reloaded(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
         placer.apply([replace(one, interval=7.0) for one in old])
@@ -523,7 +526,10 @@ async def test_policies_no_longer_in_force_are_not_examined() -> None:
         return [MovesPlan() for _ in cases]
 
     asked: list[str] = []
-    it.mover._planner = reloaded
+    it = Bench([node("a")], [running("p", "a")], planner=reloaded)
+    placer = it.placer
+    old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
+    placer.apply(old)
     await it.mover.tick(NOW)
     assert asked == ["x"]
 

@@ -79,7 +79,7 @@ async def test_a_refusal_is_reported_again_when_the_move_is_renewed() -> None:
 
 async def test_a_failing_plugin_and_its_switching_off_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with bench([node("a")], [running("p", "a")], every=1.0) as it:
-        placer = it.mover._placer
+        placer = it.placer
         placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
         await it.until(20)
         assert placer.pools[0].off() == {"broken"}
@@ -93,7 +93,6 @@ async def test_a_plugin_that_does_not_come_back_is_logged(caplog: pytest.LogCapt
     async def lost(cases: Sequence[PoolCase]) -> list[Any]:
         return ["stuck in slow.py:7 rebind_pods"]
 
-    async with bench([node("a")], [running("p", "a")], every=1.0) as it:
-        it.mover._planner = lost
+    async with bench([node("a")], [running("p", "a")], planner=lost, every=1.0) as it:
         await it.until(10)
     assert caplog.messages == ["policy pool: stuck in slow.py:7 rebind_pods; it is not called again until reload"]

@@ -296,7 +296,7 @@ async def test_who_leads_no_more_waits_for_no_pod() -> None:
     async with bench([node("a", cpu=1)], [pod("large", cpu=2)]) as it:
         await it.until(2)
         it.board.leading = False
-        it.placer._changed.clear()
+        await it.placer.turn()  # handles the events so far
         begun = it.clock.now()
         for _ in range(3):
             await it.placer.step()

@@ -87,10 +87,10 @@ async def test_a_pod_waits_as_disturbed_when_the_broker_refuses_evictions() -> N
 async def test_a_pod_about_which_nobody_was_asked_yet_waits() -> None:
     async with bench([node("a", cpu=1)], [pod("p")]) as it:
 
-        async def awaited(*_: Any) -> None:
-            return None
+        async def awaited(*_: Any) -> dict[Any, Any]:
+            return {}
 
-        it.placer._read = awaited  # type: ignore[method-assign,assignment]
+        it.placer.router.read = awaited  # type: ignore[method-assign,assignment]
         await it.placer.tick(NOW)
         assert now(it) == {"NotAskedYet": 1}
 

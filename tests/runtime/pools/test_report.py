@@ -74,17 +74,18 @@ class Bench:
     def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], *strategies: Strategy, **changes: Any) -> None:
         self.clock = VirtualClock(NOW)
         self.board = Board(self.clock, nodes, pods)
-        journal = Journal()
+        self.journal = Journal()
         door = DisruptionGuard(self.board, DisruptionSettings(**changes.pop("disruption", {})), self.clock)
 
         async def look(now: float) -> Snapshot:
             return await door.observe(now, frozenset())
 
-        self.placer = Placer(door, look, journal, self.clock)
+        self.placer = Placer(door, look, self.journal, self.clock)
+        planner = changes.pop("planner", None)
         moves = MovesTable(**{"every": 30.0, **changes.pop("moves", {})})
         own: dict[str, Any] = {"name": "pool", "pool": PoolSelect(), "mode": "act", "moves": moves}
         self.placer.apply([PoolPolicy(strategies=strategies or (Fits(), Leave()), **{**own, **changes})])
-        self.mover = Mover(door, self.placer, journal, self.clock)
+        self.mover = Mover(door, self.placer, self.journal, self.clock, planner=planner)
         self.reports = PoolReports(door, self.placer, self.mover, self.clock)
 
     async def look(self) -> None:
@@ -201,14 +202,13 @@ async def test_a_plugin_is_switched_off_though_no_pod_is_concerned() -> None:
 
 
 async def test_one_that_cannot_explain_is_not() -> None:
-    async with bench(TWO, [running("p", "a")]) as it:
+    failure = Failure("leave", "explain_nodes", "raised ValueError")
+
+    async def planner(cases: Any) -> list[MovesPlan | str]:
+        return [MovesPlan(failures=(failure,)) for _ in cases]
+
+    async with bench(TWO, [running("p", "a")], planner=planner) as it:
         await it.look()
-        failure = Failure("leave", "explain_nodes", "raised ValueError")
-
-        async def planner(cases: Any) -> list[MovesPlan | str]:
-            return [MovesPlan(failures=(failure,)) for _ in cases]
-
-        it.mover._planner = planner
         for _ in range(6):
             it.mover.trigger()
             await it.look()
@@ -445,7 +445,7 @@ async def test_a_surge_being_taken_back_is_reported_as_staying() -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], moves={"per_look": 1}) as it:
         going = Underway(pod("p").ref, "uid-p", "surge", "wait", NOW, "a")
         it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
-        it.mover._journal.append(decided("p"))
+        it.journal.append(decided("p"))
         it.board.refuse = lambda _: Answer("refused", 0, "its own move is being taken back", "UnderWay")
         await it.look()
         going = replace(going, step="back: one fewer", stays=True)
@@ -462,7 +462,7 @@ async def test_a_surge_being_taken_back_is_reported_as_staying() -> None:
 async def test_a_previous_daemons_move_is_shown_with_its_decision() -> None:
     nodes = (node("a"), node("b"))
     async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
-        it.mover._journal.append(decided("p"))
+        it.journal.append(decided("p"))
         going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
         it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
         await it.look()
@@ -479,7 +479,7 @@ async def test_a_bare_pods_preemption_is_not_shown_as_a_move() -> None:
     async with bench(nodes, [running("p", "a", **bare), running("r", "b")], moves={"bare": False}) as it:
         await it.look()
         assert await it.summary() == "nothing moves: 1 pod should, and stays: Bare"
-        assert [one.refusal for one in it.mover._journal.moves("pool")] == ["Bare"]
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Bare"]
         it.board.remove("p")
         anew = Underway(pod("p").ref, "uid-p", "anew", "gone", NOW, why="gives way for shop/high")
         it.board.restoring = lambda: [anew]  # type: ignore[method-assign]

@@ -26,7 +26,7 @@ def put_back(it: Bench) -> None:
         if isinstance(action, Evict):
             old = it.board.pods[action.workload.name]
             later = {"created": it.clock.now() + 1, "started": it.clock.now() + 1, "uid": f"{old.uid}+"}
-            it.board._set(replace(old, **later))
+            it.board.put(replace(old, **later))
             it.board.callback()
             return Answer("done")
         return None

@@ -28,7 +28,7 @@ _OTHERS = frozenset({COST, AUTOSCALER, KARPENTER})
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the API's picture of a pod that a kubelet runs from a file."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_MOST = 8192
+MOST = 8192
 """Templates, controllers, labels and quantities that are known at once."""
 
 Owner = tuple[str, str, str]
@@ -37,7 +37,7 @@ Owner = tuple[str, str, str]
 _NOBODY: Owner = ("", "", "")
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=MOST)
 def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Pods of one template have equal labels: one dict serves them all."""
     return {sys.intern(key): sys.intern(value) for key, value in pairs}
@@ -154,7 +154,7 @@ def _shape_of(pod: wire.WirePod) -> _Shape:
     shape = _shapes.get(key)
     if shape is None:
         shape = _shape(pod)
-        if len(_shapes) >= _MOST:
+        if len(_shapes) >= MOST:
             _shapes.clear()
         _shapes[key] = shape
     return shape
@@ -201,7 +201,7 @@ def _family_of(meta: wire.PodMetadata) -> tuple[dict[str, str], Owner]:
     return _family(b"\0".join((meta.labels, meta.owner_references)))
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=MOST)
 def _family(both: bytes) -> tuple[dict[str, str], Owner]:
     labels, _, owners = both.partition(b"\0")
     shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str]).items()}
@@ -290,13 +290,13 @@ def _read(raw: Raw | bytes, shape: type[T]) -> T:
     return shape() if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=MOST)
 def _container(name: str, resources: bytes, sidecar: bool = False) -> model.Container:
     requirements = _read(resources, wire.ResourceRequirements)
     return model.Container(sys.intern(name), _amounts(requirements.requests), sidecar, _amounts(requirements.limits))
 
 
-_parse = lru_cache(maxsize=_MOST)(amount)
+_parse = lru_cache(maxsize=MOST)(amount)
 
 
 def _amounts(quantities: wire.Amounts) -> dict[str, float]:

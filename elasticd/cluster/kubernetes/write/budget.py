@@ -62,7 +62,7 @@ class Budget:
 
     def __init__(self, clock: Clock, rate: float, burst: int) -> None:
         self._clock = clock
-        self._bucket = Bucket(rate, burst, clock.now())
+        self.bucket = Bucket(rate, burst, clock.now())
         self._urgent = 0
         self.calm = asyncio.Event()
         """Set while nothing urgent is being written."""
@@ -83,13 +83,13 @@ class Budget:
     async def take(self, patience: float) -> bool:
         """Wait for the turn of one urgent write. False, at once, if it would take longer than `patience` seconds."""
         now = self._clock.now()
-        if self._bucket.wait(now) > patience:
+        if self.bucket.wait(now) > patience:
             return False
-        when = self._bucket.reserve(now)
+        when = self.bucket.reserve(now)
         try:
             await self._wait(when)
         except BaseException:
-            self._bucket.give_back()
+            self.bucket.give_back()
             raise
         return True
 
@@ -101,13 +101,13 @@ class Budget:
 
     async def _wait(self, when: float) -> None:
         # The server may ask for quiet while this write waits for its turn, so look again on waking.
-        while (when := max(when, self._bucket.paused_until)) > self._clock.now():
+        while (when := max(when, self.bucket.paused_until)) > self._clock.now():
             await self._clock.sleep_until(when)
 
     def spare(self) -> bool:
         """Take a token for something that can be left out; whether there was one to spare."""
-        return self._bucket.spare(self._clock.now())
+        return self.bucket.spare(self._clock.now())
 
     def pause(self, seconds: float) -> None:
         """Write nothing for that long; 0 changes nothing."""
-        self._bucket.pause(self._clock.now() + seconds)
+        self.bucket.pause(self._clock.now() + seconds)
