@@ -312,10 +312,8 @@ class _Process:
 
 
 async def run_together(*works: Coroutine[object, object, None]) -> None:
-    """Run all until one fails or is cancelled, then cancel the others, and raise its error.
-
-    Not in an asyncio.TaskGroup, which goes on without a task that was cancelled (docs/decisions/008).
-    """
+    """Run all until one fails or is cancelled, then cancel the others, and raise its error. Not in an
+    asyncio.TaskGroup, which goes on without a task that was cancelled (docs/decisions/008)."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await asyncio.gather(*tasks)

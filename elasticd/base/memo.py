@@ -20,10 +20,8 @@ _NOTHING: tuple[Any, Any] = (object(), None)
 
 
 class Memo(Generic[K, S, T]):
-    """Memoizes a pure function of a key and a source: computed once for a key until its source is another object.
-
-    The source must be immutable. It is held, so that its identity cannot pass to another object.
-    """
+    """Memoizes a pure function of a key and a source: computed once for a key until its source is another object. The
+    source must be immutable. It is held, so that its identity cannot pass to another object."""
 
     def __init__(self, function: Callable[[K, S], T], most: int = MOST) -> None:
         self._function, self._most = function, most

@@ -21,9 +21,7 @@ _SHORT = 280
 
 def parse_quantity(text: str) -> float:
     """A Kubernetes quantity ("250m", "1.5Gi", "1e3") in its base unit (cores, bytes, ones), as the nearest double.
-
-    Raises ValueError when the text is not a quantity, or one that no double can hold.
-    """
+    Raises ValueError when the text is not a quantity, or one that no double can hold."""
     digits = text[:-2] if text[-1:] == "i" else text[:-1]
     if digits.isdecimal() and digits.isascii() and len(digits) < _SHORT:  # nearly all are, and there are very many
         suffix = text[len(digits) :]

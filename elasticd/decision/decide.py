@@ -123,10 +123,7 @@ def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, workloa
 
 def _judge_bounds(case: Case, age: float) -> _Judgement | None:
     """Judge what needs no metrics: a view too old to act on, a person's pause, a count outside the policy's bounds.
-    None: none of these holds.
-
-    HPA: one pass, step 3, branches a to c.
-    """
+    None: none of these holds. HPA: one pass, step 3, branches a to c."""
     observation, bounds = case.observation, case.policy.replicas
     current = observation.workload.replicas
     if age > VIEW_AGE:

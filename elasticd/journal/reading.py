@@ -62,10 +62,8 @@ def _restored(lines: Iterable[JournalLine], losses: "_Losses") -> Iterator[tuple
 
 
 def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
-    """All records on disk whose line contains these bytes, newest first; no segment is read before it is needed.
-
-    Raises UnavailableError for a folder, or a file, that may not be read.
-    """
+    """All records on disk whose line contains these bytes, newest first; no segment is read before it is needed. Raises
+    UnavailableError for a folder, or a file, that may not be read."""
     try:
         for path in reversed(segments(folder)):
             with _logged_losses(path) as losses:
@@ -97,9 +95,7 @@ def _is_needed(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
 
 def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], bytes]]:
     """The lines after a place (a segment's number and an offset in it), oldest first, each with the place after it.
-
-    Lines with a wrong checksum are left out. A last line without an end is left for the next call.
-    """
+    Lines with a wrong checksum are left out. A last line without an end is left for the next call."""
     for path in segments(folder):
         number = number_of(path)
         if number < place[0]:

@@ -135,20 +135,15 @@ class BindingRule(Binding, frozen=True):
 
 def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) -> list[tuple[str, Binding]]:
     """All bindings of a pod, each with where it comes from: its own annotation (if `annotations` count), then these
-    rules.
-
-    Raises ValueError where its own cannot be read, as binding_of does.
-    """
+    rules. Raises ValueError where its own cannot be read, as binding_of does."""
     own = binding_of(pod) if annotations else None
     bindings: list[tuple[str, Binding]] = [] if own is None else [(OWN_BINDING, own)]
     return bindings + [(f"rules[{index}]", rule) for index, rule in enumerate(rules) if rule.has(pod)]
 
 
 def binding_of(pod: Pod) -> Binding | None:
-    """What a pod's own annotation binds it to; None: it has none, or one without expressions.
-
-    Raises ValueError where it cannot be read, in one line: the key, what must hold, what is.
-    """
+    """What a pod's own annotation binds it to; None: it has none, or one without expressions. Raises ValueError where
+    it cannot be read, in one line: the key, what must hold, what is."""
     text = pod.annotations.get(BINDING)
     if text is None:
         return None

@@ -32,9 +32,7 @@ class Rate(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
 
 class Rates(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """The rates of one direction. `select` takes the largest change they allow, the smallest, or none at all.
-
-    `one_way`: the start of a period is reckoned from the changes of the same direction only (HPA 1.20).
-    """
+    `one_way`: the start of a period is reckoned from the changes of the same direction only (HPA 1.20)."""
 
     rates: tuple[Rate, ...]
     select: Pick = "Max"

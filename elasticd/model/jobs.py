@@ -14,9 +14,7 @@ JOB_KIND = ("batch/v1", "Job")
 
 class Job(Struct, frozen=True, gc=False):
     """A Job of a job set: the `number`th, from the template of this hash. Times are the API's, in whole seconds.
-
-    `result` is empty while it is in flight, which it is until it has ended, also before it has a pod.
-    """
+    `result` is empty while it is in flight, which it is until it has ended, also before it has a pod."""
 
     name: str
     uid: str

@@ -194,11 +194,8 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
 
 
 class PoolObservation(Struct, frozen=True, gc=False):
-    """What is known about a pool at one time, without its nodes.
-
-    `pending` are the pods to place. `use` is the trusted usage of pods, by series and then by "namespace/name".
-    `confirmed` is when the cluster last proved it current.
-    """
+    """What is known about a pool at one time, without its nodes. `pending` are the pods to place. `use` is the trusted
+    usage of pods, by series and then by "namespace/name". `confirmed` is when the cluster last proved it current."""
 
     at: float
     pending: tuple[Pod, ...] = ()

@@ -92,10 +92,8 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         return 0
 
     def check(self, policy: "Policy") -> str | Sequence[str] | None:
-        """What is wrong with it under this policy, as "option: must ..., is ...", or several such; None: nothing.
-
-        For what `__post_init__` cannot see: bounds, other strategies, limits. Called once, when the policy is read.
-        """
+        """What is wrong with it under this policy, as "option: must ..., is ...", or several such; None: nothing. For
+        what `__post_init__` cannot see: bounds, other strategies, limits. Called once, when the policy is read."""
         return None
 
     def sleeps(self) -> str:
@@ -308,10 +306,8 @@ class PolicyKeys(Struct, frozen=True, kw_only=True):
 
 
 class Policy(PolicyKeys, frozen=True, kw_only=True):
-    """One file: which workloads, between which bounds, by which strategies, within which limits.
-
-    With `job` the workload is that job set.
-    """
+    """One file: which workloads, between which bounds, by which strategies, within which limits. With `job` the
+    workload is that job set."""
 
     name: str
     strategies: tuple[Strategy, ...]

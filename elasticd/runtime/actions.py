@@ -25,10 +25,8 @@ STOPPED = "Stopped"
 
 
 class Actions(Generic[K]):
-    """What a loop has begun, each in a task of its own: at most one action a key, and announcements.
-
-    Not an asyncio.TaskGroup, in which one task that raises cancels all others (docs/decisions/008).
-    """
+    """What a loop has begun, each in a task of its own: at most one action a key, and announcements. Not an
+    asyncio.TaskGroup, in which one task that raises cancels all others (docs/decisions/008)."""
 
     def __init__(self) -> None:
         self._tasks: dict[K, asyncio.Task[None]] = {}

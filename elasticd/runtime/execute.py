@@ -56,10 +56,8 @@ async def _observed() -> Answer:
 
 
 async def _mark_and_act(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answer:
-    """Write the marks, then act: without marks the wrong pods would go, or a sleeping workload would never wake.
-
-    The manifest of a Job is added only now, because it may hold what belongs in no record.
-    """
+    """Write the marks, then act: without marks the wrong pods would go, or a sleeping workload would never wake. The
+    manifest of a Job is added only now, because it may hold what belongs in no record."""
     answer, action = Answer("done"), decision.action
     for mark in decision.marks:
         answer = await cluster.act(mark)

@@ -84,10 +84,8 @@ class PolicyIndex:
         return hooks
 
     def ambiguity(self, ref: Ref, pods: tuple[Pod, ...]) -> str:
-        """Why its pods cannot be told from another governed workload's, or an empty string.
-
-        HPA: AmbiguousSelector. Both workloads are told, for as long as it lasts.
-        """
+        """Why its pods cannot be told from another governed workload's, or an empty string. HPA: AmbiguousSelector.
+        Both workloads are told, for as long as it lasts."""
         self._claims.take(ref, pods)
         rival = self._claims.rival(ref)
         return "" if rival is None else f"its selector matches pods that {rival} selects too"

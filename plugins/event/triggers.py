@@ -52,10 +52,8 @@ def _count(reading: float, share: float) -> int:
 
 
 class Trigger(Goal, frozen=True):
-    """A series: `value` for all pods together, or `average_value` for each; both of the sum of its samples.
-
-    KEDA's trigger with metricType Value or AverageValue.
-    """
+    """A series: `value` for all pods together, or `average_value` for each; both of the sum of its samples. KEDA's
+    trigger with metricType Value or AverageValue."""
 
     series: Annotated[str, Meta(min_length=1, description="of any source; several samples are added up")]
     name: Annotated[str, Meta(description="in the formula and in tables; left out, the series' name")] = ""

@@ -16,10 +16,8 @@ UP_LEAST = 4
 
 
 def stabilize_legacy(observation: Observation, past: Past, window: float) -> Limit | None:
-    """Not below the highest wish of the window; a wish exactly that old still counts.
-
-    HPA: Normalization without behavior, 1. It can raise the count, to an earlier wish that a rate has cut.
-    """
+    """Not below the highest wish of the window; a wish exactly that old still counts. HPA: Normalization without
+    behavior, 1. It can raise the count, to an earlier wish that a rate has cut."""
     wishes = past.wishes(observation.at - window, inclusive=True) if window > 0 else ()
     return _at_least(max(wishes), window) if wishes else None
 
@@ -35,10 +33,7 @@ def stabilize_behavior(
     wish: int, observation: Observation, past: Past, windows: tuple[float, float], *, old: bool
 ) -> Limit | None:
     """The limits of both windows (up, down); `old` (1.20): only that of the wish's direction, even past the current
-    count.
-
-    HPA: Normalization with behavior, 1.
-    """
+    count. HPA: Normalization with behavior, 1."""
     up, down = windows
     if not old:
         return stabilize(wish, observation, past, up=up, down=down)
@@ -54,10 +49,8 @@ def stabilize_behavior(
 
 
 def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
-    """The rates of both directions, up and down, with the HPA's defaults. HPA: Normalization with behavior, 2.
-
-    The interval is the same for every wish; the wish after stabilization decides which end is explained.
-    """
+    """The rates of both directions, up and down, with the HPA's defaults. HPA: Normalization with behavior, 2. The
+    interval is the same for every wish; the wish after stabilization decides which end is explained."""
     up, down = behavior.scale_up, behavior.scale_down
     ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
     return ups, Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)

@@ -123,10 +123,8 @@ Metric = Resource | ContainerResource | Pods | Object | External
 
 
 class Direction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Scaling one way. What is left out is the HPA's default of that direction.
-
-    Up: window 0 s, the larger of 4 pods and 100 % in 15 s. Down: `downscale_stabilization`, 100 % in 15 s.
-    """
+    """Scaling one way. What is left out is the HPA's default of that direction. Up: window 0 s, the larger of 4 pods
+    and 100 % in 15 s. Down: `downscale_stabilization`, 100 % in 15 s."""
 
     stabilization_window: Window | None = None
     policies: (

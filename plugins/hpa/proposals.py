@@ -121,11 +121,8 @@ utilization = Memo(_gauge)
 
 
 def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
-    """The proposal of one metric. Raises MetricError when it is not known.
-
-    Beyond the HPA: a series that is stale or had unusable samples, and a sum of only some samples, may raise the count,
-    never lower it.
-    """
+    """The proposal of one metric. Raises MetricError when it is not known. Beyond the HPA: a series that is stale or
+    had unusable samples, and a sum of only some samples, may raise the count, never lower it."""
     series = _series(metric, observation)
     proposal = _CALCULATE[type(metric)](metric, series, observation, terms)
     if proposal.replicas >= observation.workload.replicas:

@@ -82,10 +82,8 @@ def within(count: int, bounds: Bounds) -> int:
 
 @lru_cache(maxsize=4096)
 def restrained(wish: int, limits: tuple[Limit, ...], bounds: Bounds, current: int) -> Combined | str:
-    """What the limits and the bounds leave of a wish; or why no count satisfies them all.
-
-    Cached, as the same limits hold the same wish from look to look, and in many workloads at once.
-    """
+    """What the limits and the bounds leave of a wish; or why no count satisfies them all. Cached, as the same limits
+    hold the same wish from look to look, and in many workloads at once."""
     return contradiction(limits, current) or combine(wish, limits, bounds, current)
 
 
@@ -138,10 +136,8 @@ def _stages(limits: Sequence[Limit]) -> _Stages:
 
 
 def combine(wish: int, limits: Sequence[Limit], bounds: Bounds, current: int) -> Combined:
-    """The count that limits which do not contradict each other, then the bounds, leave of a wish.
-
-    The limits come unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds.
-    """
+    """The count that limits which do not contradict each other, then the bounds, leave of a wish. The limits come
+    unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds."""
     moving = [limit for limit in limits if limit.clamp(wish) != wish]
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)

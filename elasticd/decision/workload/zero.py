@@ -13,10 +13,8 @@ ZERO = "elasticd.io/scaled-to-zero"
 
 
 def paused(workload: Workload, bounds: Bounds) -> tuple[str, str] | None:
-    """Why a workload at 0 is left alone, as a reason and a sentence; None where a decision put it there.
-
-    A policy whose min was raised since then brings it back to that (HPA 1.37).
-    """
+    """Why a workload at 0 is left alone, as a reason and a sentence; None where a decision put it there. A policy whose
+    min was raised since then brings it back to that (HPA 1.37)."""
     if workload.replicas > 0 or ZERO in workload.annotations:
         return None
     if bounds.min > 0:
