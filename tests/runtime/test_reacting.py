@@ -1,6 +1,7 @@
 """A number that is new is heeded when it is, in virtual time: whoever is calm, and whatever happens meanwhile."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
+from elasticd.decision.screen import Bands, bands_of
+from elasticd.decision.workload.asking import Case
 from elasticd.model.actions import Scale
 from elasticd.model.policy import Target, Trust
 from elasticd.model.workload import Readings
@@ -78,6 +81,21 @@ async def test_news_that_change_nothing_make_no_look(load: float) -> None:
     play.meter.load[WEB] = load
     await play.to(600)
     assert len(play.made) - count == 10
+
+
+async def test_policies_applied_while_bands_are_found_end_no_tick() -> None:
+    play, reloads = Play(policy(interval=30.0)), iter([True])
+    meter = Renewing(play.clock, 5.0)
+    meter.load = play.meter.load
+
+    async def reload(cases: Sequence[Case]) -> list[Bands | str]:
+        if next(reloads, False):
+            play.loop.apply([policy(interval=20.0)])
+        return [bands_of(case) for case in cases]
+
+    play.loop.set_sources([SourcePoller(meter, Meters(), play.clock)], bander=reload)
+    assert await surge(play, 100, 5.0) <= 0.9
+    assert next(reloads, False) is False
 
 
 async def test_a_policy_with_its_own_interval_ignores_renewals() -> None:
