@@ -17,7 +17,7 @@ from pathlib import Path
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.base.tasks import cancel
-from elasticd.base.text import last_heard
+from elasticd.base.text import counted, last_heard
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
@@ -150,7 +150,7 @@ class Daemon:
     async def _query(self, series: str, workload: str) -> object:
         series_by_policy = await self.loop.query(series, workload)
         rows = [{"policy": policy, "series": series} for policy, series in series_by_policy]
-        return {"workloads": self.loop.workloads() if not series_by_policy else [], "found": rows}
+        return {"workloads": [] if rows else sorted(map(str, self.loop.governed())), "found": rows}
 
     async def _moves(self) -> object:
         return {"in_flight": await self.mover.underway()}
@@ -240,7 +240,7 @@ class _Process:
             daemon.apply(policies)
             metrics.reloaded(len(policies), ok=True)
             async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
-                status = f"{_count_text(policies)} in force, pages at {address}"
+                status = f"{counted(len(policies), 'policy')} in force, pages at {address}"
                 log.info("%s", status)
                 self.notifier.ready(status)
                 await run_together(
@@ -286,7 +286,7 @@ class _Process:
                 daemon.apply(policies)
                 for poller in daemon.pollers:
                     poller.reopen()
-                status = f"{_count_text(policies)} in force"
+                status = f"{counted(len(policies), 'policy')} in force"
                 if had_errors:
                     log.info("all policies are right again")
                 log.log(logging.INFO if policies else logging.WARNING, "%s", status)
@@ -319,10 +319,6 @@ async def run_together(*works: Coroutine[object, object, None]) -> None:
         await asyncio.gather(*tasks)
     finally:
         await cancel(*tasks)
-
-
-def _count_text(policies: Sequence[Policy | PoolPolicy]) -> str:
-    return f"{len(policies)} {'policy' if len(policies) == 1 else 'policies'}"
 
 
 def _files_state(folder: Path) -> object:

@@ -1,10 +1,10 @@
-"""Finds plugins, checks them, and calls each implementation alone, so that one that fails is named.
+"""Finds plugins, checks them, and calls each implementation alone, so that one that fails is named and counted.
 
 Knows pluggy and entry points; knows nothing of policies' files or of what the answers mean.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
@@ -316,3 +316,26 @@ def _pick(names: list[str]) -> _Pick:
         return itemgetter(*names)
     only = names[0]
     return lambda arguments: (arguments[only],)
+
+
+STRIKES = 5
+"""Failures in a row after which a plugin is switched off."""
+
+
+class FailureCounter:
+    """Failures in a row, for each subject apart: a plugin that fails for one may answer for another."""
+
+    def __init__(self) -> None:
+        self.off: frozenset[str] = frozenset()
+        """The plugins that have failed too often for any subject. They stay switched off."""
+        self._counts: dict[Hashable, dict[str, int]] = {}
+
+    def count(self, subject: Hashable, failed: Collection[str]) -> frozenset[str]:
+        """Count the plugins that have failed now; the counts of others restart at 0. Returns those that this switches
+        off."""
+        counts = self._counts.pop(subject, {})
+        if failed:
+            counts = self._counts[subject] = {name: counts.get(name, 0) + 1 for name in failed}
+        switched_off = frozenset(name for name in failed if counts[name] >= STRIKES) - self.off
+        self.off |= switched_off
+        return switched_off

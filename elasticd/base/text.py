@@ -52,8 +52,10 @@ def is_name(text: str) -> bool:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 pod, 2 pods."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """A number with its noun: 1 pod, 2 pods, 2 policies."""
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
 def tallied(counts: Mapping[str, int]) -> str:

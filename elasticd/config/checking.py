@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.secrets import CredentialError
+from elasticd.base.text import counted
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config.reading import read_policies
 from elasticd.config.settings import Settings, examine, load_settings
@@ -34,8 +35,7 @@ class Checked(Struct, frozen=True):
 
     @property
     def fine(self) -> str:
-        count = len(self.policies)
-        return "1 policy is fine" if count == 1 else f"{count} policies are fine"
+        return f"{counted(len(self.policies), 'policy')} {'is' if len(self.policies) == 1 else 'are'} fine"
 
     def record(self) -> dict[str, object]:
         errors = [{"file": error.file, "key": error.key, "problem": error.problem} for error in self.wrong]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.lines import Damaged, Record, ShortenedDecision, decode, holds
-from elasticd.journal.segments import DamagedBlock, is_compressed, number_of, open_lines, segments, unpack
+from elasticd.journal.segments import DamagedBlock, number_of, open_lines, segments, unpack
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
 
@@ -114,7 +114,7 @@ def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[JournalLin
     offset, number = 0, 0
     try:
         with open_lines(path) as file:
-            compressed = is_compressed(file)
+            compressed = str(file.name).endswith(".gz")
             offset = 0 if compressed else file.seek(begin)
             for block in unpack(file) if compressed else [file]:
                 if isinstance(block, DamagedBlock):

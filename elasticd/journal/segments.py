@@ -117,11 +117,6 @@ def open_lines(path: Path) -> BinaryIO:
         return _compressed(path).open("rb")
 
 
-def is_compressed(file: BinaryIO) -> bool:
-    """Whether an open segment is compressed."""
-    return str(file.name).endswith(".gz")
-
-
 def unpack(file: BinaryIO) -> Iterator[BinaryIO | DamagedBlock]:
     """The blocks of a compressed segment. What no member begins is damaged up to where the next one begins."""
     data = file.read()

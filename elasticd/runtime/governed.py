@@ -13,8 +13,7 @@ from elasticd.model.records import Decision
 from elasticd.model.workload import Pod, Ref
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Subject
-from elasticd.registry import Hooks
-from elasticd.runtime.failures import FailureCounter
+from elasticd.registry import FailureCounter, Hooks
 
 
 class PolicyIndex:

@@ -310,10 +310,6 @@ class Loop:
                 series_by_policy.append((policy.name, observation.series[name]))
         return series_by_policy
 
-    def workloads(self) -> list[str]:
-        """The workloads that policies govern, as NAMESPACE/KIND/NAME."""
-        return sorted({str(ref) for _, ref in self._policy_index.members})
-
     def _hold(self, key: Key, policy: Policy, now: float, failure: Failure, reason: str, message: str) -> Decision:
         """Hold, because a plugin blocks, or its answer is not what it must be."""
         workload = self.snapshot.workload(key[1]) if self.snapshot else None

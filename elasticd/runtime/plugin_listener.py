@@ -13,8 +13,7 @@ from elasticd.base.news import LastReported
 from elasticd.base.text import raised
 from elasticd.model.listener import Notice
 from elasticd.model.records import Decision, Outcome
-from elasticd.registry import Registry
-from elasticd.runtime.failures import FailureCounter
+from elasticd.registry import FailureCounter, Registry
 
 log = logging.getLogger("elasticd")
 
@@ -38,11 +37,8 @@ class PluginListener:
 
     def on(self, record: Notice) -> None:
         """Hand on decisions about workloads, and their outcomes."""
-        if isinstance(record, Decision | Outcome):
-            self._put("decided" if isinstance(record, Decision) else "acted", record)
-
-    def _put(self, hook: str, record: Decision | Outcome) -> None:
-        if not self._implementations[hook]:
+        hook = "decided" if isinstance(record, Decision) else "acted"
+        if not isinstance(record, Decision | Outcome) or not self._implementations[hook]:
             return
         try:
             self._records.put_nowait((hook, record))

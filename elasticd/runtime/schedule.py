@@ -27,9 +27,6 @@ class Schedule(Generic[K]):
     def __contains__(self, key: K) -> bool:
         return key in self._due
 
-    def __len__(self) -> int:
-        return len(self._due)
-
     def __iter__(self) -> Iterator[K]:
         """All keys that are scheduled; they may be moved and dropped meanwhile."""
         return iter(list(self._due))

@@ -291,8 +291,7 @@ def _standing_line(report: StatusReport) -> str:
     dry = "; dry run: nothing is sent to the cluster" if report.dry_run else ""
     if not report.running:
         return f"{report.note}{dry}"
-    count = len(report.policies or ())
-    in_force = f"{count} {'policy' if count == 1 else 'policies'} in force{dry}"
+    in_force = f"{counted(len(report.policies or ()), 'policy')} in force{dry}"
     if report.leading:
         return f"this elasticd leads, {in_force}"
     leader = f"{report.leader} leads" if report.leader else "nobody is known to lead"

@@ -23,8 +23,8 @@ from elasticd.api import (
 from elasticd.kit import Rates, cool_down, restrain
 
 from .grouping import MetricError
-from .normalize import limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept
-from .options import Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
+from .normalize import limit_legacy, stabilize_behavior, stabilize_legacy, still_kept
+from .options import DOWN_POLICIES, UP_POLICIES, Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose, steady_band
 
 PAPER_PERIOD = 30.0
@@ -168,8 +168,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     @cached_property
     def _rates(self) -> tuple[Rates, Rates]:
+        """The rates of both directions, up and down, with the HPA's defaults. HPA: Normalization with behavior, 2."""
         assert self.behavior is not None, "without it there are none"  # noqa: S101
-        return rates_of(self.behavior, old=self.rules == "1.20")
+        up, down, old = self.behavior.scale_up, self.behavior.scale_down, self.rules == "1.20"
+        ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
+        return ups, Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
 
     @hookimpl
     def poll_interval(self) -> float | None:

@@ -9,8 +9,6 @@ from functools import lru_cache
 from elasticd.api import Change, Limit, Observation, Past, Ref
 from elasticd.kit import Memo, Rates, stabilize
 
-from .options import DOWN_POLICIES, UP_POLICIES, Behavior
-
 UP_FACTOR = 2
 UP_LEAST = 4
 
@@ -46,14 +44,6 @@ def stabilize_behavior(
     highest = min(wishes)
     message = f"at most {highest} for now: the lowest recommendation of the last {up:g} s counts"
     return Limit("ScaleUpStabilized", message, None, highest, "AbleToScale")
-
-
-def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
-    """The rates of both directions, up and down, with the HPA's defaults. HPA: Normalization with behavior, 2. The
-    interval is the same for every wish; the wish after stabilization decides which end is explained."""
-    up, down = behavior.scale_up, behavior.scale_down
-    ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
-    return ups, Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
 
 
 def _find_kept(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:

@@ -12,7 +12,7 @@ from elasticd.decision.decide import held
 from elasticd.model.policy import Select, Target
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure
-from elasticd.runtime.failures import STRIKES
+from elasticd.registry import STRIKES
 from elasticd.runtime.governed import PolicyIndex
 from tests.kit.loops import DB, WEB, Cluster, Snapshot, Want, policy
 

@@ -16,8 +16,7 @@ from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
 from elasticd.ports.cluster import Snapshot
-from elasticd.registry import Hooks
-from elasticd.runtime.failures import FailureCounter
+from elasticd.registry import FailureCounter, Hooks
 from elasticd.runtime.pools.usage_view import KnownUsage, WantedSeries
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Failure, Ref
-from elasticd.runtime.failures import STRIKES
+from elasticd.registry import STRIKES
 from elasticd.runtime.pools.pool import OURSELVES, Asker, Pool, asked
 
 HOOKS = ("filter_nodes",)

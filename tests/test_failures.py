@@ -1,6 +1,6 @@
 """Plugins that fail in a row."""
 
-from elasticd.runtime.failures import STRIKES, FailureCounter
+from elasticd.registry import STRIKES, FailureCounter
 
 
 def test_a_plugin_is_switched_off_once_and_for_good() -> None:
