@@ -134,17 +134,12 @@ class Kubelets:
 
 
 def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
-    """One sample for each container that has one."""
-    samples = []
-    for container in pod.containers or ():
-        figure = _figure(container, name)
-        if figure is None:
-            continue
-        value, time = figure
-        window = _WINDOW if name == CPU else 0.0
-        measured = time.timestamp() + offset
-        samples.append(Sample(value, measured, now, window, pod.pod_ref.name, container.name))
-    return tuple(samples)
+    window = _WINDOW if name == CPU else 0.0
+    return tuple(
+        Sample(figure[0], figure[1].timestamp() + offset, now, window, pod.pod_ref.name, container.name)
+        for container in pod.containers or ()
+        if (figure := _figure(container, name)) is not None
+    )
 
 
 def _figure(owner: _Node | _Container, series: str) -> tuple[float, datetime] | None:

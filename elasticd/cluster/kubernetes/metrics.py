@@ -113,22 +113,16 @@ class MetricsClient:
 def _take(usage: UsageMetrics, into: tuple[Samples, Samples], now: float, offset: float) -> None:
     """Add a pod's samples to `into`: (complete pods, incomplete pods). Where a container lacks a sample the pod is
     incomplete, for a partial sum is no sum."""
-    key = f"{usage.metadata.namespace}/{usage.metadata.name}"
-    measured = usage.timestamp.timestamp() + offset
-    containers = len(usage.containers or ())
+    pod, containers = usage.metadata.name, usage.containers or ()
+    measured, window = usage.timestamp.timestamp() + offset, go_seconds(usage.window)
     for name in SERIES:
-        if samples := _samples(usage, name, measured, now):
-            into[len(samples) < containers][name][key] = samples
-
-
-def _samples(usage: UsageMetrics, name: str, measured: float, now: float) -> tuple[Sample, ...]:
-    """One sample for each container that has one."""
-    pod, window = usage.metadata.name, go_seconds(usage.window)
-    samples: tuple[Sample, ...] = ()
-    for container in usage.containers or ():
-        if container.usage and name in container.usage:
-            samples += (Sample(_amount(container.usage[name]), measured, now, window, pod, container.name),)
-    return samples
+        samples = tuple(
+            Sample(_amount(container.usage[name]), measured, now, window, pod, container.name)
+            for container in containers
+            if container.usage and name in container.usage
+        )
+        if samples:
+            into[len(samples) < len(containers)][name][f"{usage.metadata.namespace}/{pod}"] = samples
 
 
 def _amount(quantity: Any) -> float:

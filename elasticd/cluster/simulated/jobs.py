@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
 from math import isnan
-from typing import Annotated, Literal, NamedTuple
+from operator import itemgetter
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 from msgspec.structs import replace
@@ -65,13 +66,6 @@ class JobsTable(PodTable, frozen=True, kw_only=True):
         return self.run_seconds * (1 + self.spread * (uniform - 1))
 
 
-class Left(NamedTuple):
-    """What had left the queue, in all, from a time on."""
-
-    at: float
-    messages: int
-
-
 class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
     """A job set. Its pods are those of the Jobs in flight, under the Jobs' names."""
 
@@ -85,7 +79,8 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
     arrivals: Curve
     options: JobsTable
     taken: int = 0
-    left: list[Left] = field(default_factory=list)
+    left: list[tuple[float, int]] = field(default_factory=list)
+    """What had left the queue, in all, from a time on."""
 
     def labels_of(self, pod: SimulatedPod) -> dict[str, str]:
         """The labels of a pod, by one of which its Job is known."""
@@ -97,7 +92,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
 
     def serve(self, at: float, keep: float) -> None:
         """Jobs serve no demand; only forget when messages left the queue, if that is longer than `keep` seconds ago."""
-        stale = bisect_right(self.left, at - keep, key=lambda entry: entry.at) - 1
+        stale = bisect_right(self.left, at - keep, key=itemgetter(0)) - 1
         if stale > 0:
             del self.left[:stale]
 
@@ -151,8 +146,8 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
 
     def waiting(self, t: float) -> float:
         """What is in the queue t seconds after the start."""
-        at = bisect_right(self.left, self.start + t, key=lambda entry: entry.at)
-        return self._arrived(self.start + t) - (self.left[at - 1].messages if at else 0)
+        at = bisect_right(self.left, self.start + t, key=itemgetter(0))
+        return self._arrived(self.start + t) - (self.left[at - 1][1] if at else 0)
 
     def look(self) -> Workload:
         jobs = tuple(sorted(self.jobs.values(), key=lambda job: job.name))
@@ -164,8 +159,8 @@ class SimulatedJobSet(SimulatedWorkload, eq=False, kw_only=True):
         return arrived if isnan(arrived) else max(0.0, float(int(arrived)))
 
     def _leave(self, messages: int, at: float) -> None:
-        before = self.left[-1].messages if self.left else 0
-        self.left.append(Left(at, before + messages))
+        before = self.left[-1][1] if self.left else 0
+        self.left.append((at, before + messages))
 
 
 def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[SimulatedJobSet]:

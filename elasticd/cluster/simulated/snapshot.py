@@ -6,6 +6,7 @@ asked for, and what did not change is the same record as before.
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from elasticd.cluster.rooms import room
@@ -18,6 +19,8 @@ from elasticd.ports.cluster import Kind
 ENDED = ("Succeeded", "Failed")
 
 OnNodes = Mapping[str, tuple[Pod, ...]]
+
+_by_name = attrgetter("namespace", "name")
 
 
 class WorkloadView(NamedTuple):
@@ -55,7 +58,8 @@ class WorldView:
         for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):
             if pod.phase not in ENDED:
                 pods_by_node.setdefault(pod.node, []).append(pod)
-        return {node: _same(self._earlier.get(node), pods_by_node[node]) for node in sorted(pods_by_node)}
+        fresh = {node: tuple(sorted(pods_by_node[node], key=_by_name)) for node in sorted(pods_by_node)}
+        return {node: self._earlier[node] if pods == self._earlier.get(node) else pods for node, pods in fresh.items()}
 
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
@@ -72,7 +76,7 @@ class WorldView:
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         """All budgets, with the pods that they match and how many of those may go."""
         budgets = [self._budget(table, name) for table in self._budgets for name in table.names()]
-        return tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name)))
+        return tuple(sorted(budgets, key=_by_name))
 
     def _budget(self, table: BudgetTable, name: str) -> DisruptionBudget:
         views = (view for ref, view in self.views.items() if ref.namespace == table.namespace)
@@ -83,17 +87,6 @@ class WorldView:
         sick_go = table.unhealthy_pod_eviction_policy == "AlwaysAllow" or healthy >= table.min_available > 0
         guarded = [pod for pod in live if pod.phase != "Pending" and (pod.ready is True or not sick_go)]
         return DisruptionBudget(table.namespace, name, frozenset(pod.uid for pod in guarded), allowed)
-
-
-def _same(before: tuple[Pod, ...] | None, pods: list[Pod]) -> tuple[Pod, ...]:
-    pods.sort(key=_by_name)
-    if before is not None and len(before) == len(pods) and all(a is b for a, b in zip(before, pods, strict=True)):
-        return before
-    return tuple(pods)
-
-
-def _by_name(pod: Pod) -> tuple[str, str]:
-    return (pod.namespace, pod.name)
 
 
 def look(workload: SimulatedWorkload) -> WorkloadView:

@@ -13,7 +13,7 @@ from pathlib import Path
 from elasticd.base.errors import ConfigError
 from elasticd.sources.recorded.files import read_csv, read_json_lines
 from elasticd.sources.recorded.parquet import read_parquet
-from elasticd.sources.recorded.rows import PARQUET, Row, check_place, wrong
+from elasticd.sources.recorded.rows import PARQUET, Row, Where, check_place, wrong
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": read_csv,
@@ -28,6 +28,9 @@ MOST = 5_000_000
 
 Tracks = Mapping[str, Mapping[str, tuple["Track", ...]]]
 """By series, then by key; one for each container of a pod, or one."""
+
+Place = tuple[str, str, str, str]
+"""Series, subject, key and container."""
 
 
 class Track:
@@ -84,67 +87,49 @@ def load(
 
     `rename` gives keys, or the namespaces of pods and workloads, other names.
     """
-    reel = _Reel(path, frozenset(series), rename or {})
-    remaining = most
-    for row in FORMATS[path.suffix.lower()](path):
-        remaining -= reel.put(row)
-        if remaining < 0:
-            raise ConfigError(str(path), "", f"must have at most {most} samples (max_samples), has more")
-    return reel.recording()
+    tracks, original_keys = dict[Place, Track | None](), dict[Place, str]()
+    first, last, kept = math.inf, -math.inf, 0
+    for line, time, name, subject, key, value, window, container in FORMATS[path.suffix.lower()](path):
+        first, last = min(first, time), max(last, time)
+        place = name, subject, key, container
+        if place not in tracks:
+            tracks[place] = _new_track((path, line), place, series, rename or {}, original_keys)
+        if (track := tracks[place]) is not None:
+            track.add(time, value, window)
+            kept += 1
+            if kept > most:
+                raise ConfigError(str(path), "", f"must have at most {most} samples (max_samples), has more")
+    by_subject = _by_subject(tracks)
+    if not any(by_subject.values()):
+        of = f" of the series {', '.join(sorted(set(series)))}" if series else ""
+        raise ConfigError(str(path), "", f"must have a sample{of}, has none")
+    return Recording(by_subject["pod"], by_subject["workload"], by_subject["node"], first, last)
 
 
-class _Reel:
-    """Builds the tracks of a recording, row by row."""
+def _new_track(
+    where: Where, place: Place, wanted: Collection[str], rename: Mapping[str, str], original_keys: dict[Place, str]
+) -> Track | None:
+    """A track for a new subject; None if its series is not wanted."""
+    series, subject, key, container = map(sys.intern, place)
+    check_place(where, series, subject, key)
+    if wanted and series not in wanted:
+        return None
+    name = rename.get(key, key)
+    if key not in rename and subject != "node":
+        namespace, _, own = key.partition("/")
+        name = f"{rename.get(namespace, namespace)}/{own}"
+    first = original_keys.setdefault((series, subject, name, container), key)
+    if first != key:
+        raise wrong(where, f'key: must not become "{name}" by rename, as "{first}" does, is "{key}"')
+    return Track(name, container)
 
-    def __init__(self, path: Path, series: frozenset[str], rename: Mapping[str, str]) -> None:
-        self._path, self._series, self._rename = path, series, rename
-        self._tracks: dict[tuple[str, str, str, str], Track | None] = {}
-        self._original_keys: dict[tuple[str, str, str, str], str] = {}
-        self._first, self._last = math.inf, -math.inf
 
-    def put(self, row: Row) -> int:
-        """Add a row. Returns the number of rows that were kept: 0 or 1."""
-        line, time, series, subject, key, value, window, container = row
-        self._first = min(self._first, time)
-        self._last = max(self._last, time)
-        place = series, subject, key, container
-        try:
-            track = self._tracks[place]
-        except KeyError:
-            track = self._tracks[place] = self._new_track(line, place)
-        if track is None:
-            return 0
-        track.add(time, value, window)
-        return 1
-
-    def _new_track(self, line: int, place: tuple[str, str, str, str]) -> Track | None:
-        """A track for a new subject; None if its series was not asked for."""
-        series, subject, key, container = map(sys.intern, place)
-        where = self._path, line
-        check_place(where, series, subject, key)
-        if self._series and series not in self._series:
-            return None
-        name = self._new_key(subject, key)
-        first = self._original_keys.setdefault((series, subject, name, container), key)
-        if first != key:
-            raise wrong(where, f'key: must not become "{name}" by rename, as "{first}" does, is "{key}"')
-        return Track(name, container)
-
-    def _new_key(self, subject: str, key: str) -> str:
-        if key in self._rename or subject == "node":
-            return self._rename.get(key, key)
-        namespace, _, name = key.partition("/")
-        return f"{self._rename.get(namespace, namespace)}/{name}"
-
-    def recording(self) -> Recording:
-        """The whole recording, sorted by time. Raises ConfigError if it is empty."""
-        tracks: dict[str, dict[str, dict[str, tuple[Track, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
-        for (series, subject, _, _), track in self._tracks.items():
-            if track is not None:
-                track.sort()
-                keys = tracks[subject].setdefault(series, {})
-                keys[track.name] = (*keys.get(track.name, ()), track)
-        if not any(tracks.values()):
-            of = f" of the series {', '.join(sorted(self._series))}" if self._series else ""
-            raise ConfigError(str(self._path), "", f"must have a sample{of}, has none")
-        return Recording(tracks["pod"], tracks["workload"], tracks["node"], self._first, self._last)
+def _by_subject(tracks: Mapping[Place, Track | None]) -> dict[str, dict[str, dict[str, tuple[Track, ...]]]]:
+    """The tracks, each sorted by time, by subject, series and name."""
+    by_subject: dict[str, dict[str, dict[str, tuple[Track, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
+    for (series, subject, _, _), track in tracks.items():
+        if track is not None:
+            track.sort()
+            names = by_subject[subject].setdefault(series, {})
+            names[track.name] = (*names.get(track.name, ()), track)
+    return by_subject

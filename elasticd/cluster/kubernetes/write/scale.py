@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
+from elasticd.cluster.kubernetes.session import ApiError, Session, Verb, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.write.answers import READ_BACK_AFTER, conflict, failed, refused_by, unknown_kind
@@ -81,10 +81,7 @@ class Scaler:
     async def _patch(self, resource: Resource, action: Scale, version: str) -> WireScale:
         metadata = {"uid": action.uid, "resourceVersion": version}
         body = encode({"metadata": metadata, "spec": {"replicas": action.after}})
-        return await self._send(resource.request("patch", *_name(action), "scale", body))
-
-    async def _get(self, resource: Resource, action: Scale) -> WireScale:
-        return await self._send(resource.request("get", *_name(action), "scale"))
+        return await self._send("patch", resource, action, body)
 
     async def _after(self, error: ApiError, resource: Resource, action: Scale, quiet: ApiError | None) -> Answer | str:
         """What a failed write means: an answer, or the version with which to try again.
@@ -104,7 +101,7 @@ class Scaler:
     ) -> Answer | str:
         """A version moves with each status update: it is a conflict only if the workload or its count is another."""
         try:
-            scale = await self._get(resource, action)
+            scale = await self._send("get", resource, action)
         except ApiError as error:
             return conflict(error.code, f"it changed, and cannot be read again: {error}")
         if lost is not None and scale.replicas == action.after:
@@ -118,7 +115,7 @@ class Scaler:
         for seconds in READ_BACK_AFTER:
             await self._clock.sleep_until(self._clock.now() + seconds)
             try:
-                scale = await self._get(resource, action)
+                scale = await self._send("get", resource, action)
             except ApiError as error:
                 if error.code == 404:
                     return conflict(404, f"it is gone ({lost})")
@@ -136,12 +133,9 @@ class Scaler:
             return failed(lost.code, f"{lost}; it was not carried out")
         return conflict(lost.code, f"it has {scale.replicas} replicas, not {action.before} ({lost})")
 
-    async def _send(self, request: Request) -> WireScale:
+    async def _send(self, verb: Verb, resource: Resource, action: Scale, body: bytes | None = None) -> WireScale:
+        request = resource.request(verb, action.workload.namespace, action.workload.name, "scale", body)
         return decoded(await self._session.send(request), _SCALE, "Scale")
-
-
-def _name(action: Scale) -> tuple[str, str]:
-    return action.workload.namespace, action.workload.name
 
 
 def _another(scale: WireScale, action: Scale) -> str:
