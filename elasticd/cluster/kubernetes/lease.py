@@ -168,7 +168,6 @@ class Elector:
             raise
 
     def _homeless(self) -> str:
-        """What to do where the namespace of the Lease is missing."""
         name = self._settings.namespace
         return (
             f'namespace "{name}" must be there, is not: create it (kubectl create namespace {name}), name another one '

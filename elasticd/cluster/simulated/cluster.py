@@ -176,7 +176,6 @@ class SimulatedCluster:
         return Answer("done", 201)
 
     def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
-        """Set a count, of what is still as it was judged."""
         if action.after < 0:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
         if change := _find_change(action, workload):
@@ -227,7 +226,4 @@ def _find_change(action: Scale, workload: SimulatedWorkload) -> str:
     """What is no longer as it was when the action was judged; empty when all is."""
     judged = {"uid": action.uid, "version": action.version, "replicas": action.before}
     present = {"uid": workload.uid, "version": str(workload.generation), "replicas": workload.replicas}
-    for key, was in judged.items():
-        if present[key] != was:
-            return f"{key} was {was}, is {present[key]}"
-    return ""
+    return next((f"{key} was {was}, is {present[key]}" for key, was in judged.items() if present[key] != was), "")

@@ -106,7 +106,6 @@ class NodePool:
         self.nodes = tuple(node for node in self._nodes if node.name not in self._gone)
 
     def _takes(self, index: int, claim: Claim) -> bool:
-        """Whether a scheduler would put the pod there."""
         node, needs, free = self._nodes[index], claim.needs, self._free[index]
         if any(free.get(name, 0) < amount for name, amount in claim.amounts.items()):
             return False
@@ -123,7 +122,6 @@ class NodePool:
         return "NodePorts" if self._clashes(index, needs) else ""
 
     def _clashes(self, index: int, needs: Needs) -> bool:
-        """Whether a pod there has a port or a disk that one of these needs would take."""
         return any(
             any(port.clashes(taken_port) for port in needs.ports for taken_port in occupant.ports)
             or any(disk.clashes(taken_disk) for disk in needs.disks for taken_disk in occupant.disks)

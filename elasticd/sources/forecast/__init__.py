@@ -242,7 +242,6 @@ class ForecastKeeper:
         return pasts + [{}] * (3 - len(pasts))
 
     def _keep(self, key: str, now: float, reply: Reply) -> None:
-        """Store a reply, and wake the workload's policies."""
         self._fits += 1
         old = self._forecasts.get(key)
         if reply.forecast is None and old is not None and not old.doubt and now < old.expires:

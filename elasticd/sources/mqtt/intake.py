@@ -256,7 +256,6 @@ def _reading_of(route: _Route, value: float, message: Message) -> SensorReading:
 
 
 def _read_item(topic: Topic, item: Any, document: Any, envelope: SensorReading, offset: float) -> SensorReading:
-    """The reading in an item of a document, or in the whole document."""
     paths, at, sequence = topic.paths, None, None
     value = payload.value_of(payload.dig(item, paths["payload"])) * topic.scale
     if topic.time:

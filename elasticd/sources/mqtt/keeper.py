@@ -80,7 +80,6 @@ class Connection:
             await asyncio.sleep(BACKOFF.delay(self._failures, random.random()))  # noqa: S311
 
     async def _connect_once(self) -> None:
-        """One connection, from its beginning to its loss."""
         link = self._make(await asyncio.to_thread(self._broker.arguments))
         try:
             await _enter(link)

@@ -214,7 +214,6 @@ class Reflector:
             logger.warning("%s: skipped %s, which cannot be read: %s", self._where(), name, fault)
 
     async def _watch(self) -> None:
-        """Follow the changes until the server ends the watch."""
         started, lines = self._clock.now(), Lines()
         # The server ends the watch well before its silence would mean that it is dead. After trouble it ends it soon,
         # for the end in order is what proves that nothing was missed.

@@ -149,7 +149,6 @@ _shapes: dict[bytes, _Shape] = {}
 
 
 def _shape_of(pod: wire.WirePod) -> _Shape:
-    """The same record for all pods of a template."""
     key = _key(pod)
     shape = _shapes.get(key)
     if shape is None:
@@ -323,7 +322,6 @@ def _toleration(toleration: wire.WireToleration) -> pod_spec.Toleration | None:
 
 
 def _ports(spec: wire.PodSpec) -> tuple[pod_spec.Port, ...]:
-    """The host ports that a pod takes while it runs."""
     running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
     ports = [port for container in running for port in _read(container.ports, list[wire.WirePort])]
     return tuple(

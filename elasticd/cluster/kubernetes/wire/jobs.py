@@ -138,9 +138,7 @@ def _shown_value(table: dict[str, Any], key: str) -> str:
     return shown(table[key]) if key in table else "missing"
 
 
-class JobStatus(Wire, frozen=True):
-    """What became of a Job."""
-
+class _JobStatus(Wire, frozen=True):
     completion_time: datetime | None = None
     conditions: list[WireCondition] | None = None
 
@@ -148,7 +146,7 @@ class JobStatus(Wire, frozen=True):
 class WireJob(ObjectMeta, frozen=True):
     """A Job."""
 
-    status: JobStatus = JobStatus()
+    status: _JobStatus = _JobStatus()
 
 
 class PlacedJob(Struct, frozen=True, gc=False):

@@ -190,9 +190,7 @@ class Reason(Wire, frozen=True):
     reason: str = ""
 
 
-class StatusDetails(Wire, frozen=True):
-    """The details of a Status."""
-
+class _StatusDetails(Wire, frozen=True):
     retry_after_seconds: float | None = None
     causes: list[Reason] | None = None
 
@@ -203,7 +201,7 @@ class Status(Wire, frozen=True):
     code: int = 0
     reason: str = ""
     message: str = ""
-    details: StatusDetails | None = None
+    details: _StatusDetails | None = None
 
 
 class PodMetadata(Identity, frozen=True):
@@ -266,9 +264,7 @@ class WireCondition(Wire, frozen=True):
     message: str = ""
 
 
-class Terminated(Wire, frozen=True):
-    """How a container ended."""
-
+class _Terminated(Wire, frozen=True):
     reason: str = ""
     started_at: str | None = None
     finished_at: datetime | None = None
@@ -278,7 +274,7 @@ class ContainerState(Wire, frozen=True):
     """What a container does, or did: one of these."""
 
     running: Raw = UNREAD
-    terminated: Terminated | None = None
+    terminated: _Terminated | None = None
     waiting: Reason | None = None
 
     @property
@@ -327,9 +323,7 @@ class WirePod(Wire, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class WireTaint(Wire, frozen=True):
-    """What keeps pods off a node."""
-
+class _WireTaint(Wire, frozen=True):
     key: str
     effect: str
     value: str = ""
@@ -339,12 +333,10 @@ class NodeSpec(Wire, frozen=True):
     """A node's desired state."""
 
     unschedulable: bool = False
-    taints: list[WireTaint] | None = None
+    taints: list[_WireTaint] | None = None
 
 
-class NodeStatus(Wire, frozen=True):
-    """What a node offers."""
-
+class _NodeStatus(Wire, frozen=True):
     allocatable: Amounts = None
     conditions: list[WireCondition] | None = None
 
@@ -353,7 +345,7 @@ class WireNode(ObjectMeta, frozen=True):
     """A Node."""
 
     spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
+    status: _NodeStatus = _NodeStatus()
 
 
 class ScaleCount(Wire, frozen=True):
@@ -407,9 +399,7 @@ class UsageMetrics(Wire, frozen=True):
     usage: dict[str, Any] | None = None
 
 
-class EventSeries(Wire, frozen=True):
-    """How often an Event of the newer kind was repeated."""
-
+class _EventSeries(Wire, frozen=True):
     count: int | None = None
     last_observed_time: datetime | None = None
 
@@ -426,7 +416,7 @@ class WireEvent(ObjectMeta, frozen=True):
     first_timestamp: datetime | None = None
     last_timestamp: datetime | None = None
     event_time: datetime | None = None
-    series: EventSeries | None = None
+    series: _EventSeries | None = None
 
 
 class ObjectReference(Wire, frozen=True):
@@ -448,16 +438,12 @@ class MetricValue(Wire, frozen=True):
     window_seconds: Any = None
 
 
-class OwnedSpec(Wire, frozen=True):
-    """Which fields of a spec a writer owns."""
-
+class _OwnedSpec(Wire, frozen=True):
     replicas: dict[str, object] | None = msgspec.field(default=None, name="f:replicas")
 
 
-class OwnedFields(Wire, frozen=True):
-    """Which fields of an object a writer owns."""
-
-    spec: OwnedSpec | None = msgspec.field(default=None, name="f:spec")
+class _OwnedFields(Wire, frozen=True):
+    spec: _OwnedSpec | None = msgspec.field(default=None, name="f:spec")
 
 
 class ManagedFields(Wire, frozen=True):
@@ -465,12 +451,10 @@ class ManagedFields(Wire, frozen=True):
 
     manager: str = ""
     time: str = ""
-    fields_v1: OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+    fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
 
 
-class WorkloadMetadata(Metadata, frozen=True):
-    """Of a Deployment, StatefulSet or ReplicaSet."""
-
+class _WorkloadMetadata(Metadata, frozen=True):
     managed_fields: list[ManagedFields] | None = None
 
 
@@ -487,18 +471,14 @@ class UpdateStrategy(Wire, frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
-class WorkloadSpec(Wire, frozen=True):
-    """Of a Deployment, StatefulSet or ReplicaSet."""
-
+class _WorkloadSpec(Wire, frozen=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
     strategy: UpdateStrategy | None = None
 
 
-class WorkloadStatus(Wire, frozen=True):
-    """Of a Deployment, StatefulSet or ReplicaSet."""
-
+class _WorkloadStatus(Wire, frozen=True):
     replicas: int | None = None
     observed_generation: int | None = None
     updated_replicas: int | None = None
@@ -510,21 +490,19 @@ class WorkloadStatus(Wire, frozen=True):
 class WireWorkload(ObjectMeta, frozen=True):
     """A Deployment, StatefulSet or ReplicaSet."""
 
-    metadata: WorkloadMetadata
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    metadata: _WorkloadMetadata
+    spec: _WorkloadSpec = _WorkloadSpec()
+    status: _WorkloadStatus = _WorkloadStatus()
 
 
-class AutoscalerSpec(Wire, frozen=True):
-    """Of a HorizontalPodAutoscaler, in whichever version."""
-
+class _AutoscalerSpec(Wire, frozen=True):
     scale_target_ref: ObjectReference
 
 
 class WireAutoscaler(ObjectMeta, frozen=True):
     """A HorizontalPodAutoscaler."""
 
-    spec: AutoscalerSpec
+    spec: _AutoscalerSpec
 
 
 class ApiResource(Wire, frozen=True):
@@ -541,17 +519,15 @@ class ApiResource(Wire, frozen=True):
         return f"{self.group}/{self.version}" if self.group and self.version else self.version
 
 
-class GroupVersion(Wire, frozen=True):
-    """A group's name for one of its versions."""
-
+class _GroupVersion(Wire, frozen=True):
     group_version: str
 
 
 class ApiGroup(Wire, frozen=True):
     """The versions of a group."""
 
-    versions: list[GroupVersion] | None = None
-    preferred_version: GroupVersion | None = None
+    versions: list[_GroupVersion] | None = None
+    preferred_version: _GroupVersion | None = None
 
 
 class Discovered(Wire, frozen=True):

@@ -102,7 +102,6 @@ def _explain(error: ApiError, mark: Mark) -> Answer:
 
 
 def _find_change(resize: Resize, pod: Pod) -> Answer | None:
-    """The conflict if the pod or its requests changed since the decision; None: nothing did."""
     if pod.uid != resize.uid:
         return conflict(404, "it was deleted and created anew")
     present = {container.name: container.requests for container in pod.containers}

@@ -201,7 +201,6 @@ def _not_evicted(error: ApiError) -> Answer:
 
 
 def _unfit(action: Evict, pod: PodState | None) -> Answer | None:
-    """Why there is nothing to evict."""
     if pod is None:
         return GONE
     if pod.uid != action.uid:
