@@ -37,8 +37,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 15.0, 15360.0
 Opens = Callable[[], AbstractAsyncContextManager[Fitter]]
 
 Name = Annotated[str, Meta(min_length=1)]
-Days = Annotated[float, Meta(gt=0, le=366, description="days of past that are looked at")]
-Step = Annotated[float, Meta(ge=1, le=86400, description="seconds between the values of past and forecast")]
 Period = Annotated[float, Meta(gt=0, description="seconds")]
 
 
@@ -65,8 +63,8 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
     as_: Annotated[str, Meta(description="the series it becomes; empty: the load's name with _forecast")] = field(
         default="", name="as"
     )
-    days: Days = 14.0
-    step: Step = 60.0
+    days: Annotated[float, Meta(gt=0, le=366, description="days of past that are looked at")] = 14.0
+    step: Annotated[float, Meta(ge=1, le=86400, description="seconds between the values of past and forecast")] = 60.0
     horizon: Annotated[float, Meta(gt=0, le=604800, description="seconds that can always be looked ahead")] = 3600.0
     refit: Annotated[float, Meta(ge=10, le=86400, description="seconds between fits")] = 600.0
     valid: Annotated[float, Meta(gt=0, le=604800, description="seconds after its last sample that one counts")] = 1800.0

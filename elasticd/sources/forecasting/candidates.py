@@ -42,18 +42,13 @@ def crane_max(values: Floats, period: int, hour: int, steps: int) -> Floats:
     return repeated(dsp.highest(values, period, dsp.MARGINS[0]), period, hour, steps)
 
 
-def smoothed(values: Floats, period: int, hour: int, steps: int) -> Floats:
-    """Damped Holt, which knows no period."""
-    return damped(values, steps)
-
-
 WAYS: Mapping[str, Way] = {
     "naive": repeated,
     "robust-stl": decomposed,
     "fft": filtered,
     "crane": crane,
     "crane-max": crane_max,
-    "holt": smoothed,
+    "holt": lambda values, _period, _hour, steps: damped(values, steps),
 }
 PERIODS: Mapping[str, int] = {"naive": 1, "robust-stl": 2, "fft": 1, "crane": 2, "crane-max": 1}
 """Whole periods of past that a method needs at least."""

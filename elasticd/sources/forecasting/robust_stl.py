@@ -26,9 +26,9 @@ def relative_trend(values: Floats, period: int, first: float, second: float) -> 
     count = len(values)
     if count < 2 * period:
         return np.zeros(count)
-    seasonal = values[period:] - values[:-period]
+    seasonal, step = values[period:] - values[:-period], _difference(count, 1)
     rows = sparse.vstack(
-        [_difference(count, period), first * _difference(count, 1), second * _second_difference(count)]
+        [_difference(count, period), first * step, second * (_difference(count - 1, 1) @ step)]
     ).tocsc()[:, 1:]
     targets = np.r_[seasonal, np.zeros(rows.shape[0] - len(seasonal))]
     return np.concatenate([[0.0], _least_absolute(rows, targets)])
@@ -57,11 +57,6 @@ def _group(count: int, period: int) -> int:
 def _difference(count: int, lag: int) -> "sparse.csr_array":
     units = np.ones(count - lag)
     return sparse.diags_array([-units, units], offsets=[0, lag], shape=(count - lag, count), format="csr")
-
-
-def _second_difference(count: int) -> "sparse.csr_array":
-    units = np.ones(count - 2)
-    return sparse.diags_array([units, -2 * units, units], offsets=[0, 1, 2], shape=(count - 2, count), format="csr")
 
 
 def _least_absolute(rows: "sparse.csc_array", targets: Floats) -> Floats:

@@ -81,14 +81,14 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
     qos: Annotated[int, Meta(ge=0, le=1, description="of the subscription")] = 1
 
     def __post_init__(self) -> None:
-        for option, levels in (("topic", self.levels), ("offline", _levels(self.offline, "offline"))):
-            if option == "offline" and (strange := sorted(levels - self.levels)):
-                raise ValueError(f"offline: must have only levels that topic has too, has {{{strange[0]}}}")
+        levels = self.levels
+        if strange_levels := sorted(_levels(self.offline, "offline") - levels):
+            raise ValueError(f"offline: must have only levels that topic has too, has {{{strange_levels[0]}}}")
         self._check_paths()
         if strange := sorted(set(self.names) - {*_ALLOWED}):
             raise ValueError(f"names: must name only {', '.join(sorted(_ALLOWED))}, has {strange[0]}")
         for name in _NEEDED[self.subject]:
-            if name not in self.levels and name not in self.names:
+            if name not in levels and name not in self.names:
                 fixed = getattr(self, name)
                 if not fixed:
                     raise ValueError(f"{name}: must be given, or be a level of topic: {{{name}}}, is empty")
