@@ -279,8 +279,7 @@ class DryRun(ClusterWrapper):
         return {"dry_run": True, "cluster": self._inner.describe()}
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> DryRunSnapshot:
-        """The cluster as it would be now. A pretended count or placement is dropped once somebody really changed the
-        workload or moved the pod."""
+        """The cluster as it would be now. What is pretended of a workload or pod ends once somebody changes it."""
         real = await self._inner.observe(now, kinds)
         self._wanted = {
             ref: pretended for ref, pretended in self._wanted.items() if _still_holds(pretended, real.workload(ref))

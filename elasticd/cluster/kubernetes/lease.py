@@ -149,8 +149,7 @@ class Elector:
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
 
     def _last_takeover(self, note: str, holder: str, now: float) -> float:
-        """When the lease was last taken from somebody else, by the note of who held it last; now, where that was not
-        us."""
+        """When the lease was last taken from somebody else, by the note of who held it last; now, if it was not we."""
         identity, _, at = note.rpartition(" ")
         if identity != self._identity or holder not in ("", self._identity):
             return now

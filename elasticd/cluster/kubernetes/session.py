@@ -135,8 +135,7 @@ class Session:
         )
 
     async def send(self, request: Request) -> bytes:
-        """The body of the answer. Raises ApiError for any other than a 2xx, and for a write that the server asked not
-        to repeat yet."""
+        """The body of the answer. Raises ApiError for any but a 2xx, and for a write that is not to be repeated yet."""
         timeout = self._limits(request)
         self._refuse_deferred(request)
         try:

@@ -179,10 +179,8 @@ def _check_repeat(repeat: float | None, last: float) -> None:
 
 
 def read_curve(path: Path) -> list[tuple[float, float]]:
-    """The rows of a CSV file with columns time and value; others are left alone.
-
-    Raises ConfigError naming the file, the line and what is wrong with it.
-    """
+    """The rows of a CSV file with columns time and value; others are left alone. Raises ConfigError naming the file,
+    the line and what is wrong with it."""
     rows: list[tuple[float, float]] = []
     lines = csv_lines(path)
     header = next(lines)[1]

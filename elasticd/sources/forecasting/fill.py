@@ -40,10 +40,8 @@ def on_grid(times: Floats, values: Floats, step: float) -> Regular:
 
 
 def filled(series: Regular, longest: float = HOUR) -> Regular:
-    """Gaps filled linearly; one of more than `longest` seconds drops all that is before it.
-
-    Source: Crane, pkg/prediction/dsp (its `longest` is an hour).
-    """
+    """Gaps filled linearly; one of more than `longest` seconds drops all that is before it. Source: Crane,
+    pkg/prediction/dsp (its `longest` is an hour)."""
     known_places = np.flatnonzero(~np.isnan(series.values))
     if not len(known_places):
         return Regular(series.first, series.step, np.empty(0))
@@ -59,9 +57,7 @@ def filled(series: Regular, longest: float = HOUR) -> Regular:
 
 def without_outliers(values: Floats, low: float = 0.1, high: float = 99.9) -> Floats:
     """What is below percentile `low` or above `high` takes the value before it, the first one the nearest good one.
-
-    Source: Crane, pkg/prediction/dsp.
-    """
+    Source: Crane, pkg/prediction/dsp."""
     if not len(values):
         return values
     least, most = np.percentile(values, [low, high])

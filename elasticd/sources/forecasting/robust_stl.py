@@ -131,10 +131,8 @@ def season_of(values: Floats, period: int, settings: StlSettings) -> Floats:
 
 
 def taken_apart(values: Floats, period: int, settings: StlSettings = PRODUCT) -> Decomposition:
-    """Trend, season and remainder, in the unit of the series; `period` in samples, of which there must be two.
-
-    One pass: the recombined series equals the series, so that further ones change nothing.
-    """
+    """Trend, season and remainder, in the unit of the series; `period` in samples, of which there must be two. One
+    pass: the recombined series equals the series, so that further ones change nothing."""
     flat, mean, deviation = standardised(values) if settings.standardise else (values, 0.0, 1.0)
     quiet = denoised(flat, settings.noise_window, settings.noise_time, settings.noise_intensity)
     solve = relative_trend_of_many if settings.standardise else relative_trend

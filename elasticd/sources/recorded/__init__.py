@@ -84,9 +84,7 @@ def load(
     path: Path, *, series: Collection[str] = (), most: int = MOST, rename: Mapping[str, str] | None = None
 ) -> Recording:
     """The rows of a file, or those of some series. Raises ConfigError naming the line and what is wrong with it.
-
-    `rename` gives keys, or the namespaces of pods and workloads, other names.
-    """
+    `rename` gives keys, or the namespaces of pods and workloads, other names."""
     tracks, original_keys = dict[Place, Track | None](), dict[Place, str]()
     first, last, kept = math.inf, -math.inf, 0
     for line, time, name, subject, key, value, window, container in FORMATS[path.suffix.lower()](path):

@@ -266,10 +266,8 @@ class PodStore(Store[Pod]):
         return self._items.get((namespace, name))
 
     def select(self, namespace: str, selector: str) -> tuple[Pod, ...]:
-        """The pods of the namespace that it selects, ordered by name; the same tuple while nothing changed.
-
-        Raises SelectorError when the selector is empty or unreadable.
-        """
+        """The pods of the namespace that it selects, ordered by name; the same tuple while nothing changed. Raises
+        SelectorError when the selector is empty or unreadable."""
         key = (namespace, selector)
         if (cached := self._selections.get(key)) is not None and cached[0].changes == cached[1]:
             return cached[2]
@@ -287,8 +285,7 @@ class PodStore(Store[Pod]):
         return tuple(self._namespaces[namespace].all.pods.values())
 
     def places(self) -> Places:
-        """Which pods wait and which are on each node, updated from the first call on, so that clusters without pools do
-        not pay for it."""
+        """Which pods wait and which are on each node, updated from the first call on: only pools have to pay for it."""
         if self._places is None:
             self._places = Places(self._items.values())
         return self._places

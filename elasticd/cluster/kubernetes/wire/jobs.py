@@ -157,11 +157,8 @@ class PlacedJob(Struct, frozen=True, gc=False):
 
 
 def to_job(wire: WireJob, offset: float = 0.0) -> PlacedJob:
-    """A Job of the model, its times moved by `offset` seconds.
-
-    It has ended with its condition Complete or Failed, and not before: while others announce them (SuccessCriteriaMet,
-    FailureTarget) its pods may still run.
-    """
+    """A Job of the model, its times moved by `offset` seconds. It has ended with its condition Complete or Failed, and
+    not before: while others announce them (SuccessCriteriaMet, FailureTarget) its pods may still run."""
     meta, status = wire.metadata, wire.status
     labels = meta.labels or {}
     ends = [each for each in status.conditions or () if each.type in ("Complete", "Failed") and each.status == "True"]

@@ -568,10 +568,8 @@ class Codec(Generic[W, M]):
         return decoded.metadata.resource_version, self._convert(decoded, *self._arguments())
 
     def page(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
-        """A page of a list: where it ends, the objects, and which were skipped and why.
-
-        Raises msgspec.DecodeError when it is no list at all.
-        """
+        """A page of a list: where it ends, the objects, and which were skipped and why. Raises msgspec.DecodeError when
+        it is no list at all."""
         convert, arguments = self._convert, self._arguments()
         try:
             page = self._list.decode(body)

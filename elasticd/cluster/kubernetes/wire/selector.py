@@ -68,10 +68,8 @@ def _rule(text: str) -> Expression:
 
 
 def to_text(selector: LabelSelector | None) -> str:
-    """The string form of a labelSelector object; empty when it selects everything or is not there.
-
-    An operator that is not known comes out as a text that does not parse, so that the fault is seen.
-    """
+    """The string form of a labelSelector object; empty when it selects everything or is not there. An operator that is
+    not known comes out as a text that does not parse, so that the fault is seen."""
     if selector is None:
         return ""
     pairs = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]

@@ -107,8 +107,7 @@ class PodWriter:
         return await self._send(_nomination(action), allowed, None)
 
     async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
-        """Evict the pod, if it still is the one that the decision was about, and `unfit` has no objection to its
-        present state."""
+        """Evict the pod, if it still is the one that was judged, and `unfit` has no objection to its present state."""
         try:
             version = await self._discovery.body_of("v1", "pods/eviction")
         except ApiError as error:

@@ -37,10 +37,8 @@ class Scaler:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def scale(self, action: Scale, allowed: Allowed) -> Answer:
-        """Set the count, if the workload still is the one that was judged.
-
-        `allowed` is asked before each write, since leadership may end while a write waits for its turn.
-        """
+        """Set the count, if the workload still is the one that was judged. `allowed` is asked before each write, since
+        leadership may end while a write waits for its turn."""
         ref = action.workload
         try:
             resource = await self._discovery.scalable((ref.api_version, ref.kind))
@@ -84,10 +82,8 @@ class Scaler:
         return await self._send("patch", resource, action, body)
 
     async def _after(self, error: ApiError, resource: Resource, action: Scale, quiet: ApiError | None) -> Answer | str:
-        """What a failed write means: an answer, or the version with which to try again.
-
-        `quiet` is the answer to an earlier write that asked for quiet: a 503 may yet have been carried out.
-        """
+        """What a failed write means: an answer, or the version with which to try again. `quiet` is the answer to an
+        earlier write that asked for quiet: a 503 may yet have been carried out."""
         if error.code == 409:
             return await self._look_again(resource, action, 409, quiet if quiet and quiet.code >= 500 else None)
         if error.code == 404:
