@@ -4,6 +4,7 @@ import errno
 import io
 import itertools
 import shutil
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +12,25 @@ import pytest
 
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, read, read_back
-from tests.kit.records import KEY, decision, fill, refuse, said, segments, size
+from elasticd.kit.history import begin
+from tests.kit.records import KEY, Disk, decision, fill, refuse, said, segments, size
 
 
-class Full:
-    """A file on a disk that takes only so many bytes more."""
-
-    def __init__(self, file: Any, room: int) -> None:
-        self.file, self.room = file, room
-
-    def write(self, data: Any) -> int:
-        if not self.room:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken = int(self.file.write(bytes(data[: self.room])))
-        self.room -= taken
-        return taken
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 2000])
-def test_a_full_disk_costs_only_the_lines_it_refuses(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_costs_only_the_lines_it_refuses(tmp_path: Path, disk: Disk, room: int) -> None:
     journal = Journal(tmp_path)
     fill(journal, 1)
-    good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
+    disk.room = room
     fill(journal, 4, start=1)
     lost = journal.failures
     assert (lost > 0, journal.writable) == (True, False)
     assert journal.latest(*KEY) == decision(120.0, wish=6)
-    journal._file = good
+    disk.room = inf
     fill(journal, 2, start=5)
     assert (journal.failures, journal.writable) == (lost, True)
     journal.close()
@@ -52,15 +42,15 @@ def test_a_full_disk_costs_only_the_lines_it_refuses(tmp_path: Path, room: int) 
 
 
 def test_a_failing_journal_and_its_recovery_are_each_logged_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     journal = Journal(tmp_path)
     fill(journal, 1)
-    good, journal._file = journal._file, Full(journal._file, 0)  # type: ignore[assignment]
+    disk.room = 0
     fill(journal, 3, start=1)
     assert [one.levelname for one in caplog.records] == ["ERROR"]
-    journal._file = good
+    disk.room = inf
     fill(journal, 2, start=4)
     journal.close()
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == [
@@ -74,18 +64,18 @@ def test_a_failing_journal_and_its_recovery_are_each_logged_once(
 
 @pytest.mark.parametrize("room", [0, 1, 100])
 def test_each_flush_retries_a_failed_write_and_loses_no_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, room: int
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture, room: int
 ) -> None:
     caplog.set_level("INFO")
     journal = Journal(tmp_path)
     fill(journal, 1)
-    good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
+    disk.room = room
     fill(journal, 1, start=1)
     lost = journal.failures
     for _ in range(3):
         journal.flush()
         assert (journal.writable, journal.failures, journal.lacks) == (False, lost, 30.0)
-    journal._file = good
+    disk.room = inf
     journal.flush()
     assert (journal.writable, journal.fault, journal.failures) == (True, "", lost)
     assert said(caplog)[-1] == "INFO the journal can be written again"
@@ -112,21 +102,21 @@ def test_a_journal_at_its_limit_recovers_without_new_decisions(tmp_path: Path, m
     journal.close()
 
 
-def test_the_journal_knows_since_when_and_why_records_are_missing(tmp_path: Path) -> None:
+def test_the_journal_knows_since_when_and_why_records_are_missing(tmp_path: Path, disk: Disk) -> None:
     journal = Journal(tmp_path)
     fill(journal, 1)
     assert (journal.writable, journal.fault) == (True, "")
-    good, journal._file = journal._file, Full(journal._file, 0)  # type: ignore[assignment]
+    disk.room = 0
     for _ in range(2):
         fill(journal, 3, start=1)
         assert (journal.writable, journal.fault, journal.lacks) == (False, "No space left on device", 30.0)
-    journal._file = good
+    disk.room = inf
     fill(journal, 1, start=7)
     assert (journal.writable, journal.fault) == (True, "")
-    journal._file = Full(good, 0)  # type: ignore[assignment]
+    disk.room = 0
     fill(journal, 1, start=9)
     assert (journal.fault, journal.lacks) == ("No space left on device", 270.0)
-    journal._file = good
+    disk.room = inf
     journal.close()
 
 
@@ -267,7 +257,7 @@ def test_what_cannot_be_written_is_refused_and_not_remembered(tmp_path: Path, ch
     journal = Journal(tmp_path)
     with pytest.raises((TypeError, ValueError)):
         journal.append(decision(1.0, **changes))
-    assert (journal.decisions(), journal._pasts) == ([], {})
+    assert (journal.decisions(), journal.past(*KEY, 1.0, 7)) == ([], begin(1.0, 7))
     journal.close()
     assert list(read(tmp_path)) == []
 

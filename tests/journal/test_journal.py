@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.model.records import Decision
 from elasticd.model.workload import Limit, Quality, Recommendation, Ref, Series
-from tests.kit.records import KEY, WEB, decision, encode, fill, outcome, segments, size
+from tests.kit.records import KEY, WEB, decision, encode, fill, outcome, pasts, segments, size
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -100,13 +100,14 @@ def test_the_past_after_a_restart_is_the_past_before(
     journal.close()
     again = Journal(folder)
     assert again.past(*KEY, at + 30, 2) == journal.past(*KEY, at + 30, 2)
-    assert (again.decisions(), again._pasts) == (journal.decisions(), journal._pasts)
+    assert (again.decisions(), pasts(again, WEB)) == (journal.decisions(), pasts(journal, WEB))
     again.close()
 
 
+API = Ref("shop", "Deployment", "api")
 _STEPS = st.lists(
     st.tuples(
-        st.sampled_from([WEB, Ref("shop", "Deployment", "api")]),
+        st.sampled_from([WEB, API]),
         st.sampled_from(["Wanted", "Other"]),
         st.sampled_from([None, 3, 4]),
         st.sampled_from(["", "restart", "outcome", "torn"]),
@@ -134,12 +135,12 @@ def test_records_survive_segments_restarts_and_torn_lines(
             journal = Journal(folder, segment_bytes, 10**6)
         else:
             journal.flush()
-    past = journal._pasts
+    past = pasts(journal, WEB, API)
     journal.close()
     assert list(read(folder)) == records
     assert list(read_back(folder)) == records[::-1]
     again = Journal(folder, segment_bytes, 10**6)
-    assert again._pasts == past
+    assert pasts(again, WEB, API) == past
     again.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, read, read_back
+from elasticd.kit.history import begin
 from elasticd.model.history import Past
 from tests.kit.records import KEY, decision, fill, outcome, segments
 
@@ -52,7 +53,7 @@ def test_ungoverned_workloads_are_forgotten_but_stay_on_disk(tmp_path: Path) -> 
     journal.forget(set(), before=last.until)
     assert (journal.decisions(), journal.past(*KEY, 5.0, 2)) == ([], last)
     journal.forget(set(), before=last.until + 1)
-    assert journal._pasts == {}
+    assert journal.past(*KEY, 9.0, 7) == begin(9.0, 7)
     assert journal.past(*KEY, 9.0, 7).wishes(0.0) == [7]
     journal.close()
     assert len(list(read(tmp_path))) == 3

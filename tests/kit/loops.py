@@ -21,9 +21,10 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.base.clock import VirtualClock
+from elasticd.decision.decide import Case
 from elasticd.journal import Journal, Key
 from elasticd.model.actions import Action, Answer, Scale
-from elasticd.model.listener import Governed, Notice, Ticked
+from elasticd.model.listener import Governed, Listener, Notice, Ticked
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
@@ -31,6 +32,7 @@ from elasticd.model.workload import Readings
 from elasticd.ports.cluster import Kind
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
+from elasticd.runtime.workers import Worker
 from elasticd.sources.poller import SourcePoller
 from tests.kit.clusters import Alone, Unasked
 
@@ -180,13 +182,20 @@ class Told:
 class Play(Told):
     """A loop on such a cluster, with everything it told."""
 
-    def __init__(self, *policies: Policy, folder: Path | None = None, **loads: float) -> None:
+    def __init__(
+        self,
+        *policies: Policy,
+        folder: Path | None = None,
+        judge: Worker[Case, Decision] | None = None,
+        listeners: Sequence[Listener] = (),
+        **loads: float,
+    ) -> None:
         super().__init__()
         self.clock, self.cluster = VirtualClock(), Cluster()
         self.meter = Meter(self.clock)
         self.journal = Journal(folder)
         self.poller = SourcePoller(self.meter, Meters(), self.clock)
-        self.loop = Loop(self.cluster, self.journal, self.clock, [self])
+        self.loop = Loop(self.cluster, self.journal, self.clock, [self, *listeners], judge)
         self.loop.set_sources([self.poller])
         for name, load in (loads or {"web": 3}).items():
             ref = Ref("shop", "Deployment", name)

@@ -1,6 +1,8 @@
 """Decisions and outcomes as a journal keeps them."""
 
 import errno
+import io
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 from elasticd.journal import Journal, Record
 from elasticd.journal.lines import write_line
 from elasticd.model.actions import Scale
+from elasticd.model.history import Past
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Condition, Failure, Limit, Measure, Quality, Recommendation, Ref, Sample, Series
 
@@ -68,6 +71,29 @@ def segments(folder: Path) -> list[str]:
 
 def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
+
+
+class Disk:
+    """The disk of files that are opened from now on. It takes only `room` bytes more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room = inf
+        disk = self
+
+        class File(io.FileIO):
+            def write(self, data: Any, /) -> int:
+                if not disk.room:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                taken = super().write(bytes(data if disk.room == inf else data[: int(disk.room)]))
+                disk.room -= taken
+                return taken
+
+        monkeypatch.setattr(io, "FileIO", File)
+
+
+def pasts(journal: Journal, *refs: Ref) -> list[Past]:
+    """What is remembered of these workloads of the policy, as it was left: at the start of time there is no gap."""
+    return [journal.past(KEY[0], ref, 0.0, 1) for ref in refs]
 
 
 def refuse(*_: object, **__: object) -> None:

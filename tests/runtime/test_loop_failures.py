@@ -1,8 +1,8 @@
 """The loop when a reload, an action, the journal or a plugin interferes."""
 
 import asyncio
-import io
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,12 +15,15 @@ from elasticd.api import (
     Strategy,
     hookimpl,
 )
+from elasticd.decision.decide import Case, decide
 from elasticd.journal import read
 from elasticd.model.actions import Action, Announce, Answer
 from elasticd.model.policy import Target
-from elasticd.model.records import Outcome
+from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Condition
+from elasticd.runtime.workers import at_once
 from tests.kit.loops import DB, WEB, Play, Want, gaps, policy
+from tests.kit.records import Disk
 
 
 class Bad(Strategy, tag="bad", frozen=True):
@@ -56,25 +59,26 @@ class Bad(Strategy, tag="bad", frozen=True):
     "where", ["while a source is read", "while judgement goes on", "while the cluster is observed"]
 )
 async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str) -> None:
-    play = Play(policy(mode="act"), web=9)
+    judge = at_once(decide)
+
+    async def judging(cases: Sequence[Case]) -> list[Decision | str]:
+        found = await judge(cases)
+        if where == "while judgement goes on" and not reloaded:
+            await reload()
+        return found
+
+    play, reloaded = Play(policy(mode="act"), judge=judging, web=9), list[str]()
 
     async def reload(*_: object) -> None:
+        reloaded.append(where)
         play.meter.wait = None
-        play.loop._judge, play.cluster.observe = judge, observe  # type: ignore[method-assign]
+        play.cluster.observe = observe  # type: ignore[method-assign]
         play.loop.apply([policy(mode="observe", interval=7.0)])
 
-    judge, observe = play.loop._judge, play.cluster.observe
+    observe = play.cluster.observe
     if where == "while a source is read":
         play.meter.wait = reload
-    elif where == "while judgement goes on":
-
-        async def judging(cases: Any) -> Any:
-            found = await judge(cases)
-            await reload()
-            return found
-
-        play.loop._judge = judging
-    else:
+    elif where == "while the cluster is observed":
 
         async def observing(now: float, kinds: Any) -> Any:
             found = await observe(now, kinds)
@@ -83,6 +87,7 @@ async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str) -> None:
 
         play.cluster.observe = observing  # type: ignore[method-assign]
     await play.to(30)
+    assert reloaded == [where]
     assert play.cluster.acts == []
     assert {one.mode for one in play.made} == {"observe"}
     assert gaps(play.times()) == [7, 7, 7]
@@ -152,16 +157,16 @@ async def test_an_action_that_fails_is_told_and_decided_anew(
 
 
 async def test_a_repaired_journal_is_noticed_within_seconds_without_a_look(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    disk = Disk(monkeypatch)
     play = await Play(policy(interval=600.0), folder=tmp_path).to(5)
-    good, play.journal._file = play.journal._file, io.FileIO("/dev/full", "ab")
+    disk.room = 0
     play.journal.append(play.last())
     play.journal.flush()
     await play.to(10)
     assert (play.journal.writable, play.journal.fault) == (False, "No space left on device")
-    full, play.journal._file = play.journal._file, good
-    full.close()
+    disk.room = inf
     looks = len(play.made)
     await play.to(13)
     assert (play.journal.writable, len(play.made)) == (True, looks)

@@ -39,13 +39,18 @@ def _gate() -> Iterator[None]:
     GATE.set()
 
 
+def newest_thread() -> threading.Thread:
+    """The thread of the judge that started one last."""
+    return [thread for thread in threading.enumerate() if thread.name == "judge"][-1]
+
+
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """One whose patience ends when its thread waits at the gate and only then, however busy the machine is."""
     made, real = DecisionWorker(), asyncio.timeout
 
     async def watch(limit: asyncio.Timeout) -> None:
-        while GATE.is_set() or made._thread not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
+        while GATE.is_set() or newest_thread() not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
             await asyncio.sleep(0.001)
         limit.reschedule(0)
 
@@ -172,18 +177,19 @@ async def test_whatever_is_raised_in_judgement_itself_ends_no_thread(error: type
             raise error("deep")
 
     judge = DecisionWorker(patience=5.0)
-    thread = judge._thread
+    thread = newest_thread()
     found = await judge([case("a", hooks=Broken()), case("b", Fixed())])
     first = cast(Decision, found[0])
     assert (first.verdict, first.reason, first.message) == ("hold", "PluginFailed", f"{error.__name__}: deep")
     assert (first.current, first.replicas) == (2, 2)
     assert short(found)[1] == "Fixed"
-    assert judge._thread is thread
+    assert newest_thread() is thread
+    assert thread.is_alive()
 
 
 async def test_an_abandoned_thread_ends_when_its_call_returns(judge: Judge) -> None:
-    thread = judge._thread
     await judge([case("a", Blocks())])
+    (thread,) = BLOCKED
     assert thread.is_alive()
     GATE.set()
     await asyncio.to_thread(thread.join, 30)
@@ -208,8 +214,7 @@ async def test_a_stop_of_the_process_is_not_blamed_on_plugins(monkeypatch: pytes
 
 async def test_a_blocked_policy_is_held_until_reload_while_others_continue(judge: Judge) -> None:
     bad, good = policy("bad", Blocks(), interval=10.0), policy("good", Want(), mode="observe", interval=10.0)
-    play = Play(bad, good, web=9)
-    play.loop._judge = judge
+    play = Play(bad, good, judge=judge, web=9)
     await play.to(35)
     first, *more = [one for one in play.made if one.policy == "bad"]
     stuck = f"stuck in test_workers.py:{line('here')} recommend_replicas"
@@ -220,7 +225,6 @@ async def test_a_blocked_policy_is_held_until_reload_while_others_continue(judge
     assert len(more) == 3
     assert [one.reason for one in play.made if one.policy == "good"] == ["Wanted"] * 4
     GATE.set()
-    judge._patience = 30.0  # who is slow from now on is not stuck
     play.loop.apply([bad, good])
     await play.to(55)
     assert play.last("bad").reason == "Late"

@@ -167,9 +167,8 @@ def test_the_series_of_a_workload_vanish_with_it() -> None:
 
 
 async def test_the_loop_says_who_is_governed() -> None:
-    play = Play(policy("a"), policy("b", mode="observe"))
     metrics = DaemonMetrics()
-    play.loop._listeners = [metrics]
+    play = Play(policy("a"), policy("b", mode="observe"), listeners=[metrics])
     await play.to(5)
     assert {one.labels["policy"] for one in samples(metrics) if "name" in one.labels} == {"a", "b"}
     play.loop.apply([policy("a")])
