@@ -247,10 +247,6 @@ class Bare(SimulatedWorkload, eq=False):
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
         return ("", "", "")
 
-    def times(self) -> Iterable[tuple[float, int]]:
-        """When each comes, in seconds after the start, and its number."""
-        return ((self.table.at + self.table.every * index, index + 1) for index in range(self.replicas))
-
     def pod_name(self, serial: int) -> str:
         """NAME, or NAME-1 to NAME-replicas."""
         return self.ref.name if self.replicas == 1 else f"{self.ref.name}-{serial}"

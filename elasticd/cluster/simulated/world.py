@@ -64,8 +64,8 @@ class World:
         for workload in self.workloads.values():
             self._control(workload)
             if isinstance(workload, Bare):
-                for at, serial in workload.times():
-                    self._later(at, self._create, workload, serial)
+                for index in range(workload.replicas):
+                    self._later(workload.table.at + workload.table.every * index, self._create, workload, index + 1)
         for name, planned in (changes or {}).items():
             for change in planned:
                 self._later(change.at, self._change_node, name, change)

@@ -29,10 +29,9 @@ class Finder:
     until the next one succeeds."""
 
     def __init__(self, http: HttpClient, source: "Prometheus") -> None:
-        self._fixed_tables = source.series
         self.tables: Sequence[SeriesTable] = source.series
         self.faults: dict[str, str] = {}
-        self._http, self._every, self._most = http, source.find_every, source.max_found
+        self._http, self._source = http, source
         self._taken = {(table.name, table.subject) for table in source.series}
         self._searches = [
             (f"rule[{index}]", search) for index, rule in enumerate(source.rule) for search in rule.searches()
@@ -53,7 +52,7 @@ class Finder:
                 raise names
             else:
                 self._found_names[index] = names
-        self._due = now + (min(self._every, _RETRY) if failed else self._every)
+        self._due = now + (min(self._source.find_every, _RETRY) if failed else self._source.find_every)
         self._collect(failed)
 
     async def _names(self, search: Search) -> list[str]:
@@ -73,6 +72,7 @@ class Finder:
                 else:
                     tables[key] = table
         faults.update(dict.fromkeys(empty, "there are no series that it means"))
-        if len(tables) > self._most:
-            faults["rule"] = f"the rules find {len(tables)} series, at most {self._most} are read (max_found)"
-        self.tables, self.faults = [*self._fixed_tables, *islice(tables.values(), self._most)], faults
+        most = self._source.max_found
+        if len(tables) > most:
+            faults["rule"] = f"the rules find {len(tables)} series, at most {most} are read (max_found)"
+        self.tables, self.faults = [*self._source.series, *islice(tables.values(), most)], faults

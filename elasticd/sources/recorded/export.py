@@ -147,25 +147,21 @@ def _refuse_existing(out: Path, *, force: bool) -> None:
 
 def takes_record(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command, but for the settings."""
-
-    def time_of(text: str) -> float:
-        return _argument(lambda: moment(text, time.time()))
-
-    def step_of(text: str) -> float:
-        return _argument(lambda: seconds(text))
-
-    add = parser.add_argument
+    add, time_of = parser.add_argument, _argument(lambda text: moment(text, time.time()))
     add("--source", required=True, metavar="NAME", help='a source of the config, of type "prometheus"')
     add("--series", required=True, metavar="NAME[,...]", help="series of it")
     add("--from", required=True, metavar="TIME", type=time_of, dest="begin", help="as -7d, or 2026-03-02T08:00:00Z")
     add("--to", default="now", metavar="TIME", type=time_of, dest="end", help="default: now")
-    add("--step", default="15s", metavar="SECONDS", type=step_of, help="as 15s or 1m; default: 15s")
+    add("--step", default="15s", metavar="SECONDS", type=_argument(seconds), help="as 15s or 1m; default: 15s")
     add("--out", required=True, type=Path, metavar="FILE", help="ends in .jsonl or .csv")
     add("--force", action="store_true", help="write over a file that is there")
 
 
-def _argument(read: Callable[[], float]) -> float:
-    try:
-        return read()
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _argument(read: Callable[[str], float]) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            return read(text)
+        except (ValueError, OverflowError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse

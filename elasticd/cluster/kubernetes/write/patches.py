@@ -40,23 +40,20 @@ class Patcher:
         """Write the annotations, if the object has the expected UID and they are `allowed` when their turn comes."""
         if stop := await self._budget.turn(allowed):
             return stop
+        ref = mark.workload
+        metadata = {"uid": mark.uid, "annotations": mark.annotations}
+        if mark.version:
+            metadata["resourceVersion"] = mark.version
         try:
-            await self._annotate(mark)
+            resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
+            body = encode({"metadata": metadata})
+            await self._session.send(resource.request("patch", ref.namespace, mark.pod or ref.name, body=body))
         except UnknownKindError as error:
             return unknown_kind(error)
         except ApiError as error:
             self._budget.pause(error.quiet)
             return _explain(error, mark)
         return Answer("done", 200)
-
-    async def _annotate(self, mark: Mark) -> None:
-        ref = mark.workload
-        resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
-        metadata = {"uid": mark.uid, "annotations": mark.annotations}
-        if mark.version:
-            metadata["resourceVersion"] = mark.version
-        body = encode({"metadata": metadata})
-        await self._session.send(resource.request("patch", ref.namespace, mark.pod or ref.name, body=body))
 
     async def resize(self, resize: Resize, allowed: Allowed) -> Answer:
         """Resize the pod, if it is as the decision found it and it is `allowed` when its turn comes."""
