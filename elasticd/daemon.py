@@ -201,7 +201,7 @@ async def run(path: Path, listeners: Sequence[Listener] = ()) -> None:
     settings = load_settings(path, registry)
     for unfit in examine(settings, str(path)):
         raise unfit
-    loaded = _files_state(settings.policies)
+    loaded = files_state(settings.policies)
     policies, errors = read_policies(settings.policies, registry, settings)
     if errors:
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
@@ -260,7 +260,7 @@ class _Process:
         previous = self.loaded
         while True:
             await asyncio.sleep(LOOK)
-            present = await asyncio.to_thread(_files_state, self.settings.policies)
+            present = await asyncio.to_thread(files_state, self.settings.policies)
             if present != self.loaded and present == previous:
                 self.reload.set()
             previous = present
@@ -275,7 +275,7 @@ class _Process:
             self.notifier.reloading()
             had_errors = bool(errors)
             # Before reading, so that a change in between is noticed.
-            self.loaded = await asyncio.to_thread(_files_state, folder)
+            self.loaded = await asyncio.to_thread(files_state, folder)
             policies, errors = await asyncio.to_thread(read_policies, folder, self.registry, self.settings)
             if errors:
                 for mistake in errors:
@@ -321,7 +321,7 @@ async def run_together(*works: Coroutine[object, object, None]) -> None:
         await cancel(*tasks)
 
 
-def _files_state(folder: Path) -> object:
+def files_state(folder: Path) -> object:
     """A value that changes with every policy file and template, also where a mounted ConfigMap swaps its links."""
     try:
         stats = [(path.name, path.stat()) for path in (*policy_files(folder), *template_files(folder))]

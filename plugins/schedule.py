@@ -110,20 +110,20 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
 
     def next_change(self, at: float) -> float:
         """When a window opens or closes, or the next instant comes; infinity: never."""
-        return _plan(self, at).until
+        return plan_at(self, at).until
 
     @hookimpl
     def recommend_replicas(self, observation: Observation) -> Recommendation:
         """The largest floor in force, or the default; else no opinion."""
-        return _plan(self, observation.at).value.recommendation
+        return plan_at(self, observation.at).value.recommendation
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        return _plan(self, observation.at).value.limit
+        return plan_at(self, observation.at).value.limit
 
 
 @steady
-def _plan(schedule: Schedule, at: float) -> Spell[_Plan]:
+def plan_at(schedule: Schedule, at: float) -> Spell[_Plan]:
     """The plan at a time, and until when it holds: it is computed when an entry begins or ends."""
     windows = standing(schedule.windows, at)
     following: list[tuple[float, Window | Moment]] = [(moment.following(at), moment) for moment in schedule.instants]

@@ -107,7 +107,7 @@ class SourcePoller:
     ) -> None:
         self.name, self._type, self._every = source.label, str(source.__struct_config__.tag), source.every
         self.offers = source.offers()
-        self._reader, self._clock, self._patience, self._observe_read = reader, clock, patience, observe_read
+        self._reader, self._clock, self.patience, self._observe_read = reader, clock, patience, observe_read
         self._most, self._backoff = most, Backoff(max(source.every, _FIRST_PAUSE), LONGEST_PAUSE)
         self.last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         """The last reading, whatever is under way."""
@@ -175,7 +175,7 @@ class SourcePoller:
     def take(self, now: float) -> Readings | None:
         """The reading to decide by; None as long as a newer one can be expected soon."""
         if self._task is not None and not self._late:
-            if self._clock.now() - self._begun_at < self._patience:
+            if self._clock.now() - self._begun_at < self.patience:
                 return None
             self._late = True
         return self.last
@@ -200,7 +200,7 @@ class SourcePoller:
         ended = self._asked_at + took
         if took > self._every:
             self._served_until = ended + SLACK
-        self._task, self._late = None, took > self._patience
+        self._task, self._late = None, took > self.patience
         self._reads += 1
         self._seconds += took
         if readings.error:
@@ -261,7 +261,7 @@ class SourcePoller:
 
     def _is_late(self) -> bool:
         """Whether the last read, or the one under way, took longer than `patience`."""
-        return self._late or (self._task is not None and self._clock.now() - self._begun_at >= self._patience)
+        return self._late or (self._task is not None and self._clock.now() - self._begun_at >= self.patience)
 
     async def close(self) -> None:
         """End a read that is still under way."""

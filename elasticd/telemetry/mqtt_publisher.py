@@ -75,7 +75,7 @@ class MqttPublisher:
 
     def __init__(self, outlet: PublisherSettings) -> None:
         self._outlet = outlet
-        self._waiting: deque[Decision | Outcome] = deque()
+        self.waiting: deque[Decision | Outcome] = deque()
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,14 +106,14 @@ class MqttPublisher:
     def describe(self) -> PublisherReport:
         keeper = self.keeper
         return PublisherReport(
-            keeper.connected, keeper.since, self.published, len(self._waiting), self.shed, keeper.trouble
+            keeper.connected, keeper.since, self.published, len(self.waiting), self.shed, keeper.trouble
         )
 
     def _enqueue(self, record: Decision | Outcome) -> None:
-        if len(self._waiting) >= self._outlet.queue:
-            self._waiting.popleft()
+        if len(self.waiting) >= self._outlet.queue:
+            self.waiting.popleft()
             self.shed += 1
-        self._waiting.append(record)
+        self.waiting.append(record)
         self._news.set()
         self._idle.clear()
 
@@ -128,7 +128,7 @@ class MqttPublisher:
         """Say online and publish whatever waits, until the connection is lost. Say offline at an orderly end, after
         which the broker forgets the will."""
         await link.publish(self._status, b"online", qos=1, retain=True)
-        tasks = [asyncio.create_task(link.lost()), asyncio.create_task(self._publish(link))]
+        tasks = [asyncio.create_task(link.lost()), asyncio.create_task(self.publish(link))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -138,18 +138,18 @@ class MqttPublisher:
             raise
         raise next(end for end in await cancel(*tasks) if isinstance(end, Exception))
 
-    async def _publish(self, link: Link) -> None:
+    async def publish(self, link: Link) -> None:
         """Publish all that waits, the oldest first. A record stays until it is sent; after a loss it is sent again."""
         while True:
-            while self._waiting:
-                record = self._waiting[0]
+            while self.waiting:
+                record = self.waiting[0]
                 if self._count_try(record) > TRIES:  # a broker may hang up on what is too large for it
                     self.shed += 1
                 else:
-                    await link.publish(self._topic(record), msgspec.json.encode(record), qos=self._outlet.qos)
+                    await link.publish(self.topic(record), msgspec.json.encode(record), qos=self._outlet.qos)
                     self.published += 1
-                if self._waiting and self._waiting[0] is record:  # else it has been shed meanwhile
-                    self._waiting.popleft()
+                if self.waiting and self.waiting[0] is record:  # else it has been shed meanwhile
+                    self.waiting.popleft()
             self._idle.set()
             self._news.clear()
             await self._news.wait()
@@ -158,7 +158,8 @@ class MqttPublisher:
         self._tried = (record, self._tried[1] + 1 if self._tried[0] is record else 1)
         return self._tried[1]
 
-    def _topic(self, record: Decision | Outcome) -> str:
+    def topic(self, record: Decision | Outcome) -> str:
+        """The topic of a record: its kind and its workload, without characters that topics may not have."""
         kind = "decisions" if isinstance(record, Decision) else "outcomes"
         ref = record.workload
         levels = [level[:_LEVEL].translate(_UNFIT) for level in (ref.namespace, ref.kind, ref.name)]

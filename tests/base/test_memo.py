@@ -1,5 +1,7 @@
 """A memo computes once for each source, and never gives what was computed of another one."""
 
+from weakref import WeakSet
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,10 +33,24 @@ def test_what_it_raises_is_raised_each_time() -> None:
     assert found == ["raised", "raised"]
 
 
+class Value:
+    """What was computed; it lives for as long as somebody holds it."""
+
+    def __init__(self, key: int, number: int) -> None:
+        self.of = (key, number)
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), max_size=60), st.integers(1, 5))
 def test_it_is_never_wrong_and_never_large(asked: list[tuple[int, int]], most: int) -> None:
     sources = [(number,) for number in range(3)]
-    memo: Memo[int, tuple[int, ...], tuple[int, int]] = Memo(lambda key, source: (key, source[0]), most)
+    alive = WeakSet[Value]()
+
+    def compute(key: int, source: tuple[int, ...]) -> Value:
+        value = Value(key, source[0])
+        alive.add(value)
+        return value
+
+    memo = Memo(compute, most)
     for key, number in asked:
-        assert memo(key, sources[number]) == (key, number)
-        assert len(memo._cached) <= most
+        assert memo(key, sources[number]).of == (key, number)
+        assert len(alive) <= most

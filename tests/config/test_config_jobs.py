@@ -10,7 +10,7 @@ import yaml
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes.wire.jobs import SET, TemplateError, check, hash_of, parse, stamped
 from elasticd.config import read_policies, template_files
-from elasticd.daemon import _files_state
+from elasticd.daemon import files_state
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.registry import Registry
 from elasticd.testing import registry
@@ -232,6 +232,6 @@ def test_two_policies_may_not_act_on_one_job_set(tmp_path: Path) -> None:
 def test_a_policy_is_read_again_when_its_template_changes(tmp_path: Path) -> None:
     load(tmp_path)
     assert [path.name for path in template_files(tmp_path)] == ["transcode.yaml"]
-    before = _files_state(tmp_path)
+    before = files_state(tmp_path)
     (tmp_path / "transcode.yaml").write_text(yaml.safe_dump(template(serviceAccountName="other")))
-    assert _files_state(tmp_path) != before
+    assert files_state(tmp_path) != before

@@ -66,8 +66,8 @@ class Heard:
 class Scene:
     """A dry run over a simulated cluster on whose nodes pods stand where the test has put them."""
 
-    def __init__(self, real: Placed, loop: Loop, placer: Placer, mover: Mover, heard: Heard) -> None:
-        self.real, self.loop, self.placer, self.mover, self.heard = real, loop, placer, mover, heard
+    def __init__(self, real: Placed, cluster: Cluster, placer: Placer, mover: Mover, heard: Heard) -> None:
+        self.real, self.cluster, self.placer, self.mover, self.heard = real, cluster, placer, mover, heard
         self.clock = real.clock
 
     async def until(self, t: float) -> None:
@@ -83,7 +83,7 @@ class Scene:
         return {name: [one.name for one in pods] for name, pods in found.items() if pods}
 
     async def report(self) -> PoolReport:
-        (found,) = await PoolReports(self.loop._cluster, self.placer, self.mover, self.clock).nodes()
+        (found,) = await PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes()
         assert isinstance(found, PoolReport)
         return found
 
@@ -113,7 +113,7 @@ async def scene(
         chosen = strategies or (Filters(), LoadBalance(), LEVEL)
         placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=chosen, mode="act", moves=table)])
         mover = Mover(cluster, placer, journal, real.clock, [heard])
-        yield Scene(real, loop, placer, mover, heard)
+        yield Scene(real, cluster, placer, mover, heard)
 
 
 def table(name: str, **more: Any) -> dict[str, Any]:

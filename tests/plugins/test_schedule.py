@@ -12,7 +12,7 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.registry import discover
 from elasticd.testing import check_strategy
-from elasticd_plugins.schedule import Schedule, _plan, register_strategies
+from elasticd_plugins.schedule import Schedule, plan_at, register_strategies
 from tests.kit.clocks import moment
 from tests.kit.plugins.builders import WISHING, Wants, decode, ends, judge, queueing, seen
 
@@ -225,7 +225,7 @@ def test_the_schedule_depends_on_time_and_not_on_earlier_queries(offsets: list[i
     for offset in offsets:
         now = seen(5, at=middle + offset)
         said = asked.recommend_replicas(now), asked.limit(now), asked.next_change(now.at)
-        plan = unwrap(_plan)(asked, now.at)
+        plan = unwrap(plan_at)(asked, now.at)
         assert said[:2] == (plan.value.recommendation, plan.value.limit)
         assert said[2] == plan.until > now.at
 

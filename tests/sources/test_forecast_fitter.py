@@ -5,9 +5,10 @@ import io
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,11 +36,28 @@ def script(text: str) -> tuple[str, ...]:
     return (sys.executable, "-c", text)
 
 
-async def begun(fitter: Apart) -> asyncio.subprocess.Process:
-    """Its process, when it has one."""
-    while fitter._process is None:  # noqa: ASYNC110 - it begins without saying so
+Processes = list[asyncio.subprocess.Process]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    """Every process that has begun, in this order."""
+    made, begin = Processes(), asyncio.create_subprocess_exec
+
+    async def note(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        made.append(await begin(*command, **options))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "create_subprocess_exec", note)
+        yield made
+
+
+async def begun(processes: Processes, before: int) -> asyncio.subprocess.Process:
+    """The next process, when it has begun."""
+    while len(processes) == before:  # noqa: ASYNC110 - it begins without saying so
         await asyncio.sleep(0.01)
-    return fitter._process
+    return processes[-1]
 
 
 ANSWERS = script("""
@@ -52,9 +70,11 @@ while head := sys.stdin.buffer.read(HEAD_BYTES):
 """)
 """One that answers, and has nothing to import for it."""
 
+ANSWER_ONE = ANSWERS[-1].replace("while head :=", "if head :=")
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def genuine() -> AsyncIterator[Apart]:
+async def genuine(processes: Processes) -> AsyncIterator[Apart]:
     """The process that the daemon has, of which it takes a second to import what it needs."""
     async with aclosing(Apart(60.0)) as fitter:
         yield fitter
@@ -69,18 +89,17 @@ async def test_it_answers_as_it_would_have_here(genuine: Apart) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_one_process_answers_many_questions(genuine: Apart) -> None:
+async def test_one_process_answers_many_questions(genuine: Apart, processes: Processes) -> None:
     said = await genuine.fit(QUESTION)
-    first = genuine._process
+    (only,) = processes
     assert await genuine.fit(QUESTION) == said
-    assert genuine._process is first
+    assert processes == [only]
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_it_yields_to_others(genuine: Apart) -> None:
+async def test_it_yields_to_others(genuine: Apart, processes: Processes) -> None:
     await genuine.fit(QUESTION)
-    assert genuine._process is not None
-    pid = genuine._process.pid
+    pid = processes[0].pid
     assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
     assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "1000"  # noqa: ASYNC240
 
@@ -101,19 +120,17 @@ async def test_the_loop_turns_while_it_fits(genuine: Apart) -> None:
     assert turns > 10  # one that blocked would leave one or two
 
 
-async def test_none_is_left_afterwards() -> None:
-    async with aclosing(Apart(60.0)) as fitter:
-        fitter._command = ANSWERS
+async def test_none_is_left_afterwards(processes: Processes) -> None:
+    async with aclosing(Apart(60.0, ANSWERS)) as fitter:
         await fitter.fit(QUESTION)
-        process = fitter._process
-    assert process is not None
-    assert process.returncode is not None
+        assert processes[-1].returncode is None
+    assert processes[-1].returncode is not None
 
 
-async def test_who_is_cancelled_while_closing_leaves_no_process() -> None:
-    fitter, pipe = Apart(60.0), asyncio.subprocess.PIPE
-    silent = script("import os, time; os.close(1); time.sleep(60)")
-    fitter._process = process = await asyncio.create_subprocess_exec(*silent, stdin=pipe, stdout=pipe)
+async def test_who_is_cancelled_while_closing_leaves_no_process(processes: Processes) -> None:
+    fitter = Apart(60.0, script(ANSWER_ONE + "import os, time; os.close(1); time.sleep(60)"))
+    await fitter.fit(QUESTION)
+    process = processes[-1]
     assert process.stdout is not None
     await process.stdout.read()  # it has said its last, and does not end
     closing = asyncio.create_task(fitter.aclose())
@@ -124,12 +141,10 @@ async def test_who_is_cancelled_while_closing_leaves_no_process() -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-async def test_who_is_cancelled_while_it_is_killed_leaves_no_process() -> None:
-    async with aclosing(Apart(60.0)) as fitter:
-        fitter._command = ANSWERS
+async def test_who_is_cancelled_while_it_is_killed_leaves_no_process(processes: Processes) -> None:
+    async with aclosing(Apart(60.0, ANSWERS)) as fitter:
         await fitter.fit(QUESTION)
-        process = fitter._process
-        assert process is not None
+        process = processes[-1]
         closing = asyncio.create_task(fitter.aclose())
         await asyncio.sleep(0)
         closing.cancel()
@@ -155,26 +170,36 @@ async def test_who_is_cancelled_while_it_is_killed_leaves_no_process() -> None:
         ),
     ],
 )
-async def test_one_that_does_not_answer_is_told_and_ended(text: str, patience: float, why: str) -> None:
+async def test_one_that_does_not_answer_is_told_and_ended(
+    processes: Processes, text: str, patience: float, why: str
+) -> None:
     fitter = Apart(patience, script(text))
     with pytest.raises(Lost, match=why):
         await fitter.fit(QUESTION)
-    assert fitter._process is None
+    assert processes[-1].returncode is not None
 
 
-async def test_after_one_that_was_lost_a_fresh_one_answers() -> None:
-    fitter = Apart(0.1, script("input()"))
+async def test_after_one_that_was_lost_a_fresh_one_answers(tmp_path: Path) -> None:
+    first = f"""
+import pathlib
+try:
+    pathlib.Path({str(tmp_path / "ended")!r}).mkdir()
+except OSError:
+    pass
+else:
+    raise SystemExit(3)
+"""
+    fitter = Apart(60.0, script(first + ANSWERS[-1]))
     with pytest.raises(Lost):
         await fitter.fit(QUESTION)
-    fitter._command, fitter._patience = ANSWERS, 60.0
     assert (await fitter.fit(QUESTION)).problem == "said"
     await fitter.aclose()
 
 
-async def test_one_that_is_killed_while_it_fits_is_told() -> None:
+async def test_one_that_is_killed_while_it_fits_is_told(processes: Processes) -> None:
     fitter = Apart(30.0, script("import time; print('x', end='', flush=True); time.sleep(60)"))
-    fitting = asyncio.create_task(fitter.fit(QUESTION))
-    process = await begun(fitter)
+    before, fitting = len(processes), asyncio.create_task(fitter.fit(QUESTION))
+    process = await begun(processes, before)
     os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(Lost, match="killed by signal 9"):
         await fitting
@@ -185,10 +210,10 @@ async def test_a_command_that_is_not_there_is_told() -> None:
         await Apart(1.0, ("/no/such/python",)).fit(QUESTION)
 
 
-async def test_who_is_cancelled_leaves_no_process() -> None:
+async def test_who_is_cancelled_leaves_no_process(processes: Processes) -> None:
     fitter = Apart(30.0, script("import time; time.sleep(60)"))
-    fitting = asyncio.create_task(fitter.fit(QUESTION))
-    process = await begun(fitter)
+    before, fitting = len(processes), asyncio.create_task(fitter.fit(QUESTION))
+    process = await begun(processes, before)
     fitting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fitting

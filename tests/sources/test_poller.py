@@ -38,7 +38,7 @@ def poller(meter: Meter, every: float = 1.0, patience: float = 30.0) -> SourcePo
 async def ask(shared: SourcePoller, now: float) -> Readings:
     """The reading, once the read was waited for as long as it is worth it."""
     if (task := shared.ask(now)) is not None:
-        await asyncio.wait([task], timeout=shared._patience)
+        await asyncio.wait([task], timeout=shared.patience)
     return shared.take(now) or shared.last
 
 
@@ -116,7 +116,7 @@ async def test_a_late_reader_is_awaited_once_keeping_the_old_reading() -> None:
     await ask(shared, 0.0)
     meter.open.clear()
     assert (await ask(shared, 10.0)).received == 0.0
-    shared._patience = 1e9  # whoever waits now, waits for ever
+    shared.patience = 1e9  # whoever waits now, waits for ever
     for now in (11.0, 12.0, 13.0):
         assert (await asyncio.wait_for(ask(shared, now), 5)).received == 0.0
     assert meter.asked == [0.0, 10.0]
@@ -135,7 +135,7 @@ async def test_a_late_reading_is_taken_next_time_without_another_wait() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (await ask(shared, 5.1)).received == 5.0
-    shared._patience = 30.0
+    shared.patience = 30.0
     assert (await ask(shared, 9.0)).received == 9.0, "a read that was in time is waited for again"
 
 
@@ -160,11 +160,12 @@ async def test_closing_ends_a_read_that_is_under_way() -> None:
     meter = Meter()
     meter.open.clear()
     shared = poller(meter, patience=0.01)
+    task = shared.ask(0.0)
+    assert task is not None
     await ask(shared, 0.0)
     await shared.close()
     await shared.close()
-    assert shared._task is not None
-    assert shared._task.cancelled()
+    assert task.cancelled()
 
 
 async def test_trouble_is_logged_once_for_each_change(caplog: pytest.LogCaptureFixture) -> None:

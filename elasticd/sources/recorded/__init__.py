@@ -39,25 +39,25 @@ class Track:
     def __init__(self, name: str = "", container: str = "") -> None:
         self.name, self.container = name, container
         self.times, self.values = array("d"), array("d")
-        self._windows = array("d")  # empty as long as all are 0
+        self.windows = array("d")  # empty as long as all are 0
         self._sorted = True
 
     def add(self, time: float, value: float, window: float) -> None:
         """Add a row; rows may come in any order."""
         if self.times and time < self.times[-1]:
             self._sorted = False
-        if window and not self._windows:
-            self._windows = array("d", bytes(8 * len(self.times)))
+        if window and not self.windows:
+            self.windows = array("d", bytes(8 * len(self.times)))
         self.times.append(time)
         self.values.append(value)
-        if window or self._windows:
-            self._windows.append(window)
+        if window or self.windows:
+            self.windows.append(window)
 
     def sort(self) -> None:
         """Sort the rows by time. Of rows of the same time the last in the file comes last, and `latest` finds it."""
         if not self._sorted:
             order = sorted(range(len(self.times)), key=self.times.__getitem__)
-            for name in ("times", "values", "_windows"):
+            for name in ("times", "values", "windows"):
                 column = getattr(self, name)
                 setattr(self, name, array("d", [column[index] for index in order] if column else []))
             self._sorted = True
@@ -68,7 +68,7 @@ class Track:
 
     def window(self, index: int) -> float:
         """The seconds that a row was averaged over."""
-        return self._windows[index] if self._windows else 0.0
+        return self.windows[index] if self.windows else 0.0
 
 
 class Recording:

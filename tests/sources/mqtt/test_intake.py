@@ -28,7 +28,7 @@ class Listened:
             topics,
             self.table,
             self.inbox,
-            max_payload=1000,
+            max_payload=options.get("max_payload", 1000),
             wake=lambda subject, key: self.woken.append((subject, key)),
         )
 
@@ -83,11 +83,9 @@ def test_items_that_are_none_are_refused() -> None:
 
 def test_a_large_batch_is_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "SLICE", 0.0005)
-    heard = Listened(
-        topic("load/{namespace}", subject="pod", payload="$", items="$", names={"pod": "$key"}), subjects=9999
-    )
     said = json.dumps({f"p{index}": index for index in range(5000)}).encode()
-    heard.intake._max_payload = len(said)
+    batch = topic("load/{namespace}", subject="pod", payload="$", items="$", names={"pod": "$key"})
+    heard = Listened(batch, subjects=9999, max_payload=len(said))
     heard.intake.put(Message("load/shop", said, retained=False, again=False, received=NOW))
     heard.intake.put(Message("load/shop", b'{"last": 1}', retained=False, again=False, received=NOW))
     turns = 1

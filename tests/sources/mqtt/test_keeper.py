@@ -1,5 +1,7 @@
 """That what is wrong with a connection is told in one line."""
 
+import asyncio
+
 import aiomqtt
 import pytest
 from paho.mqtt.packettypes import PacketTypes
@@ -43,7 +45,13 @@ def lost(cause: Exception) -> Exception:
     ],
     ids=str,
 )
-def test_the_reason_of_a_loss_is_told_in_a_line(error: Exception, why: str) -> None:
-    keeper = Connection("mqtt", BrokerOptions(client_id="one"), lambda told: Link(**told), nothing)
-    keeper._note_lost(error, 100.0, was_connected=True)
+async def test_the_reason_of_a_loss_is_told_in_a_line(error: Exception, why: str) -> None:
+    def fail(_: object) -> Link:
+        raise error
+
+    keeper = Connection("mqtt", BrokerOptions(client_id="one"), fail, nothing)
+    before = keeper.trouble
+    async with keeper.kept(), asyncio.timeout(30):
+        while keeper.trouble == before:  # noqa: ASYNC110  # nobody sets an event for it
+            await asyncio.sleep(0.001)
     assert keeper.trouble == f"broker localhost:1883: {why}"

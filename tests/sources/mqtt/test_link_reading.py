@@ -183,7 +183,11 @@ async def test_while_more_is_to_be_read_little_is_decoded() -> None:
 
 
 async def test_an_abandoned_link_reads_no_more() -> None:
-    async with linked(Hesitant(), version_5=True) as (link, _):
-        resuming = link._resuming = asyncio.get_running_loop().call_later(3600, list)
+    taker = Hesitant(0)
+    async with linked(taker, version_5=True) as (link, broker):
+        broker.writer.write(broker.say(1))
+        await until(lambda: len(taker.asked) > 3)  # it comes back again and again, as there is no room
         await link.abandon()
-        assert resuming.cancelled()
+        taker.most, asked = 10, len(taker.asked)
+        await asyncio.sleep(5 * PAUSE)
+        assert (taker.taken, len(taker.asked)) == ([], asked)

@@ -76,5 +76,5 @@ def test_a_sample_takes_16_bytes_or_24_with_its_window() -> None:
         track = Track()
         for time in range(10_000):
             track.add(float(time), 1.0, window)
-        held = sum(sys.getsizeof(column) for column in (track.times, track.values, track._windows))
+        held = sum(sys.getsizeof(column) for column in (track.times, track.values, track.windows))
         assert held / 10_000 < bytes_each * 1.15
