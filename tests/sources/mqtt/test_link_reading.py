@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import aiomqtt
 import pytest
 
-from elasticd.sources.mqtt.link import Link, Taker
+from elasticd.sources.mqtt.link import PAUSE, Link, Taker
 from elasticd.sources.mqtt.packets import Message
 from tests.cluster.kubernetes.fake import until
 from tests.sources.mqtt.test_packets import packet, publish
@@ -183,8 +183,9 @@ async def test_while_more_is_to_be_read_little_is_decoded() -> None:
 
 
 async def test_an_abandoned_link_reads_no_more() -> None:
-    taker = Hesitant(0)
+    taker = Hesitant()
     async with linked(taker, version_5=True) as (link, broker):
+        taker.most = 0
         broker.writer.write(broker.say(1))
         await until(lambda: len(taker.asked) > 3)  # it comes back again and again, as there is no room
         await link.abandon()
