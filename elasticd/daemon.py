@@ -24,6 +24,7 @@ from elasticd.config import Settings, load_settings, policy_files, template_file
 from elasticd.config.reading import read_policies
 from elasticd.config.settings import examine
 from elasticd.journal import Journal
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.reports import PolicyInForce, StatusReport
@@ -71,6 +72,7 @@ class Daemon:
     pollers: Sequence[SourcePoller] = ()
     outlet: MqttPublisher | None = None
     dry_run: bool = False
+    caps: PolicyCaps | None = None
     policies: tuple[Policy | PoolPolicy, ...] = ()
 
     def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
@@ -80,7 +82,7 @@ class Daemon:
         disturbs = any(pool.disturbs for pool in self.placer.pools)
         # Rollouts must be known where pods may be made to leave, because no pod of a rollout is.
         also = ROLLING if disturbs else frozenset()
-        self.loop.apply([policy for policy in policies if isinstance(policy, Policy)], also)
+        self.loop.apply([policy for policy in policies if isinstance(policy, Policy)], also, self.caps)
 
     async def drain(self, patience: float) -> None:
         """Wait for the actions under way in all loops, at most `patience` seconds."""
@@ -190,7 +192,10 @@ async def assembled(
         placer = Placer(cluster, loop.look, journal, clock, listeners, PlanWorker())
         placer.set_sources(pollers)
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
-        daemon = Daemon(loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run)
+        daemon = Daemon(
+            loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run,
+            settings.disruption.caps,
+        )  # fmt: skip
         stack.push_async_callback(daemon.drain, GRACE)
         yield daemon
 

@@ -201,3 +201,19 @@ def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
         running.replicas(3)
         assert running.stop() == 0
         assert "Traceback" not in running.log
+
+
+def test_a_dangerous_reload_of_a_running_daemon_is_held_back(running: Daemon) -> None:
+    huge = policy(900).replace("min = 1", "min = 900")
+    put(running, huge)
+    hang_up(running)
+    running.replicas(13)
+    until(lambda: running.decision()["verdict"] == "hold")
+    assert (running.decision()["replicas"], running.decision()["reason"]) == (13, "BoundsPaced")
+    assert "until confirmed = 900 stands under [replicas]" in running.decision()["message"]
+    put(running, huge.replace("min = 900", "min = 90\nconfirmed = 9"))
+    hang_up(running)
+    running.logged(r"ERROR .*web\.toml: replicas\.confirmed: must be min = 90 or max = 900, is 9")
+    put(running, huge.replace("min = 900", "min = 30\nconfirmed = 30").replace("max = 900", "max = 40"))
+    hang_up(running)
+    running.replicas(30)

@@ -19,9 +19,10 @@ from elasticd.decision.disruption import disruption_of, refusal
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
-from elasticd.model.actions import Action, Answer, Evict, Remove, Scale
-from elasticd.model.disruption import Disruption, DisruptionState, Refused
+from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
+from elasticd.model.disruption import Disruption, DisruptionState, PolicyCaps, Refused
 from elasticd.model.listener import MoveTakenBack, Notice
+from elasticd.model.policy import MOST
 from elasticd.model.workload import Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
@@ -40,6 +41,10 @@ SETTLING = 60.0
 BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
 
 Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
+Replicas = Annotated[int, Meta(ge=1, le=MOST, description="replicas")]
+
+BOUNDS = ("TooFewReplicas: ", "TooManyReplicas: ")
+"""How the reason of an action begins that a policy's min or max asks for."""
 
 
 class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +60,15 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, le=1, description="part of the nodes, or of what a source measures, gone at once")
     ] = 0.5
     blackout: Annotated[tuple[Hours, ...], Meta(description="times in which no pod is moved or made to give way")] = ()
+    bounds_step: Replicas = 10
+    bounds_most: Replicas = 100
+    bounds_total: Replicas = 500
+    newly_governed: Annotated[int, Meta(ge=1, le=1_000_000, description="workloads")] = 100
+
+    @property
+    def caps(self) -> PolicyCaps:
+        """How much one policy changes by itself."""
+        return PolicyCaps(self.within, self.bounds_step, self.bounds_most, self.newly_governed)
 
 
 class DisruptionGuard(ClusterWrapper):
@@ -79,6 +93,7 @@ class DisruptionGuard(ClusterWrapper):
         self._journal = journal
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
         self._scaled_at: dict[str, float] = {}
+        self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         self._snapshot: Snapshot | None = None
         self._last_count = float("-inf")
@@ -196,11 +211,26 @@ class DisruptionGuard(ClusterWrapper):
         replaced by a surge: fewer would be one too few."""
         if isinstance(action, Remove | Scale) and action.after < action.before and (loss := self._sudden_loss(now)):
             return "Breaker", loss
-        if not isinstance(action, Scale) or action.reason.startswith(SURGE):
+        if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
             return None
         workload = self._snapshot.workload(action.workload) if self._snapshot else None
         note = surged(workload) if workload else None
-        return None if note is None else ("BeingMoved", f"a pod of {action.workload} is being moved: {note}")
+        if note is not None:
+            return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
+        return self._spend_bounds(abs(action.after - action.before), now) if action.reason.startswith(BOUNDS) else None
+
+    def _spend_bounds(self, replicas: int, now: float) -> Refused | None:
+        """Refuse to change more counts for the policies' bounds than may change within so many seconds; what is let
+        through counts, whatever comes of it."""
+        changes, most, within = self._bounds_changes, self._settings.bounds_total, self._settings.within
+        while changes and changes[0][0] <= now - within:
+            changes.popleft()
+        changed = sum(count for _, count in changes)
+        if changed and changed + replicas > most:
+            what = f"the policies' bounds changed {changed} replicas of all workloads within {within:g} s"
+            return "BoundsPaced", f"{what}, {replicas} would follow, and {most} may (bounds_total of [disruption])"
+        changes.append((now, replicas))
+        return None
 
     def _sudden_loss(self, now: float) -> str:
         """What fell suddenly by the part that `breaker` says, so that no observation is believed; empty: nothing."""

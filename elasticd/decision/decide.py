@@ -13,6 +13,7 @@ from elasticd.base.text import last_heard
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.combine import bounds_limit, choose, preference, restrained, unknown, within
 from elasticd.decision.workload.jobs import grow, tidy
+from elasticd.decision.workload.ramp import ramp_limit
 from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.decision.workload.victims import choice, chosen, going, leftover
@@ -138,10 +139,21 @@ def _judge_bounds(case: Case, age: float) -> _Judgement | None:
     final = within(current, bounds)
     if final == current:
         return None
+    return _approach_bound(case, final)
+
+
+def _approach_bound(case: Case, final: int) -> _Judgement:
+    """Go to the nearest of the policy's bounds, or on the way to it as far as the count may go now."""
+    current, bounds = case.observation.workload.replicas, case.policy.replicas
     side = "above max" if current > bounds.max else "below min"
-    limit = bounds_limit(bounds, current)
+    limit, ramp = bounds_limit(bounds, current), ramp_limit(case, final)
     message = f"{current} replicas are {side} = {final}"
-    return _Judgement("scale", final, limit.reason, message, limits=(limit,))
+    if ramp is None:
+        return _Judgement("scale", final, limit.reason, message, limits=(limit,))
+    message, reached = f"{message}; {ramp.message}", ramp.clamp(final)
+    if reached != current:
+        return _Judgement("scale", reached, limit.reason, message, limits=(ramp, limit))
+    return replace(_hold(current, "AbleToScale", ramp.reason, message), limits=(ramp, limit))
 
 
 def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:

@@ -56,6 +56,11 @@ def remember(past: Past, decision: Decision) -> Past:
     # While a pod is moved, the count is temporarily one that no policy wants.
     moving = MOVED in [limit.reason for limit in decision.limits]
     action = decision.action
+    bounds_from = past.bounds_from  # kept over what says nothing of bounds, likewise
+    if decision.wish is not None or decision.verdict == "keep":
+        bounds_from = None
+    elif bounds_from is None and any(limit.name == "bounds" and limit.bound for limit in decision.limits):
+        bounds_from = decision.current
     return replace(
         past,
         runs=runs,
@@ -65,6 +70,7 @@ def remember(past: Past, decision: Decision) -> Past:
         points=points,
         foreign=past.foreign if moving else _foreign_changes(past, decision),
         count=past.count if moving else decision.current,
+        bounds_from=bounds_from,
         asked=Change(decision.at, action.before, action.after, decision.reason) if action else None,
     )
 

@@ -1,5 +1,5 @@
-"""Data types for elasticd's own disruption budgets: which pods were evicted recently, and what forbids further
-evictions.
+"""Data types for elasticd's own disruption budgets: which pods were evicted recently, what forbids further
+evictions, and how much policies change by themselves.
 
 Frozen records. Knows nothing of PodDisruptionBudgets, which the cluster keeps, nor of how anything is counted.
 """
@@ -22,6 +22,19 @@ class Disruption(Struct, frozen=True, gc=False, tag="disruption"):
     namespace: str
     uid: str
     undone: bool = False
+
+
+class PolicyCaps(Struct, frozen=True, gc=False):
+    """How much a policy changes by itself, until a person confirms more.
+
+    Its bounds change the count of one workload by `step` replicas `within` so many seconds, or twofold, or by half; and
+    by `most` in all. After a reload its selector may match `newly_governed` workloads that no policy governed before.
+    """
+
+    within: float = 60.0
+    step: int = 10
+    most: int = 100
+    newly_governed: int = 100
 
 
 class DisruptionState(Struct, frozen=True):

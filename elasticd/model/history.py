@@ -54,6 +54,8 @@ class Past(Struct, frozen=True, gc=False):
     """Changes of the count by others between two decisions, at the time of the later one."""
     count: int | None = None
     """What the count was when it was last looked at or set; None: it is not known."""
+    bounds_from: int | None = None
+    """What the count was when it was last found outside the policy's bounds, as it still is; None: it is not."""
     asked: Change | None = None
     """What the last decision asked for, whatever came of it."""
     resizes: dict[str, float] = {}

@@ -154,10 +154,15 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
 
     max: Annotated[int, Meta(ge=1, le=MOST)]
     min: Count = 1
+    confirmed: Annotated[
+        int | None, Meta(description="this min, or this max, is meant: a count goes to it at once, however far it is")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.min > self.max:
             raise ValueError(f"min: must be <= max = {self.max}, is {self.min}")
+        if self.confirmed not in (None, self.min, self.max):
+            raise ValueError(f"confirmed: must be min = {self.min} or max = {self.max}, is {self.confirmed}")
 
 
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,6 +185,7 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
     labels: Annotated[dict[str, str], Meta(description="all of them")] = {}
     kind: Annotated[str, Meta(description="of the workloads")] = "Deployment"
     api_version: Annotated[str, Meta(description="of that kind")] = "apps/v1"
+    confirmed: Annotated[int, Meta(ge=0, description="workloads that may come to be selected at one reload")] = 0
 
     def matches(self, workload: Workload) -> bool:
         """Whether the workload is one of those selected. A namespace of "*" is any."""

@@ -59,6 +59,8 @@ def case_of(
         return held(policy, ref, now, "Contested", message, workload)
     if stuck := policy_index.stuck(name):
         return held(policy, ref, now, "PluginBlocked", stuck, workload)
+    if unconfirmed := policy_index.unconfirmed(key):
+        return held(policy, ref, now, "Unconfirmed", unconfirmed, workload)
     hooks = policy_index.hooks(policy)
     observation = observe(policy, workload, snapshot, readings, hooks.reads, now)
     if hooks.looks_at_nodes:
@@ -71,4 +73,4 @@ def case_of(
         return None
     evaluations[key] = LastEvaluation(observation, hooks.next_change(now))
     past = journal.past(name, ref, now, workload.replicas)
-    return Case(policy, observation, past, hooks, policy_index.off(name))
+    return Case(policy, observation, past, hooks, policy_index.off(name), policy_index.caps)

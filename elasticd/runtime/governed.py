@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from elasticd.journal import Key
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Pod, Ref
@@ -19,7 +20,11 @@ from elasticd.registry import FailureCounter, Hooks
 class PolicyIndex:
     """The policies in force. `members` maps each governed workload, under its policy's name, to the policy."""
 
-    def __init__(self, policies: Sequence[Policy]) -> None:
+    def __init__(
+        self, policies: Sequence[Policy], governed: frozenset[Ref] | None = None, caps: PolicyCaps | None = None
+    ) -> None:
+        """`governed` are the workloads that the policies before these governed; None: there were none before. `caps`:
+        how much a policy changes by itself; None: as much as it says."""
         self.policies = tuple(policies)
         self.members: dict[Key, Policy] = {}
         about = [policy.workload or policy.select for policy in policies]
@@ -33,6 +38,8 @@ class PolicyIndex:
         self._claims = _Claims()
         self._failures: dict[str, FailureCounter] = {}
         self._blocked: dict[str, str] = {}
+        self.caps, self._governed = caps, governed
+        self._unconfirmed: dict[str, tuple[str, frozenset[Ref]]] = {}
 
     def refresh(self, snapshot: Snapshot) -> bool:
         """Find the governed workloads again if any came, went or changed its labels; whether that was so."""
@@ -49,7 +56,37 @@ class PolicyIndex:
         for key in self.members:
             self._by_ref[key[1]] = (*self._by_ref.get(key[1], ()), key)
         self._claim(snapshot)
+        for policy in selecting:
+            self._check_growth(policy)
         return True
+
+    def _check_growth(self, policy: Policy) -> None:
+        """Hold what a selector newly matches after a reload, if that is more than may come at once."""
+        select = policy.select
+        if self._governed is None or self.caps is None or select is None:
+            return
+        if policy.mode != "act" or policy.name in self._unconfirmed:
+            return
+        matched = frozenset(ref for name, ref in self.members if name == policy.name)
+        if not matched:  # the kind may not have been listed yet
+            return
+        new, most = matched - self._governed, self.caps.newly_governed
+        if len(new) <= max(most, select.confirmed):
+            new = frozenset()
+        message = (
+            f"select matches {len(new)} workloads that no policy governed before, and {most} may come at one reload "
+            f"(newly_governed of [disruption]): confirm it by confirmed = {len(new)} under [select]"
+        )
+        self._unconfirmed[policy.name] = message, new
+
+    def unconfirmed(self, key: Key) -> str:
+        """Why a workload that has newly come under its policy waits for a person, or an empty string."""
+        message, refs = self._unconfirmed.get(key[0], ("", frozenset()))
+        return message if key[1] in refs else ""
+
+    def confirmed_refs(self) -> frozenset[Ref]:
+        """The workloads that are governed, without those that wait for a person."""
+        return frozenset(key[1] for key in self.members if not self.unconfirmed(key))
 
     def _claim(self, snapshot: Snapshot) -> None:
         """Note the pods of new workloads before any is judged, and drop the claims of those that have gone."""

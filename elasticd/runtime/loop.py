@@ -16,6 +16,7 @@ from elasticd.decision.decide import Case, announcements, decide, held
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import HORIZON
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision
@@ -110,16 +111,20 @@ class Loop:
         """The workloads that policies govern."""
         return frozenset(ref for _, ref in self._policy_index.members)
 
-    def apply(self, policies: Sequence[Policy], also: frozenset[Kind] = frozenset()) -> None:
+    def apply(
+        self, policies: Sequence[Policy], also: frozenset[Kind] = frozenset(), caps: PolicyCaps | None = None
+    ) -> None:
         """Govern by these policies from the next tick on; what they no longer name is left as it is. `also` are kinds
-        that are observed for the placer and the mover, beside those that policies govern."""
+        that are observed for the placer and the mover, beside those that policies govern. `caps`: how much a policy
+        changes by itself; None: as much as it says."""
         # Workloads of a policy that is new or changed are looked at soon; the others keep their times.
         before = {policy.name: policy for policy in self._policy_index.policies}
         unchanged = {policy.name for policy in policies if before.get(policy.name) == policy}
         for key in self._schedule:
             if key[0] not in unchanged:
                 self._schedule.drop(key)
-        self._policy_index = PolicyIndex(policies)
+        governed = self._policy_index.confirmed_refs() if before else None
+        self._policy_index = PolicyIndex(policies, governed, caps)
         self._kinds = self._policy_index.kinds | also
         self._screening.govern({})
         self.router.forget()

@@ -293,3 +293,20 @@ async def test_no_other_pod_of_it_is_evicted_meanwhile() -> None:
     await door.look()
     assert (await door.disruption.act(evict())).reason == "BeingMoved"
     assert (await door.disruption.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+
+
+async def test_bounds_change_so_many_replicas_of_all_workloads_in_time() -> None:
+    door = Door(bounds_total=20)
+    await door.look()
+    above, below = "TooManyReplicas: 19 replicas are above max = 9", "TooFewReplicas: 1 replicas are below min = 11"
+    assert (await door.disruption.act(scale(19, 9, above))).result == "done"
+    assert (await door.disruption.act(scale(1, 11, below))).result == "done"
+    refused = await door.disruption.act(scale(1, 2, below))
+    assert (refused.result, refused.reason) == ("refused", "BoundsPaced")
+    assert refused.message == (
+        "the policies' bounds changed 20 replicas of all workloads within 60 s, 1 would follow, "
+        "and 20 may (bounds_total of [disruption])"
+    )
+    assert (await door.disruption.act(scale(3, 300, "cpu: the load has grown"))).result == "done"
+    await door.wait(60)
+    assert (await door.disruption.act(scale(1, 900, below))).result == "done", "what was confirmed is not held for ever"

@@ -174,7 +174,7 @@ def test_example_of_a_pod_strategy_names_all_its_options(example: str, kind: str
 
 
 def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
-    table = tomli.loads((CONFIG / "policies" / "hpa.toml").read_text())
+    table = with_examples((CONFIG / "policies" / "hpa.toml").read_text())
     policy = load_workloads(CONFIG / "policies" / "hpa.toml", registry)
     table["strategies"], table["limits"] = table.pop("strategy"), []
     assert missing(policy, table | {"name": "hpa", "select": None, "job": None}) == []

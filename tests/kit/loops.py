@@ -24,6 +24,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.decision.decide import Case
 from elasticd.journal import Journal, Key
 from elasticd.model.actions import Action, Answer, Scale
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Governed, Listener, Notice, Ticked
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Target
@@ -188,6 +189,7 @@ class Play(Told):
         folder: Path | None = None,
         judge: Worker[Case, Decision] | None = None,
         listeners: Sequence[Listener] = (),
+        caps: PolicyCaps | None = None,
         **loads: float,
     ) -> None:
         super().__init__()
@@ -201,7 +203,7 @@ class Play(Told):
             ref = Ref("shop", "Deployment", name)
             self.cluster.put(ref, 3)
             self.meter.load[ref] = load
-        self.loop.apply(policies)
+        self.loop.apply(policies, caps=caps)
 
     async def to(self, time: float) -> "Play":
         """Let everything happen up to that time."""

@@ -1,10 +1,13 @@
 """The past: runs lose nothing that a window could see, gaps open windows afresh, and nothing grows for ever."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.journal import Journal
 from elasticd.kit.history import GAP, HORIZON, begin, carry, remember, resume, timeline
 from elasticd.model.actions import Result, Scale
 from elasticd.model.history import Change, Past, Point, Run
@@ -281,3 +284,21 @@ def test_a_job_set_that_shrinks_was_changed_by_nobody() -> None:
         seen, _ = counted(at, current)
         past = remember(past, replace(seen, workload=Ref("shop", "Job", "mail", "batch/v1")))
     assert past.foreign == ()
+
+
+def test_where_a_count_left_its_bounds_survives_a_restart(tmp_path: Path) -> None:
+    outside = replace(
+        decision(10.0, None),
+        interval_by="p",
+        verdict="scale",
+        limits=(Limit("TooFewReplicas", name="bounds", bound=True),),
+    )
+    journal = Journal(tmp_path)
+    for made in (replace(outside, current=1), replace(outside, at=20.0, current=11)):
+        journal.append(made)
+    journal.close()
+    again = Journal(tmp_path)
+    assert again.past("p", REF, 30.0, 22).bounds_from == 1
+    again.append(replace(decision(40.0, 22), interval_by="p"))
+    assert again.past("p", REF, 50.0, 22).bounds_from is None
+    again.close()

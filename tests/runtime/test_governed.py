@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Pod, Recommendation, Ref, Strategy, hookimpl
 from elasticd.decision.decide import held
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Select, Target
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure
@@ -210,3 +211,35 @@ def test_a_policy_that_blocked_is_stuck_and_no_other() -> None:
     policy_index.block("p", "stuck in x.py:3 f")
     assert policy_index.stuck("p") == "stuck in x.py:3 f; it is not called again until reload"
     assert policy_index.stuck("q") == ""
+
+
+def grown(count: int, confirmed: int = 0, mode: str = "act", before: frozenset[Ref] | None = frozenset({WEB})) -> int:
+    """How many workloads wait, where a selector matches so many and two may come at a reload."""
+    world = Cluster()
+    refs = [WEB, *(replace(WEB, name=f"web-{index}") for index in range(count))]
+    for ref in refs:
+        world.put(ref, 3)
+    wide = policy(select=Select(("shop",), confirmed=confirmed), workload=None, mode=mode)
+    policy_index = PolicyIndex([wide], before, PolicyCaps(newly_governed=2))
+    policy_index.refresh(Snapshot(world, 0.0))
+    waiting = {ref for ref in refs if policy_index.unconfirmed(("p", ref))}
+    assert policy_index.confirmed_refs() == set(refs) - waiting
+    world.put(replace(WEB, name="made-later"), 3)
+    policy_index.refresh(Snapshot(world, 1.0))
+    assert not policy_index.unconfirmed(("p", replace(WEB, name="made-later")))
+    return len(waiting)
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "expected"),
+    [
+        pytest.param(2, {}, 0, id="as many as may"),
+        pytest.param(3, {}, 3, id="one too many: all that are new"),
+        pytest.param(3, {"confirmed": 3}, 0, id="confirmed"),
+        pytest.param(3, {"confirmed": 2}, 3, id="fewer confirmed"),
+        pytest.param(3, {"mode": "observe"}, 0, id="it only observes"),
+        pytest.param(3, {"before": None}, 0, id="at the start"),
+    ],
+)
+def test_a_selector_that_suddenly_matches_many_waits(count: int, changes: dict[str, Any], expected: int) -> None:
+    assert grown(count, **changes) == expected

@@ -14,6 +14,7 @@ from elasticd.api import (
 from elasticd.kit.history import HORIZON, begin
 from elasticd.limits.behavior import Stabilization
 from elasticd.model.actions import Action, Announce, Answer, Scale
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Select, Target
 from tests.kit.loops import DB, WEB, Play, Want, gaps, policy
 
@@ -320,3 +321,30 @@ async def test_a_policy_that_is_removed_leaves_the_replicas_alone() -> None:
     await play.to(500)
     assert play.cluster.has[WEB].replicas == 9
     assert (play.keys, len(play.made)) == (set(), 1)
+
+
+ONE = PolicyCaps(newly_governed=1)
+
+
+async def test_what_a_reload_newly_selects_waits_over_further_reloads() -> None:
+    named, wide = policy("named"), policy("wide", select=Select(("shop",)), workload=None)
+    play = Play(named, caps=ONE, web=6, db=6, api=6)
+    await play.to(40)
+    for _ in range(2):
+        play.loop.apply([wide], caps=ONE)
+        await play.to(play.clock.now() + 40)
+        held = {one.workload.name: one.reason for one in play.made if one.policy == "wide" and one.verdict == "hold"}
+        assert held == {"db": "Unconfirmed", "api": "Unconfirmed"}
+    assert next(one.message for one in play.made if one.reason == "Unconfirmed") == (
+        "select matches 2 workloads that no policy governed before, and 1 may come at one reload "
+        "(newly_governed of [disruption]): confirm it by confirmed = 2 under [select]"
+    )
+    play.made.clear()
+    play.loop.apply([replace(wide, select=Select(("shop",), confirmed=2))], caps=ONE)
+    await play.to(play.clock.now() + 40)
+    assert "Unconfirmed" not in {one.reason for one in play.made}
+
+
+async def test_selected_workloads_need_no_confirmation_at_the_start() -> None:
+    play = await Play(policy("p", select=Select(("shop",)), workload=None), caps=ONE, web=6, db=6).to(40)
+    assert {one.reason for one in play.made}.isdisjoint({"Unconfirmed"})

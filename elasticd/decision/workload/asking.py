@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import LONGEST, one_line
+from elasticd.model.disruption import PolicyCaps
 from elasticd.model.history import Past
 from elasticd.model.policy import MOST, Policy
 from elasticd.model.workload import Answers, Band, LeftOut, Limit, Measure, Observation, Rank, Recommendation, Resources
@@ -47,13 +48,15 @@ class Asks(Protocol):
 
 
 class Case(Struct, frozen=True, gc=False):
-    """All that a decision depends on. `off` names implementations that have failed too often."""
+    """All that a decision depends on. `off` names implementations that have failed too often; `caps`: how far
+    bounds change the count; None: as far as they say."""
 
     policy: Policy
     observation: Observation
     past: Past
     hooks: Asks
     off: frozenset[str] = frozenset()
+    caps: PolicyCaps | None = None
 
     def ask(self, hook: str, *, wish: int | None = None, replicas: int | None = None) -> Answers:
         """Call a hook; an answer that makes no sense counts as a failure."""
