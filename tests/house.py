@@ -1,4 +1,5 @@
-"""The house's budgets: lengths of functions, docstrings, names of tests, and that every package is installed.
+"""The house's budgets: lengths of functions, docstrings, names of tests, that tests use public names, and that every
+package is installed.
 
 Knows only source text, imports nothing of elasticd. Run it as `python tests/house.py`; it prints one summary
 line, and exits 1 when a budget is broken, naming each place. `--fillers` names
@@ -26,6 +27,37 @@ seen shown taken that there these this those told wanted what who whole whom
 """
 FILLERS = frozenset(_FILLERS.split())
 """Names of locals that do not say what they hold."""
+
+PRIVATE = {
+    "tests/bench/forecast.py": ("_process", "the memory of the process that fits is read from outside"),
+    "tests/cluster/simulated/test_placing.py": ("_world", "a bare pod that was rejected is in no snapshot"),
+    "tests/cluster/simulated/test_placing_properties.py": (
+        "_world _pods",
+        "a bare pod that was rejected is in no snapshot",
+    ),
+    "tests/kit/loops.py": ("_schedule", "virtual time stops before the next evaluation, not before the next tick"),
+    "tests/kube/test_cluster.py": ("_parts", "only the elector of one of two clusters is cut off"),
+    "tests/kube/test_mqtt.py": (
+        "_broken _client _inbox _sock_close _table _views",
+        "connections are cut below aiomqtt, and what came is awaited without another read",
+    ),
+    "tests/plugins/test_rebalance_properties.py": ("_Draft _hopeful", "a shortcut is compared with the longer way"),
+    "tests/runtime/test_governed.py": ("_claims _claimants", "the bound of memory shows nowhere else"),
+    "tests/runtime/test_schedule.py": ("_heap", "the bound of memory shows nowhere else"),
+    "tests/sources/mqtt/test_intake.py": ("_routes", "the bound of memory shows nowhere else"),
+    "tests/sources/mqtt/test_link.py": (
+        "_client _last_bytes_received _on_message _wait_for",
+        "they override aiomqtt's own",
+    ),
+    "tests/sources/mqtt/test_link_reading.py": ("_read", "a part of a message that has come shows nowhere else"),
+    "tests/sources/mqtt/test_packets.py": ("_out_packet _send_puback", "they are paho's"),
+    "tests/sources/test_prometheus_rules.py": ("_search", "nothing tells when the search beside reads has ended"),
+}
+"""Private names that single files of tests use all the same, and why."""
+NAMED_TUPLE = ("_asdict", "_fields", "_replace")
+"""Public methods of named tuples."""
+_BY_TEXT = ("delattr", "getattr", "hasattr", "object", "patch", "setattr")
+"""Functions, also of pytest's monkeypatch and of mock, that take the name of an attribute as text."""
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -108,6 +140,37 @@ def check_test_names(root: Path) -> Iterator[str]:
                 yield f"{where}: test_{name} must have at most {TEST_NAME_WORDS} words, has {words}"
 
 
+def check_privates(root: Path) -> Iterator[str]:
+    """Private names that tests use of what is not their own; and exceptions that nobody needs any more."""
+    for path in sorted((root / "tests").rglob("*.py")):
+        module = _read(path, root)
+        excepted = set(PRIVATE.get(module.path, ("", ""))[0].split())
+        used = list(privates_of(module.tree))
+        for line, name in used:
+            if name not in excepted:
+                yield f"{module.path}:{line}: {name} is private: a test must use what is public"
+        for name in sorted(excepted - {name for _, name in used}):
+            yield f"tests/house.py:1: PRIVATE must name only what is used, {module.path} does not use {name}"
+
+
+def privates_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each use of another's private name: its line and the name. A class may use its own."""
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.expr | ast.stmt)):
+        names: list[str] = []
+        if isinstance(node, ast.Attribute) and not _is_own(node.value):
+            names = [node.attr]
+        elif isinstance(node, ast.ImportFrom):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _BY_TEXT:
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            names = [text.rpartition(".")[2] for text in texts]
+        yield from ((node.lineno, name) for name in names if re.match("_[^_]", name) and name not in NAMED_TUPLE)
+
+
+def _is_own(value: ast.expr) -> bool:
+    return ast.unparse(value) in ("self", "cls", "super()")
+
+
 def locals_of(module: Module) -> Iterator[tuple[str, str]]:
     """Where a function is and the name of each of its locals, once for each function that binds it."""
     for node in ast.walk(module.tree):
@@ -150,6 +213,7 @@ def main(root: Path = ROOT) -> int:
         *check_modules(modules),
         *check_functions(functions),
         *check_test_names(root),
+        *check_privates(root),
         *check_packages(root),
     ]
     for violation in violations:
