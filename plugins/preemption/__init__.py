@@ -27,8 +27,7 @@ from elasticd.api import (
 )
 from elasticd.kit import CRITICAL, possible_namespace, sparing_annotation
 
-from .groups import CLASSES, Group, NodePods, Rank, node_pods
-from .protection import Cause, Causes, Lesser, Lifted, Options, PodBudgets, budgets_of, mends_of, within
+from .protection import CLASSES, Cause, Group, Lesser, NodePods, Rank, budgets_of, mends_of, node_pods, within
 from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
 
 
@@ -154,7 +153,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         groups, rank = node_pods(nodes.names[node], nodes.pods(node)), self._rank(pod)
         if not groups.leaving and not self._has_lesser(rank, groups.movable, groups.asking):
             return self._nobody_lesser(groups, rank)
-        short = shortage_of(pod, node, nodes, groups, missing)
+        short = shortage_of(pod, node, nodes, groups.leaving, missing)
         if short is None:
             return None
         if not short.amounts and not short.clashing:
@@ -165,9 +164,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         evictable = within((victim, budgets_of(victim, budgets)) for victim in free) if budgets else free
         chosen = self._choose(evictable, short)
         if not chosen:
-            return self._explain_spared(
-                pod, short, groups, Lesser(self._with_causes(lesser, observation.budgets)), observation
-            )
+            return self._explain_spared(pod, short, groups, self._with_causes(lesser, budgets), observation)
         if refusal := self._too_many(pod, len(chosen), observation):
             return refusal
         cost = () if self.mode == "paper" else self._cost(chosen, observation.at)
@@ -208,7 +205,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
 
     def _lesser_pods(
         self, groups: NodePods, waiting: Pod, short: Shortage, observation: PoolObservation
-    ) -> list[tuple[Pod, Options]]:
+    ) -> list[tuple[Pod, tuple[str, ...]]]:
         """The pods of lower rank that are not fixed to their node, the least first, with the options that keep each."""
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
         order = self._order(observation.use.get("cpu", {}))
@@ -248,16 +245,17 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             yield annotation
 
     def _with_causes(
-        self, lesser: Sequence[tuple[Pod, Options]], budgets: tuple[DisruptionBudget, ...]
-    ) -> list[tuple[Pod, Causes, PodBudgets]]:
-        """The lesser pods, each with the causes that its options give and its PodDisruptionBudgets."""
+        self, lesser: Sequence[tuple[Pod, tuple[str, ...]]], budgets: tuple[DisruptionBudget, ...]
+    ) -> Lesser:
         highest = max((pod.needs.priority for pod, options in lesser if "spare_priority" in options), default=0)
         kept = {(option, pod.namespace) for pod, options in lesser for option in options}
         causes = {key: self._cause_of_option(*key, highest) for key in kept}
-        return [
-            (pod, tuple([causes[option, pod.namespace] for option in options]), budgets_of(pod, budgets))
-            for pod, options in lesser
-        ]
+        return Lesser(
+            [
+                (pod, tuple([causes[option, pod.namespace] for option in options]), budgets_of(pod, budgets))
+                for pod, options in lesser
+            ]
+        )
 
     def _cause_of_option(self, option: str, namespace: str, highest: int) -> Cause:
         """Text for an option that keeps several pods of a namespace, and the remedy; `highest` is their highest
@@ -303,7 +301,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return Spared("all lesser pods together would not do")
 
     def _needed(
-        self, waiting: Pod, short: Shortage, lesser: Lesser, observation: PoolObservation, lifted: Lifted
+        self, waiting: Pod, short: Shortage, lesser: Lesser, observation: PoolObservation, lifted: frozenset[Cause]
     ) -> set[str] | None:
         """The remedies with which enough pods could be evicted if `lifted` kept none; None: they would not suffice."""
         chosen = self._choose(lesser.going(lifted), short)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from elasticd.api import Nodes, Pod, Struct
 from elasticd.kit import needed
 
-from .groups import NodePods
-
 
 class Shortage(Struct, frozen=True, gc=False):
     """What a pod lacks on a node once all pods that are being deleted are gone: whole amounts by resource, and the UIDs
@@ -17,7 +15,9 @@ class Shortage(Struct, frozen=True, gc=False):
     clashing: frozenset[str]
 
 
-def shortage_of(pod: Pod, node: int, nodes: Nodes, groups: NodePods, missing: Mapping[str, int]) -> Shortage | None:
+def shortage_of(
+    pod: Pod, node: int, nodes: Nodes, leaving: Iterable[Pod], missing: Mapping[str, int]
+) -> Shortage | None:
     """What the pod is short of. None: it lacks nothing here now, so no eviction would help. `missing`: what filters say
     that it lacks, where they keep some of it free."""
     lacks = {
@@ -32,7 +32,7 @@ def shortage_of(pod: Pod, node: int, nodes: Nodes, groups: NodePods, missing: Ma
     if not lacks and not clashing:
         return None
     for name in lacks:
-        lacks[name] -= sum(_takes(leaver, name) for leaver in groups.leaving)
+        lacks[name] -= sum(_takes(leaver, name) for leaver in leaving)
     staying = frozenset(resident.uid for resident in clashing if not resident.deleted)
     return Shortage({name: lack for name, lack in lacks.items() if lack > 0}, staying)
 

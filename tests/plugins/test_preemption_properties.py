@@ -15,7 +15,7 @@ from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd_plugins.filters import Filters
-from elasticd_plugins.preemption.groups import CLASSES
+from elasticd_plugins.preemption.protection import CLASSES
 from tests.kit.pools import NOW, columns, planned
 from tests.kit.preemption import decode, pools
 
