@@ -83,10 +83,7 @@ class _Eagles(PoolStrategy, frozen=True):
 
     def __post_init__(self) -> None:
         _check_weights(
-            load=self.load,
-            compressible=self.compressible,
-            incompressible=self.incompressible,
-            balanced=self.balanced,
+            load=self.load, compressible=self.compressible, incompressible=self.incompressible, balanced=self.balanced
         )
         for name, reserved in (("bandwidth", ("cpu", "memory")), ("disk", ("cpu", "memory", self.bandwidth))):
             if getattr(self, name) in reserved:
@@ -108,11 +105,7 @@ class _Eagles(PoolStrategy, frozen=True):
         """The settings of a plan, from the options."""
         resources = ("cpu", "memory", self.bandwidth, self.disk)
         habits = Habits(
-            eagles=self.eagles,
-            iterations=self.iterations,
-            patience=self.patience,
-            improved=improved,
-            printed=printed,
+            eagles=self.eagles, iterations=self.iterations, patience=self.patience, improved=improved, printed=printed
         )
         return Way(resources, self.peak.all, self.scale(), habits, self.batch, self.seed, greedy)
 

@@ -44,8 +44,7 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
         Meta(description="filters that are off; without resources or pods nodes may be filled beyond what they have"),
     ] = ()
     keep_free: Annotated[
-        dict[str, str],
-        Meta(description='of each node, by resource, what pods placed here leave free ("500m", "1Gi")'),
+        dict[str, str], Meta(description='of each node, by resource, what pods placed here leave free ("500m", "1Gi")')
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

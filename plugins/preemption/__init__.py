@@ -75,15 +75,13 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         field(default_factory=lambda: {"app.kubernetes.io/name": "elasticd"})
     )
     spare_priority: Annotated[
-        int,
-        Meta(ge=-(2**31), le=CRITICAL, description="pods of this priority or more never give way"),
+        int, Meta(ge=-(2**31), le=CRITICAL, description="pods of this priority or more never give way")
     ] = CRITICAL
     local_storage: Annotated[
         bool, Meta(description="whether pods may give way that have storage which is lost then, such as emptyDir")
     ] = False
     others: Annotated[
-        bool,
-        Meta(description="whether pods may give way that another scheduler places than the one they give way for"),
+        bool, Meta(description="whether pods may give way that another scheduler places than the one they give way for")
     ] = False
 
     def __post_init__(self) -> None:
@@ -104,13 +102,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
 
     @hookimpl
     def select_victims(
-        self,
-        pod: Pod,
-        node: int,
-        nodes: Nodes,
-        observation: PoolObservation,
-        forced: bool,
-        missing: Mapping[str, int],
+        self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool, missing: Mapping[str, int]
     ) -> Victims | Spared | None:
         """The victims on this node, the least first; or why there are none."""
         answer = self._victims_on(pod, node, nodes, observation, missing)
@@ -219,13 +211,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return [(pod, options) for _, pod, options in ranked]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
-        return lambda pod: (
-            self._rank(pod),
-            -pod.counted.get("memory", 0.0),
-            -_cpu(pod, use),
-            pod.namespace,
-            pod.name,
-        )
+        return lambda pod: (self._rank(pod), -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name)
 
     def _options(self, pod: Pod, scheduler: str, at: float) -> Iterator[str]:
         """Each option that keeps a pod from being evicted for a pod of this scheduler, and its own annotation."""

@@ -156,7 +156,9 @@ class _Draft:
                 draft.columns.take(index, pod)
                 return replace(decision, refusal="NoOtherNode", message=_join(move.message, why_not))
             draft.columns.take(place, replace(pod, node=""))
-            self._shift_use(move, index, place)
+            for series, amount in move.use.items():
+                self._use_of(series)[place] += amount
+                self._use_of(series)[index] -= amount
             target = draft.columns.names[place]
         draft.budgets.spend(pod)
         self._remaining -= 1
@@ -230,7 +232,9 @@ class _Draft:
             none = filtered().failures or not allowed.any()
             return None if none else ranked().first(allowed, self._case.columns)
 
-        elsewhere = self._other_nodes(move, index)
+        columns = self._draft.columns
+        elsewhere = np.ones(len(columns.names), dtype=np.bool_)
+        elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
         if (
             self._hopeful
             and (place := best(elsewhere)) is not None
@@ -244,12 +248,6 @@ class _Draft:
         if (place := best(elsewhere & fit)) is not None:
             return place, ""
         return None, filtered().failures[0].message if filtered().failures else filtered().unavailable()
-
-    def _other_nodes(self, move: Move, index: int) -> Mask:
-        columns = self._draft.columns
-        elsewhere = np.ones(len(columns.names), dtype=np.bool_)
-        elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
-        return elsewhere
 
     def _find_fitting(self, move: Move, places: Places) -> tuple[Mask, str]:
         """Which of these nodes have room for what the pod uses; and why none has."""
@@ -269,11 +267,6 @@ class _Draft:
         if usage is None:
             usage = self._use_by_series[series] = self._draft.columns.use(series).copy()
         return usage
-
-    def _shift_use(self, move: Move, index: int, place: int) -> None:
-        for series, amount in move.use.items():
-            self._use_of(series)[place] += amount
-            self._use_of(series)[index] -= amount
 
 
 def _report_failures(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
@@ -297,14 +290,24 @@ def _refusal(case: PoolCase, pod: Ref, **fields: Any) -> MoveDecision:
 
 def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
     """Why a pod may not be moved under these settings."""
-    if pod.deleted:
-        return LEAVING, "it is being deleted"
-    if pod.namespace in table.spared:
-        return "Spared", f"pods of {pod.namespace} stay"
-    if why := _why_stored(pod, table) or (None if pod.owner[0] else _why_bare(pod, table)):
-        return why
-    young = pod.started is None or at - pod.started < table.min_age
-    return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+    needs, bare = pod.needs, not pod.owner[0]
+    disk = f"it uses {needs.disks[0].kind} {needs.disks[0].name}" if needs.disks else ""
+    again = "of restartPolicy Never and without a controller, it would do all again"
+    refusals = (
+        (pod.deleted, LEAVING, "it is being deleted"),
+        (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
+        (needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
+        (needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),
+        (disk and not table.claims, "Disks", disk),
+        (bare and not table.bare, "Bare", "it has no controller"),
+        (bare and needs.restart == "Never" and not table.rerun, "RunsOnce", again),
+        (
+            pod.started is None or at - pod.started < table.min_age,
+            "Young",
+            f"it has not run for {table.min_age:g} s",
+        ),
+    )
+    return next(((word, why) for holds, word, why in refusals if holds), None)
 
 
 def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused | None:
@@ -317,26 +320,6 @@ def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused |
     rest = comebacks.last + RETURNS.delay(comebacks.count + 1) - at
     again = "it came in place of one that was moved from this node"
     return ("Returned", f"{again}, and rests for another {rest:.0f} s") if rest > 0 else None
-
-
-def _why_stored(pod: Pod, table: MovesTable) -> Refused | None:
-    """Why what a pod has stored keeps it where it is."""
-    if pod.needs.local and not table.local_storage:
-        return "LocalStorage", "what it has stored on its node would be lost"
-    if pod.needs.claims and not table.claims:
-        return "Claims", "it uses persistent volume claims"
-    if pod.needs.disks and not table.claims:
-        return "Disks", f"it uses {pod.needs.disks[0].kind} {pod.needs.disks[0].name}"
-    return None
-
-
-def _why_bare(pod: Pod, table: MovesTable) -> Refused | None:
-    """Why a pod without a controller, which elasticd would have to recreate, stays."""
-    if not table.bare:
-        return "Bare", "it has no controller"
-    if pod.needs.restart == "Never" and not table.rerun:
-        return "RunsOnce", "of restartPolicy Never and without a controller, it would do all again"
-    return None
 
 
 def _unsupported(pod: Pod) -> str:

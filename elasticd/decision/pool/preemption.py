@@ -85,7 +85,12 @@ class Budgets:
 
     def spend(self, pod: Pod) -> None:
         if any(pod.uid in budget.pods for budget in self._by_namespace.get(pod.namespace, ())):
-            self.now = tuple(_spend_one(budget, pod) for budget in self.now)
+            self.now = tuple(
+                replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
+                if pod.uid in budget.pods
+                else budget
+                for budget in self.now
+            )
             self._by_namespace = _by_namespace(self.now)
 
     def bear(self, pods: Sequence[Pod]) -> bool:
@@ -101,12 +106,6 @@ def _by_namespace(budgets: Iterable[DisruptionBudget]) -> dict[str, list[Disrupt
     for budget in budgets:
         grouped.setdefault(budget.namespace, []).append(budget)
     return grouped
-
-
-def _spend_one(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
-    if pod.uid not in budget.pods:
-        return budget
-    return replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
 
 
 def make_room(case: PoolCase, filtered: Filtered, budgets: Budgets) -> Preemption | NoVictims:

@@ -153,12 +153,7 @@ class PoolHistory:
         return Latest(self._last_look, self.due, self._plan, dict(self._outcomes), going)
 
     def did(
-        self,
-        decision: MoveDecision,
-        action: Evict,
-        pod: Pod | None,
-        outcome: PodOutcome,
-        use: Mapping[str, float],
+        self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome, use: Mapping[str, float]
     ) -> bool:
         """Take in the outcome of a move; whether it is news: not where it failed as it did at the look before.
 
@@ -172,7 +167,9 @@ class PoolHistory:
             self._comebacks[key, decision.node] = _with_move(before, pod, outcome.at)
             if pod is not None:
                 self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use, before)
-        return outcome.result == "done" or previous is None or _result(previous) != _result(outcome)
+        if outcome.result == "done" or previous is None:
+            return True
+        return (previous.result, previous.code, previous.reason) != (outcome.result, outcome.code, outcome.reason)
 
     def take_back(self, uid: str) -> None:
         """Take back the move of a pod that stays though it was told to leave."""
@@ -242,10 +239,6 @@ def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comeback
 def _pod_on_node(departure: _Departure, on_nodes: OnNodes) -> Pod | None:
     """The pod as it is now; None where it is no longer on its node."""
     return next((pod for pod in on_nodes.get(departure.pod.node, ()) if pod.uid == departure.pod.uid), None)
-
-
-def _result(outcome: PodOutcome) -> tuple[object, ...]:
-    return (outcome.result, outcome.code, outcome.reason)
 
 
 def _placement_state(node: Node) -> tuple[object, ...]:

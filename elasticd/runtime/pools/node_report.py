@@ -70,11 +70,7 @@ def _scores(columns: NodeTable) -> Column:
 
 
 def heaps(
-    pods: Iterable[Pod],
-    use: Use,
-    leaving: Mapping[str, Why],
-    moved: Mapping[str, Why],
-    order: Sequence[Turn] | None,
+    pods: Iterable[Pod], use: Use, leaving: Mapping[str, Why], moved: Mapping[str, Why], order: Sequence[Turn] | None
 ) -> Mapping[str, tuple[HeapPod, ...]]:
     """The pods of a node, one heap for each restartPolicy, the first to give way first and those that something keeps
     last. Apart are those that are "leaving", and the "rooted", which never give way.

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 import numpy as np
@@ -71,11 +71,6 @@ class Pool:
         messages: dict[tuple[str, str], str] = {}
         for failure in failures:
             messages.setdefault((failure.plugin, failure.hook), failure.message)
-        self._log_changes(asker, messages, hooks_asked)
-        for name in self._failures.count(asker, {name for name, _ in messages}) - {OURSELVES}:
-            log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
-
-    def _log_changes(self, asker: Asker, messages: Mapping[tuple[str, str], str], hooks_asked: Collection[str]) -> None:
         before = self._failing.get(asker, frozenset())
         self._failing[asker] = frozenset(messages) | {failure for failure in before if failure[1] not in hooks_asked}
         for name, hook in sorted(self._failing[asker] - before):
@@ -83,6 +78,8 @@ class Pool:
             log.warning("policy %s: %s%s", self.policy.name, prefix, messages[name, hook])
         if before and not self._failing[asker]:
             log.info("policy %s: its plugins work again", self.policy.name)
+        for name in self._failures.count(asker, {name for name, _ in messages}) - {OURSELVES}:
+            log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
 
 
 def asked(decisions: Collection[PodDecision]) -> frozenset[str]:

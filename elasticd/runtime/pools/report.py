@@ -24,9 +24,9 @@ from elasticd.model.policy import PoolPolicy
 from elasticd.model.reports import Moving, NodeReport, NodeView, PodFound, PodStatus, PoolAbout, PoolReport
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
+from elasticd.runtime.pools import next_moves
 from elasticd.runtime.pools.history import Latest
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.next_moves import moving
 from elasticd.runtime.pools.node_report import Why, asked_labels, heaps, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
@@ -100,7 +100,7 @@ class PoolReports:
             answers = (why(pod) for pod in (() if index is None else columns.pods(index)))
             return Counter(answer[0] if answer else "" for answer in answers)
 
-        return moving(latest, look.underway, reasons)
+        return next_moves.moving(latest, look.underway, reasons)
 
     async def _view(self, look: _Look, index: int) -> NodeView:
         pool, case = look.pool, look.case
@@ -108,6 +108,9 @@ class PoolReports:
         (node_report,) = (row for row in look.nodes() if row.node == node.name)
         found = await self._eviction_order(pool, replace(case, node=index))
         groups = heaps(pods, case.observation.use, *await self._standing(look, index, found.order))
+        if (moving := self._moving(look)) is not None:
+            moves = tuple(move for move in moving.moves if node.name in (move.decision.node, move.decision.target))
+            moving = replace(moving, moves=moves)
         waiting = (pod for pod in look.snapshot.pending() if pool.policy.pool.has(pod))
         return NodeView(
             pool.policy.mode,
@@ -120,7 +123,7 @@ class PoolReports:
             labels=asked_labels(
                 node, {*pool.policy.pool.nodes, *pool.hooks.labels_of_nodes}, chain[Pod](pods, waiting)
             ),
-            moving=_moves_of_node(self._moving(look), node.name),
+            moving=moving,
             leaving=groups.get("leaving", ()),
             yields=found.order is not None,
             rule=found.order.rule if found.order else "",
@@ -245,14 +248,6 @@ def _departure_of(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why 
     if pod.node != node:
         return "Coming", "it is to run here, and does not yet"
     return (LEAVING, "it is being deleted") if pod.deleted else None
-
-
-def _moves_of_node(moving: Moving | None, node: str) -> Moving | None:
-    """The report with only the moves from this node or to it."""
-    if moving is None:
-        return None
-    mine = tuple(move for move in moving.moves if node in (move.decision.node, move.decision.target))
-    return replace(moving, moves=mine)
 
 
 def _all_pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:

@@ -207,7 +207,17 @@ class UsageView:
 
     def spared(self) -> tuple[DisruptionBudget, ...]:
         """A budget of zero for each pod whose eviction was refused recently."""
-        return tuple(_budget_of_refusal(uid, ref, why) for uid, (ref, _, why) in self._spared.items())
+        return tuple(
+            DisruptionBudget(
+                ref.namespace,
+                ref.name,
+                frozenset({uid}),
+                0,
+                "were not let go a moment ago" + (f" ({reason})" if reason else ""),
+                "[disruption] lets more pods go" if reason == "Disturbed" else "",
+            )
+            for uid, (ref, _, reason) in self._spared.items()
+        )
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
         """By a pending pod's UID, when the pod was evicted that it replaces: its controller made it after that. Each
@@ -220,12 +230,6 @@ class UsageView:
                 if not times:
                     del self._evicted[pod.owner[2]]
         return dict(self._stands_for)
-
-
-def _budget_of_refusal(uid: str, ref: Ref, reason: str) -> DisruptionBudget:
-    message = "were not let go a moment ago" + (f" ({reason})" if reason else "")
-    remedy = "[disruption] lets more pods go" if reason == "Disturbed" else ""
-    return DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, message, remedy)
 
 
 def _move_strays(
