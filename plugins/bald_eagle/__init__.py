@@ -82,9 +82,10 @@ class _Eagles(PoolStrategy, frozen=True):
     balanced: Annotated[Weights, Meta(description="for all other pods")] = Weights(0.25, 0.25, 0.25, 0.25)
 
     def __post_init__(self) -> None:
-        _check_weights(
-            load=self.load, compressible=self.compressible, incompressible=self.incompressible, balanced=self.balanced
-        )
+        for name in ("load", "compressible", "incompressible", "balanced"):
+            total = sum(getattr(self, name).all)
+            if abs(total - 1) > 1e-6:
+                raise ValueError(f"{name}: must come to 1, is {total:.6g}")
         for name, reserved in (("bandwidth", ("cpu", "memory")), ("disk", ("cpu", "memory", self.bandwidth))):
             if getattr(self, name) in reserved:
                 raise ValueError(f"{name}: must be a resource of its own, is {getattr(self, name)!r}")
@@ -108,14 +109,6 @@ class _Eagles(PoolStrategy, frozen=True):
             eagles=self.eagles, iterations=self.iterations, patience=self.patience, improved=improved, printed=printed
         )
         return Way(resources, self.peak.all, self.scale(), habits, self.batch, self.seed, greedy)
-
-
-def _check_weights(**weights: Weights) -> None:
-    """Refuse weights that do not sum to 1."""
-    for name, weight in weights.items():
-        total = sum(weight.all)
-        if abs(total - 1) > 1e-6:
-            raise ValueError(f"{name}: must come to 1, is {total:.6g}")
 
 
 class BaldEagle(_Eagles, tag="bald-eagle", frozen=True):

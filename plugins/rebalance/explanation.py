@@ -9,41 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from elasticd.api import Mask, NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
+from elasticd.api import NodeLevel, Nodes, PoolObservation, PoolPast, Stand
 
 from .levels import Levels, excess, levels, lows, shifted, taking
 from .memory import Heat, heat
-from .options import Marks, Options
+from .options import Options
 
 
 def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> list[NodeLevel]:
     """The state of every node, the most loaded first; nodes whose load is not known last."""
-    now, takes = levels(rule, nodes, nodes.measured), taking(rule, nodes)
-    then = heat(rule, nodes, observation.at, past, now)
-    able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
-    marks = shifted(rule, now.means)
-    may_take = nodes.matching("rebalance: open", lambda node: node.ready and not node.unschedulable)
-    free = takes.low & takes.calm & may_take
-    lists = _lists(now.parts), _lists(excess(rule, now)), _lists(able)
-    hot = (then.hot | then.lasts).tolist()
-    explainer = _Explainer(rule, nodes, now, then, marks, *lists, _states(now, then, free), hot, now.worst.tolist())
-    places = np.arange(len(nodes.names))
-    order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
+    now = levels(rule, nodes, nodes.measured)
+    explainer = _Explainer(rule, nodes, now, heat(rule, nodes, observation.at, past, now))
+    order = np.lexsort((np.arange(len(nodes.names)), -np.nan_to_num(now.worst, nan=-np.inf)))
     return [explainer.of(place) for place in order.tolist()]
-
-
-def _states(now: Levels, then: Heat, free: Mask) -> list[Stand]:
-    """The state of each node, the first that applies; `free` are the nodes that can take pods."""
-    conditions: list[tuple[Mask, Stand]] = [
-        (~np.isfinite(now.worst), "unknown"),
-        (then.hot, "gives"),
-        (now.above | then.lasts, "high"),
-        (free, "takes"),
-    ]
-    states: list[Stand] = np.select(
-        [mask for mask, _ in conditions], [state for _, state in conditions], "level"
-    ).tolist()
-    return states
 
 
 def _lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -51,26 +29,26 @@ def _lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: values.tolist() for name, values in columns.items()}
 
 
-class _Explainer(Struct, frozen=True, eq=False):
+class _Explainer:
     """All that the texts about a pool are made of."""
 
-    rule: Options
-    nodes: Nodes
-    now: Levels
-    then: Heat
-    marks: Mapping[str, Marks]
-    parts: Mapping[str, list[float]]
-    over: Mapping[str, list[float]]
-    able: Mapping[str, list[bool]]
-    """By resource, who can take more of it."""
-    state: list[Stand]
-    hot: list[bool]
-    """Which give pods, or will when they have rested."""
-    worst: list[float]
+    def __init__(self, rule: Options, nodes: Nodes, now: Levels, then: Heat) -> None:
+        self.rule, self.nodes, self.now, self.then, takes = rule, nodes, now, then, taking(rule, nodes)
+        self.marks, self.worst = shifted(rule, now.means), now.worst.tolist()
+        self.parts, self.over = _lists(now.parts), _lists(excess(rule, now))
+        self.able = {} if rule.by == "score" else _lists(lows(rule, takes.parts, takes.means))
+        """By resource, who can take more of it."""
+        self.hot = (then.hot | then.lasts).tolist()
+        """Which give pods, or will when they have rested."""
+        may_take = nodes.matching("rebalance: open", lambda node: node.ready and not node.unschedulable)
+        free = takes.low & takes.calm & may_take
+        conditions = [~np.isfinite(now.worst), then.hot, now.above | then.lasts, free]
+        self.states = np.select(conditions, ["unknown", "gives", "high", "takes"], "level").tolist()
+        """The first that applies."""
 
     def of(self, place: int) -> NodeLevel:
         """The state of one node."""
-        state = self.state[place]
+        state = self.states[place]
         message = self._unknown(place) if state == "unknown" else self._use(place) + self._because(place, state)
         return NodeLevel(self.nodes.names[place], state, tuple(self._resources(place, state)), message)
 
