@@ -76,10 +76,7 @@ class Drain(PoolStrategy, tag="drain", frozen=True):
         """The nodes that are to be emptied, and those of them that are marked."""
         key = ("drain", self.cordoned, self.taints, self.marks)
         marked = nodes.matching((*key, "marked"), lambda node: bool(self._marks(node)))
-        return nodes.matching(key, self._is_emptied), marked
-
-    def _is_emptied(self, node: Node) -> bool:
-        return bool(self._marks(node)) or bool(self._keeping_off(node))
+        return nodes.matching(key, lambda node: bool(self._marks(node) or self._keeping_off(node))), marked
 
     def _marks(self, node: Node) -> tuple[str, ...]:
         return tuple(mark for mark in self.marks if "true" in (node.labels.get(mark), node.annotations.get(mark)))

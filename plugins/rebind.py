@@ -117,8 +117,11 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
             waits = "" if settled else f"its labels have not been as they are for dwell = {self.dwell:g} s"
             if settled and returned.rests(pod):
                 waits = "the pod was moved and came back, so it rests for cooldown or a multiple of that"
+            message = f"{pod.node} no longer matches {'; '.join(claim.text for claim in broken)}"
+            if len(not_to) == len(nodes.names):
+                message += ", and no other node does"
             how = self._how(broken)
-            moves.append(_move(pod, broken, how, not_to, waits, alone=len(not_to) == len(nodes.names)))
+            moves.append(Move(pod, "NodeLabelChange", message, how, not_to=not_to, waits=waits))
         return sorted(moves, key=lambda move: -move.pod.needs.priority)
 
     def _unbound(self, nodes: Nodes, at: float, past: PoolPast) -> Iterator[tuple[Pod, "Claims", "Claims", bool]]:
@@ -223,13 +226,6 @@ def _mismatches(claims: Claims, nodes: Nodes) -> frozenset[str]:
     """The nodes where one of the claims does not hold: the pod does not go there, or it would have to leave again."""
     good = reduce(np.logical_and, (claim.nodes(nodes) for claim in claims))
     return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
-
-
-def _move(pod: Pod, broken: Claims, how: MoveHow, not_to: frozenset[str], waits: str, *, alone: bool) -> Move:
-    """The move of a pod. `waits`: why it does not leave yet. `alone`: no other node matches either."""
-    bindings = "; ".join(claim.text for claim in broken)
-    message = f"{pod.node} no longer matches {bindings}" + (", and no other node does" if alone else "")
-    return Move(pod, "NodeLabelChange", message, how, not_to=not_to, waits=waits)
 
 
 @hookimpl

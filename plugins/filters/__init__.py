@@ -15,7 +15,7 @@ from elasticd.api import Mend, Meta, Needs, Nodes, Pod, PoolStrategy, Refusal, W
 from elasticd.kit import LARGEST, needed, parse_quantity, whole
 
 from .conflicts import amount_of, disk_taken, free_of, nearby, port_taken, room_beside
-from .node_conditions import CORDONED, FAILED, READY, SIGNS, cordoned, failed, relabelled, tainted, wanted
+from .node_conditions import CORDONED, FAILED, READY, SIGNS, failed, relabelled, tainted, wanted
 from .refusals import Lack, Mended, all_of, any_of, refusals_of
 
 Part = Literal[
@@ -74,7 +74,7 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
         explained = frozenset[str]()
         if "unschedulable" not in self.skip and needs.tolerates((CORDONED,)):
             explained |= {CORDONED.key}
-            closed = nodes.matching("filters: cordoned", cordoned)
+            closed = nodes.matching("filters: cordoned", lambda node: node.unschedulable)
             yield Lack("node(s) were unschedulable", closed, mends=partial(_always, "nodes are uncordoned", nodes))
         if "not-ready" not in self.skip and needs.tolerates((FAILED,)):
             explained |= SIGNS

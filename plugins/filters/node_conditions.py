@@ -27,24 +27,16 @@ NAMED = 20
 READY = "nodes get ready"
 
 
-def cordoned(node: Node) -> bool:
-    """Whether the node is marked unschedulable."""
-    return node.unschedulable
-
-
 def failed(node: Node) -> bool:
     """Whether the node is not ready but has no NoSchedule taint for this yet."""
     return not node.ready and all(taint.key not in SIGNS or taint.effect != "NoSchedule" for taint in node.taints)
 
 
-State = frozenset[str]
-"""Keys of taints that are not reported where the node's own condition is: it is cordoned, or not ready."""
-
-
 def _group_by_taint(
-    pod_key: tuple[tuple[Toleration, ...], State], nodes: tuple[Node, ...]
+    pod_key: tuple[tuple[Toleration, ...], frozenset[str]], nodes: tuple[Node, ...]
 ) -> tuple[tuple[str, str, Mask], ...]:
-    """(reason, remedy, mask of nodes) by the first taint of each node that the pod does not tolerate."""
+    """(reason, remedy, mask of nodes) by the first taint of each node that the pod does not tolerate, but for those
+    whose keys are `explained`: the node's own condition is reported, that it is cordoned or not ready."""
     tolerations, explained = pod_key
     needs, where = Needs(tolerations=tolerations), dict[str, dict[str, list[int]]]()
     by_taints: dict[tuple[tuple[Taint, ...], bool, bool], tuple[str, str] | None] = {}
@@ -67,7 +59,7 @@ def _group_by_taint(
 tainted = Memo(_group_by_taint, most=256)
 
 
-def _repelling(needs: Needs, node: Node, explained: State) -> tuple[str, str] | None:
+def _repelling(needs: Needs, node: Node, explained: frozenset[str]) -> tuple[str, str] | None:
     """The reason why a node's taints keep a pod off, and the remedy, empty where it is not one thing. None: they do
     not, or its condition, which is reported already, explains them."""
     state = (explained & {CORDONED.key} if node.unschedulable else frozenset()) | (

@@ -3,6 +3,7 @@
 Knows evaluations and moves of the last hour; knows nothing of which pod leaves next.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -68,47 +69,34 @@ def _levels_at(rule: Options, nodes: Nodes, look: Look) -> Levels:
     return levels(rule, nodes, use)
 
 
-class _Moves(Struct):
-    """Past moves of a controller's pods, oldest first: times and nodes they left; and how many are chosen now."""
-
-    times: list[float]
-    nodes: list[str]
-    chosen: int = 0
-
-
 class Rests:
     """Tells which controllers are left alone."""
 
     def __init__(self, cooldown: float, at: float, moved: Iterable[Moved]) -> None:
         self._backoff, self._at = Backoff(cooldown, MOST_COOLDOWNS * cooldown), at
-        self._moves: dict[str, _Moves] = {}
+        self._chosen, self._moved = Counter[str](), defaultdict[str, list[Moved]](list)
         for move in sorted(moved, key=lambda move: move.at):
-            moves = self._moves.setdefault(move.whose, _Moves([], []))
-            moves.times.append(move.at)
-            moves.nodes.append(move.node)
+            self._moved[move.whose].append(move)
 
     def free(self, pod: Pod, nodes: Nodes) -> bool:
         """Whether another pod of its controller may leave."""
-        moves = self._moves.get(whose(pod))
-        if moves is None:
-            return True
-        share, moved = _share(pod, nodes), len(moves.times)
-        rounds = moved // share
-        if moves.chosen and (moved + moves.chosen) // share > rounds:
+        moves, chosen, share = self._moved.get(whose(pod), ()), self._chosen[whose(pod)], _share(pod, nodes)
+        rounds = len(moves) // share
+        if chosen and (len(moves) + chosen) // share > rounds:
             return False
-        return not rounds or self._at - moves.times[rounds * share - 1] >= self._backoff.delay(rounds)
+        return not rounds or self._at - moves[rounds * share - 1].at >= self._backoff.delay(rounds)
 
     def choose(self, pod: Pod) -> None:
         """Count a pod as chosen to leave."""
-        self._moves.setdefault(whose(pod), _Moves([], [])).chosen += 1
+        self._chosen[whose(pod)] += 1
 
     def left(self, pod: Pod, nodes: Nodes) -> frozenset[str]:
         """The nodes that pods of its controller left too recently to come back."""
-        moves = self._moves.get(whose(pod))
-        if moves is None or not moves.times:
+        moves = self._moved.get(whose(pod))
+        if not moves:
             return frozenset()
-        rest_time = self._backoff.delay(len(moves.times) // _share(pod, nodes) + 1)
-        return frozenset(node for at, node in zip(moves.times, moves.nodes, strict=True) if self._at - at < rest_time)
+        rest_time = self._backoff.delay(len(moves) // _share(pod, nodes) + 1)
+        return frozenset(move.node for move in moves if self._at - move.at < rest_time)
 
 
 def _share(pod: Pod, nodes: Nodes) -> int:

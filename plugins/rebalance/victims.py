@@ -50,7 +50,8 @@ def by_queues(victims: Iterable[Victim], excess: Mapping[str, float]) -> list[Ch
     """Pods of restartPolicy Never first, then OnFailure, each by memory request and cpu use, the largest first, until
     what they release covers the excess: 4.3 and 5.5.4 of the thesis. A pod releases the cpu that it uses and the memory
     that it requests."""
-    queues = sorted((victim for victim in victims if victim.pod.needs.restart != "Always"), key=_in_queue)
+    ending = (victim for victim in victims if victim.pod.needs.restart != "Always")
+    queues = sorted(ending, key=lambda victim: _among_equals(victim, victim.use.get("cpu", 0.0)))
     chosen, excess_left = list[Chosen](), dict(excess)
     for victim in queues:
         if max(excess_left.values()) <= 0:
@@ -59,12 +60,6 @@ def by_queues(victims: Iterable[Victim], excess: Mapping[str, float]) -> list[Ch
         excess_left = {name: amount - released.get(name, 0.0) for name, amount in excess_left.items()}
         chosen.append(Chosen(victim, released))
     return chosen
-
-
-def _in_queue(victim: Victim) -> tuple[int, float, float, str, str]:
-    pod = victim.pod
-    memory = pod.counted.get("memory", 0.0)
-    return ORDER[pod.needs.restart], -memory, -victim.use.get("cpu", 0.0), pod.namespace, pod.name
 
 
 def by_match(
@@ -120,9 +115,9 @@ def _order(victim: Victim, name: str, amount: float) -> tuple[bool, float]:
     return over, use * victim.cost if over else -use / max(victim.cost, 0.01)
 
 
-def _among_equals(victim: Victim) -> tuple[int, float, str, str]:
+def _among_equals(victim: Victim, cpu: float = 0.0) -> tuple[int, float, float, str, str]:
     pod = victim.pod
-    return ORDER[pod.needs.restart], -pod.counted.get("memory", 0.0), pod.namespace, pod.name
+    return ORDER[pod.needs.restart], -pod.counted.get("memory", 0.0), -cpu, pod.namespace, pod.name
 
 
 def _choose(victim: Victim, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Chosen:
