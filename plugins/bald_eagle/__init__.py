@@ -51,8 +51,6 @@ class PeakSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Eagles(PoolStrategy, frozen=True):
-    """The options of both searches."""
-
     batch: Annotated[int, Meta(ge=1, le=200, description="pods that are placed together")] = 25
     eagles: Annotated[int, Meta(ge=2, le=1000, description="plans that are followed at a time")] = 30
     iterations: Annotated[int, Meta(ge=1, le=10000, description="at most, for a batch")] = 60

@@ -39,13 +39,9 @@ def placements(candidates: Sequence[Candidate], nodes: Nodes, way: Way) -> Itera
     requests = [needed(candidate.pod) for candidate in candidates]
     requested = {resource for request in requests for resource in request}
     resources = (*way.resources, *sorted(requested.difference(way.resources)))
-    pods = Pods(
-        np.array([[request.get(resource, 0) for resource in resources] for request in requests], dtype=np.int64),
-        np.array(
-            [[weighed(candidate.pod, resource) for resource in way.resources] for candidate in candidates],
-            dtype=np.float64,
-        ),
-    )
+    needs = [[request.get(resource, 0) for resource in resources] for request in requests]
+    counted = [[weighed(candidate.pod, resource) for resource in way.resources] for candidate in candidates]
+    pods = Pods(np.array(needs, dtype=np.int64), np.array(counted, dtype=np.float64))
     state = _state(nodes, resources, way.series)
     for first in range(0, len(candidates), way.size):
         batch = slice(first, first + way.size)

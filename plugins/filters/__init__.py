@@ -108,14 +108,9 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
             after, allocatable = requested + amount, nodes.allocatable(resource)
             missing, reserved = {resource: after - limit}, short & (after <= allocatable)
             yield Lack(reason, short & ~reserved, limit >= amount, fixes, missing)
-            reserve_reason = f"{reason} (keep_free keeps {self.keep_free[resource]})"
-            yield Lack(
-                reserve_reason,
-                reserved,
-                limit >= amount,
-                partial(_less, resource, limit, requested, allocatable - after),
-                missing,
-            )
+            reason = f"{reason} (keep_free keeps {self.keep_free[resource]})"
+            fixes = partial(_less, resource, limit, requested, allocatable - after)
+            yield Lack(reason, reserved, limit >= amount, fixes, missing)
 
     def _disks(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if pod.needs.disks and "disks" not in self.skip:
@@ -133,7 +128,6 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
             yield Lack("node(s) didn't satisfy existing pods anti-affinity rules", near, ~theirs)
 
     def _most(self, resource: str, nodes: Nodes) -> Whole:
-        """How much of a resource pods may request, of each node."""
         reserve = self.keep_free.get(resource)
         allocatable = nodes.allocatable(resource)
         return allocatable if reserve is None else free_of((resource, amount_of(resource, reserve)), allocatable)
@@ -150,7 +144,6 @@ def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) 
 
 
 def _always(mend: str, nodes: Nodes) -> Mended:
-    """A remedy that would do for every node."""
     return (Mend(mend),), all_of(nodes)
 
 

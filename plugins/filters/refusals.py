@@ -85,7 +85,6 @@ def _refuse(
 
 
 def _exactly_one(masks: Sequence[Mask], nodes: Nodes) -> Mask:
-    """The nodes that are in exactly one of these masks."""
     once, several = any_of(masks[:1], all_of(nodes)), ~all_of(nodes)
     for mask in masks[1:]:
         several |= once & mask

@@ -236,12 +236,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         highest = max((pod.needs.priority for pod, options in lesser if "spare_priority" in options), default=0)
         kept = {(option, pod.namespace) for pod, options in lesser for option in options}
         causes = {key: self._cause_of_option(*key, highest) for key in kept}
-        return Lesser(
-            [
-                (pod, tuple([causes[option, pod.namespace] for option in options]), budgets_of(pod, budgets))
-                for pod, options in lesser
-            ]
-        )
+        causes_of = ((pod, tuple([causes[option, pod.namespace] for option in options])) for pod, options in lesser)
+        return Lesser([(pod, its_causes, budgets_of(pod, budgets)) for pod, its_causes in causes_of])
 
     def _cause_of_option(self, option: str, namespace: str, highest: int) -> Cause:
         """Text for an option that keeps several pods of a namespace, and the remedy; `highest` is their highest

@@ -62,7 +62,6 @@ class Choice:
     def _choose(
         self, place: int, due: Mapping[str, float], sizes: Mapping[str, float]
     ) -> tuple[list[Chosen], list[Chosen]]:
-        """The pods that must leave a node, and those that could instead."""
         victims = list(self._victims(place))
         if self._paper:
             return by_queues(victims, due), []

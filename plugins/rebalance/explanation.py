@@ -59,7 +59,6 @@ class _Explainer:
             yield from (name for name, low in self.able.items() if low[place])
 
     def _use(self, place: int) -> str:
-        """Text for its use: the score, or the resource that is nearest to its mark or farthest above it."""
         if self.rule.by == "score":
             parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in self.parts.items())
             return f"score {-self.worst[place]:+.2f} ({parts})"
@@ -68,7 +67,6 @@ class _Explainer:
         return text if self.hot[place] else f"{text}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
-        """Text for why it gives up pods, or does not."""
         rule = self.rule
         if self.hot[place]:
             rests = f"; {self._gave()}" if state == "high" else ""

@@ -120,7 +120,6 @@ def _by_score(rule: Options, score: Column, parts: Parts) -> Four:
 
 
 def _balanced(parts: Parts, least: float) -> Mask:
-    """The nodes whose resources are used in about equal proportion."""
     uses = list(parts.values())
     return balance_score(*uses) >= least
 
@@ -171,5 +170,4 @@ def lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask
 
 
 def _calm_limits(rule: Options, means: dict[str, float]) -> dict[str, float]:
-    """The largest fraction that a calm node uses, by resource."""
     return {name: mark.calm for name, mark in shifted(rule, means).items()}

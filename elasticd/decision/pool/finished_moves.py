@@ -54,14 +54,5 @@ def _is_among(decision: MoveDecision, pods: Iterable[Pod]) -> bool:
 
 
 def _finish(decision: MoveDecision, reason: str, message: str, at: float) -> MoveDecision:
-    return replace(
-        decision,
-        id=f"{decision.policy}:{decision.pod}@{at:.3f}",
-        at=at,
-        verdict="over",
-        reason=reason,
-        message=message,
-        refusal="",
-        action=None,
-        failures=(),
-    )
+    over = replace(decision, verdict="over", refusal="", action=None, failures=())
+    return replace(over, id=f"{decision.policy}:{decision.pod}@{at:.3f}", at=at, reason=reason, message=message)

@@ -97,8 +97,6 @@ def restraint(case: PoolCase) -> Callable[[Pod], Refused | None]:
 
 
 class _Draft:
-    """Moves that are being planned."""
-
     def __init__(self, case: PoolCase) -> None:
         self._case, self._draft = case, Draft(case)
         self._remaining = case.policy.moves.per_look

@@ -134,7 +134,6 @@ class Draft:
         return self._make_room(filtered) if pod.needs.preempts else self._no_victims(filtered, NEVER)
 
     def _make_room(self, filtered: Filtered) -> PodDecision:
-        """Have others give way, if any can and elasticd's own budgets let them."""
         if why := self._refused.get(self._like(filtered.pod)):
             return self._wait_for_budget(filtered, why)
         if self._nodes_searched > QUESTIONS:

@@ -40,20 +40,12 @@ class Preemption(Struct, frozen=True, eq=False):
 
     def actions(self, pod: Pod, name: str) -> tuple[Nominate | Evict, ...]:
         """The actions in their order: note the node on the pod, then evict."""
-        evictions = [
-            Evict(
-                victim.ref,
-                victim.uid,
-                name,
-                f"{GIVES_WAY} {pod.namespace}/{pod.name}",
-                restore=not victim.owner[0],
-                first=victim.needs.restart == "OnFailure",
-                owner=victim.owner[2],
-            )
-            for victim in self.victims
-        ]
-        noted = () if pod.nominated == name else (Nominate(pod.ref, pod.uid, name),)
-        return (*noted, *evictions)
+        actions: list[Nominate | Evict] = [] if pod.nominated == name else [Nominate(pod.ref, pod.uid, name)]
+        reason = f"{GIVES_WAY} {pod.namespace}/{pod.name}"
+        for victim in self.victims:
+            restore, first = not victim.owner[0], victim.needs.restart == "OnFailure"
+            actions.append(Evict(victim.ref, victim.uid, name, reason, restore, first, victim.owner[2]))
+        return tuple(actions)
 
 
 class NoVictims(Struct, frozen=True, gc=False):

@@ -145,6 +145,5 @@ def _explain_too_large(columns: NodeTable, need: Mapping[str, int], within: Mask
 
 
 def _list_remedies(mends: Mapping[str, int]) -> str:
-    """List remedies, those first that help on most nodes."""
     helpful = sorted(((mend, count) for mend, count in mends.items() if count), key=lambda pair: (-pair[1], pair[0]))
     return "; or ".join(f"{mend} ({counted(count, 'node')})" for mend, count in helpful[:_TOLD])

@@ -77,7 +77,6 @@ def _summary(plan: MovesPlan, moves: Sequence[NextMove], reasons: Reasons) -> st
 
 
 def _list_levels(levels: Sequence[NodeLevel]) -> str:
-    """Name the most loaded of these nodes, and how many others there are."""
     return f"{_describe(levels[0])}{_others_text(levels)}"
 
 

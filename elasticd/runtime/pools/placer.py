@@ -68,8 +68,6 @@ class _Retry(Struct):
 
 
 class _Acting(Struct):
-    """A pod, and the decision that is being carried out."""
-
     pod: Pod
     decision: PodDecision
 
@@ -180,7 +178,6 @@ class Placer:
         self._journal.flush()
 
     def _report_waiting(self, pool: Pool, own: Sequence[Pod]) -> None:
-        """Tell listeners how many pods of a pool wait, when the counts have changed."""
         name, pods = pool.policy.name, {pod.uid: pod for pod in own}
         pods.update({uid: acting.pod for uid, acting in self._acting.items() if acting.decision.policy == name})
         counts = self.decisions.waiting(pods)
@@ -245,7 +242,7 @@ class Placer:
             returned=self.views.returned,
             disruption=self._disruption(now) if pool.disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
-        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
+        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off)
 
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
         if len(pods) > MOST:

@@ -40,7 +40,7 @@ class Pool:
         self.nodes = Memo[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
-        self._failures = FailureCounter()
+        self.failures = FailureCounter()
         self._failing: dict[Asker, frozenset[tuple[str, str]]] = {}
         self.waiting = LastReported(Counter[str]())
         self.measured = (0, 0)
@@ -59,10 +59,6 @@ class Pool:
         self.measured = (sum(counts), len(counts) * len(nodes))
         return table
 
-    def off(self) -> frozenset[str]:
-        """Its plugins that have failed in too many plans in a row: they are not asked until reload."""
-        return self._failures.off
-
     def count_failure(self, asker: Asker, failures: Iterable[Failure], hooks_asked: Collection[str]) -> None:
         """Count failures in a row, for each kind of plan apart, because each asks other hooks. Log each change.
 
@@ -78,7 +74,7 @@ class Pool:
             log.warning("policy %s: %s%s", self.policy.name, prefix, messages[name, hook])
         if before and not self._failing[asker]:
             log.info("policy %s: its plugins work again", self.policy.name)
-        for name in self._failures.count(asker, {name for name, _ in messages}) - {OURSELVES}:
+        for name in self.failures.count(asker, {name for name, _ in messages}) - {OURSELVES}:
             log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
 
 

@@ -125,7 +125,6 @@ class Surging:
         return [*underway, *ending.values()]
 
     def _still_ending(self, snapshot: Snapshot) -> dict[str, Underway]:
-        """The pods at the end of their surge that are still on their node."""
         pods_on_nodes = snapshot.on_nodes() if self._ending else {}
         return {
             uid: move

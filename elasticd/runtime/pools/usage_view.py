@@ -207,17 +207,12 @@ class UsageView:
 
     def spared(self) -> tuple[DisruptionBudget, ...]:
         """A budget of zero for each pod whose eviction was refused recently."""
-        return tuple(
-            DisruptionBudget(
-                ref.namespace,
-                ref.name,
-                frozenset({uid}),
-                0,
-                "were not let go a moment ago" + (f" ({reason})" if reason else ""),
-                "[disruption] lets more pods go" if reason == "Disturbed" else "",
-            )
-            for uid, (ref, _, reason) in self._spared.items()
-        )
+        budgets = list[DisruptionBudget]()
+        for uid, (ref, _, reason) in self._spared.items():
+            why = "were not let go a moment ago" + (f" ({reason})" if reason else "")
+            remedy = "[disruption] lets more pods go" if reason == "Disturbed" else ""
+            budgets.append(DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, why, remedy))
+        return tuple(budgets)
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
         """By a pending pod's UID, when the pod was evicted that it replaces: its controller made it after that. Each

@@ -428,11 +428,11 @@ async def test_a_failing_strategy_is_reported_once_and_switched_off() -> None:
     placer = it.placer
     placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
     for looked in range(1, 6):
-        assert placer.pools[0].off() == frozenset()
+        assert placer.pools[0].failures.off == frozenset()
         await it.mover.tick(NOW + 30 * looked)
         it.board.add(pod(f"waits{looked}"))
         await placer.tick(NOW + 30 * looked)
-    assert placer.pools[0].off() == {"broken"}
+    assert placer.pools[0].failures.off == {"broken"}
     (told,) = it.heard.decisions
     assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
     assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"

@@ -82,7 +82,7 @@ async def test_a_failing_plugin_and_its_switching_off_are_logged(caplog: pytest.
         placer = it.placer
         placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
         await it.until(20)
-        assert placer.pools[0].off() == {"broken"}
+        assert placer.pools[0].failures.off == {"broken"}
     assert caplog.messages == [
         "policy pool: plugin broken: rebalance_nodes raised RuntimeError: no load",
         "policy pool: plugin broken is switched off until reload",

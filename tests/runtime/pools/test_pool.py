@@ -53,7 +53,7 @@ def test_a_failing_plugin_is_logged_once_and_eventually_switched_off(
     for part, plugins in plans:
         it.count_failure(part, failing(*plugins), HOOKS)
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == log
-    assert it.off() == off
+    assert it.failures.off == off
 
 
 def test_a_plugin_recovers_only_after_a_successful_call(caplog: pytest.LogCaptureFixture) -> None:

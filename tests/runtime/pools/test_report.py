@@ -198,7 +198,7 @@ async def test_a_plugin_is_switched_off_though_no_pod_is_concerned() -> None:
         for _ in range(6):
             it.mover.trigger()
             await it.look()
-        assert it.placer.pools[0].off() == {"tired"}
+        assert it.placer.pools[0].failures.off == {"tired"}
 
 
 async def test_one_that_cannot_explain_is_not() -> None:
@@ -212,7 +212,7 @@ async def test_one_that_cannot_explain_is_not() -> None:
         for _ in range(6):
             it.mover.trigger()
             await it.look()
-        assert it.placer.pools[0].off() == frozenset()
+        assert it.placer.pools[0].failures.off == frozenset()
         found = await it.pool()
         assert found.moving is not None
         assert (found.moving.summary, found.moving.failures) == ("nothing moves: no pod should", (failure,))
