@@ -32,6 +32,7 @@ from elasticd.base.text import one_line, plain
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
+from elasticd.model.reports import Preview
 from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
 from elasticd.runtime import control_file
@@ -50,10 +51,13 @@ from elasticd.ui.terminal import Terminal
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 
+EXIT_CHANGES = 1
+"""Policies would change something, as with `kubectl diff`."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Exit codes: 0 done, 2 wrong arguments, 69 something needed is not there, 78 a mistake in a
-    file a person wrote."""
+    """Run one command. Exit codes: 0 done, 1 policies would change something (`check --against`), 2 wrong arguments, 69
+    something needed is not there, 78 a mistake in a file a person wrote."""
     arguments = _parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.command(arguments)
@@ -143,6 +147,7 @@ def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
     add("place", type=Path, metavar="DIR", nargs="?", help=text)
     add("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")
     add("--connect", action="store_true", help="also try the cluster, what it lets elasticd do, and each source once")
+    add("--against", action="store_true", help="also show what these policies would change now; exit code 1: something")
     add("--json", action="store_true", help="for a machine")
 
 
@@ -180,17 +185,28 @@ def _run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     report = checked(arguments.place, arguments.config, DEFAULT_CONFIG)
     findings: list[Finding] = []
-    if arguments.connect and not report.wrong:
-        if report.settings is None:
-            raise ConfigError("", "--connect", "must be given beside an elasticd.toml: name it by --config FILE")
-        logging.getLogger("elasticd").addHandler(logging.NullHandler())  # what is wrong is printed below
-        findings = asyncio.run(connect(report.settings, report.policies))
+    change: Preview | None = None
+    for option in ("connect", "against"):
+        if getattr(arguments, option) and not report.wrong and report.settings is None:
+            raise ConfigError("", f"--{option}", "must be given beside an elasticd.toml: name it by --config FILE")
+    logging.getLogger("elasticd").addHandler(logging.NullHandler())  # what is wrong is printed below
+    if report.settings is not None and not report.wrong:
+        if arguments.connect:
+            findings = asyncio.run(connect(report.settings, report.policies))
+        if arguments.against:
+            decisions = asyncio.run(daemon.preview(report.settings, discover(), report.policies))
+            change = reports.preview(decisions, report.settings.http)
     if arguments.json:
-        print(shapes.encode({**report.record(), "tried": findings}).decode())
+        against = {"against": change} if change else {}
+        print(shapes.encode({**report.record(), "tried": findings, **against}).decode())
     else:
         for line in [*map(str, report.wrong)] or [*report.advice, *[finding.line for finding in findings], report.fine]:
             print(plain(line))
-    return EXIT_CONFIG if report.wrong else EXIT_UNAVAILABLE if any(finding.bad for finding in findings) else 0
+        if change:
+            _show(arguments, change, *show_decisions.preview(change))
+    if report.wrong or any(finding.bad for finding in findings):
+        return EXIT_CONFIG if report.wrong else EXIT_UNAVAILABLE
+    return EXIT_CHANGES if change and change.changes else 0
 
 
 def _show(arguments: argparse.Namespace, record: object, *parts: RenderableType) -> int:

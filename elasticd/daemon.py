@@ -8,14 +8,18 @@ import contextlib
 import gc
 import logging
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from elasticd.base.clock import Clock, WallClock
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.tasks import cancel
 from elasticd.base.text import counted, last_heard
 from elasticd.cluster.disruption import DisruptionGuard
@@ -23,10 +27,11 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.config.reading import read_policies
 from elasticd.config.settings import examine
-from elasticd.journal import Journal
+from elasticd.journal import Journal, Key
 from elasticd.model.disruption import PolicyCaps
-from elasticd.model.listener import Listener
+from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.ports.cluster import Cluster
 from elasticd.registry import Registry, discover
@@ -53,6 +58,9 @@ LOOK = 2.0
 
 STALLED = 30.0
 """Seconds without a tick after which the daemon calls itself unhealthy."""
+
+PREVIEW = 10.0
+"""Seconds that a preview waits for the cluster and the sources."""
 
 GRACE = 10.0
 """Seconds that actions under way have to end when the daemon is stopped."""
@@ -156,6 +164,53 @@ class Daemon:
 
     async def _moves(self) -> object:
         return {"in_flight": await self.mover.underway()}
+
+
+class _FirstDecisions:
+    """The first decision about each workload that was made with knowledge of it, or the last one without."""
+
+    def __init__(self) -> None:
+        self.decisions: dict[Key, Decision] = {}
+        self._keys: AbstractSet[Key] | None = None
+
+    def on(self, record: Notice) -> None:
+        """Take in a decision, or which workloads are governed."""
+        if isinstance(record, Governed):
+            self._keys = record.keys
+        elif isinstance(record, Decision):
+            key = record.policy, record.workload
+            if key not in self.decisions or self.decisions[key].blind:
+                self.decisions[key] = record
+
+    def complete(self) -> bool:
+        known = {key for key, decision in self.decisions.items() if not decision.blind}
+        return self._keys is not None and self._keys <= known
+
+
+async def preview(
+    settings: Settings, registry: Registry, policies: Sequence[Policy | PoolPolicy], patience: float = PREVIEW
+) -> list[Decision]:
+    """What these policies decide now about each workload, once they know enough or after `patience` seconds.
+
+    A daemon of its own decides, which writes nothing anywhere and does not lead. Raises UnavailableError if the cluster
+    does not answer.
+    """
+    first = _FirstDecisions()
+    with tempfile.TemporaryDirectory(prefix="elasticd-") as state:
+        apart = replace(settings, dry_run=True, state=Path(state), outlet=None)
+        async with assembled(apart, registry, DaemonMetrics(), [first]) as daemon:
+            daemon.apply(policies)
+            work = asyncio.create_task(daemon.loop.run())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    while daemon.readiness() or not first.complete():
+                        await asyncio.wait([work], timeout=0.1)
+                        if work.done():
+                            work.result()
+            await cancel(work)
+            if why := daemon.readiness():
+                raise UnavailableError(f"cluster: must answer, does not: {why}")
+    return [first.decisions[key] for key in sorted(first.decisions)]
 
 
 def calm_collector() -> None:

@@ -542,3 +542,33 @@ def test_rebalance_asks_for_a_look_now_and_for_nothing_else(capsys: pytest.Captu
         main(["rebalance"])
     assert stopped.value.code == 2
     assert "--now" in capsys.readouterr().err
+
+
+def test_check_against_shows_what_would_change_now(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, web=policy())
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = called(capsys, "check", tmp_path, "--against")
+    assert (code, err) == (1, "")
+    fine, _, row, total, note = out.splitlines()
+    assert fine == "1 policy is fine"
+    assert row.split()[:4] == ["shop/Deployment/web", "web", "2", "4"]
+    assert total == "1 workload would change now, of 1 that these policies govern"
+    assert note.startswith("which workloads would newly be governed is not known: http.port: must be given")
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is written"
+
+
+def test_check_against_is_content_where_nothing_would_change(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write(tmp_path, web=policy().replace('"act"', '"observe"'))
+    code, out, _ = called(capsys, "check", tmp_path, "--against", "--json")
+    against = json.loads(out)["against"]
+    assert (code, against["changes"], against["workloads"]) == (0, [], 1)
+
+
+def test_check_against_needs_settings_and_right_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, web=policy())
+    code, _, err = called(capsys, "check", tmp_path / "policies", "--against")
+    assert (code, "--against: must be given beside an elasticd.toml" in err) == (78, True)
+    write(tmp_path, web=policy(0))
+    assert called(capsys, "check", tmp_path, "--against")[0] == 78

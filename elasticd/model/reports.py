@@ -11,7 +11,7 @@ from msgspec import Struct
 from elasticd.model.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision
-from elasticd.model.workload import Failure
+from elasticd.model.workload import Failure, Ref
 
 FRESH = 90.0
 """Seconds for which what was seen of the cluster is taken for how it is."""
@@ -40,6 +40,27 @@ class StatusReport(Struct, frozen=True):
     leader: str = ""
     cluster: object = None
     outlet: object = None
+    note: str = ""
+
+
+class PreviewRow(Struct, frozen=True):
+    """What policies that are not in force yet would do now about a workload. `governed`: whether it newly comes under a
+    policy, or under none any longer."""
+
+    workload: Ref
+    policy: str
+    now: int
+    would_be: int
+    reason: str
+    message: str
+    governed: Literal["", "new", "no longer"] = ""
+
+
+class Preview(Struct, frozen=True):
+    """What policies would change now, and of how many workloads; `note`: what is not known of that."""
+
+    changes: tuple[PreviewRow, ...]
+    workloads: int
     note: str = ""
 
 

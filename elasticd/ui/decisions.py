@@ -14,7 +14,7 @@ from elasticd.base.units import format_milli, milli
 from elasticd.model.actions import Create, Resize
 from elasticd.model.forecast import Forecast
 from elasticd.model.records import Decision, Outcome, Sizing
-from elasticd.model.reports import StatusReport
+from elasticd.model.reports import Preview, StatusReport
 from elasticd.model.workload import LeftOut, Limit, Measure, Recommendation, Series
 from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
@@ -273,6 +273,28 @@ def answer(outcome: Outcome) -> str:
 
 def _count(replicas: int | None) -> str:
     return "unknown" if replicas is None else str(replicas)
+
+
+def preview(report: Preview) -> Iterator[RenderableType]:
+    """A row for each workload that would change now, and how many those are."""
+    if report.changes:
+        rows = (
+            (
+                str(row.workload),
+                row.policy,
+                str(row.now),
+                str(row.would_be),
+                row.governed,
+                _why(row.reason, row.message),
+            )
+            for row in report.changes
+        )
+        yield make_table("workload", "policy", "now", "would be", "governed", "why", rows=rows)
+    many = len(report.changes)
+    changes = f"{counted(many, 'workload')} would change" if many else "nothing would change"
+    yield Text(f"{changes} now, of {report.workloads} that these policies govern")
+    if report.note:
+        yield Text(one_line(report.note), style="yellow")
 
 
 def status(report: StatusReport, now: float) -> Iterator[RenderableType]:

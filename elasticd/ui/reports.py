@@ -3,21 +3,22 @@
 Knows where to ask, and what to say where there is no answer; knows nothing of how a report is shown.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from elasticd.base.errors import ElasticdError, UnavailableError, near, nearest
 from elasticd.base.text import one_line
-from elasticd.config import Settings, load_settings
+from elasticd.config import HttpSettings, Settings, load_settings
 from elasticd.config.reading import read_policies
 from elasticd.journal import is_written
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
-from elasticd.model.reports import Held, PodReport, PolicyInForce, StatusReport
+from elasticd.model.reports import Held, PodReport, PolicyInForce, Preview, PreviewRow, StatusReport
 from elasticd.registry import discover
 from elasticd.ui import journaled, remote
 from elasticd.ui.pods import undecided
@@ -37,6 +38,32 @@ def status(settings: Settings) -> StatusReport:
     decisions = [entry for entry in report.decisions if any(_governs(policy, entry) for policy in policies)]
     in_force = [PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in policies]
     return replace(report, dry_run=settings.dry_run, decisions=tuple(decisions), policies=tuple(in_force))
+
+
+def preview(decisions: Sequence[Decision], http: HttpSettings) -> Preview:
+    """Compare what policies would decide with the counts now, and with what a running daemon governs, if one answers.
+    A policy that only observes changes no count."""
+    before: dict[str, Decision] = {}
+    note = ""
+    try:
+        before = {str(decision.workload): decision for decision in remote.status(http).decisions}
+    except UnavailableError as error:
+        note = f"which workloads would newly be governed is not known: {error}"
+    rows = []
+    for decision in decisions:
+        new = not note and str(decision.workload) not in before
+        after = decision.replicas if decision.mode == "act" else decision.current
+        if new or after != decision.current:
+            rows.append(_preview_row(decision, after, "new" if new else ""))
+    governed = {str(decision.workload) for decision in decisions}
+    gone = [before[name] for name in sorted(before.keys() - governed)]
+    rows += [_preview_row(decision, decision.current, "no longer") for decision in gone]
+    return Preview(tuple(rows), len(decisions), note)
+
+
+def _preview_row(decision: Decision, would_be: int, governed: Literal["", "new", "no longer"]) -> PreviewRow:
+    reason, message = (decision.reason, decision.message) if governed != "no longer" else ("", "")
+    return PreviewRow(decision.workload, decision.policy, decision.current, would_be, reason, message, governed)
 
 
 def remembered(folder: Path, why: str = "") -> StatusReport:

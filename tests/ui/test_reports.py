@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from elasticd.base.errors import ConfigError, UnavailableError, near
 from elasticd.config import HttpSettings
 from elasticd.model.moves import Underway
-from elasticd.model.reports import PodFound, PodStatus, PoolAbout
+from elasticd.model.records import Decision
+from elasticd.model.reports import PodFound, PodStatus, PoolAbout, StatusReport
 from elasticd.model.workload import Ref
-from elasticd.ui import remote
+from elasticd.ui import remote, reports
 from elasticd.ui.names import pod_of
 from tests.kit.daemons import called
 from tests.kit.pools import NOW
@@ -256,3 +257,16 @@ def test_a_journal_that_is_elsewhere_leaves_what_is_in_flight(
     code, out, err = called(capsys, "moves", "--config", running.config)
     assert (code, out) == (0, "no move is in flight\n")
     assert err.startswith(f"what is held back is not known: {running.folder}/state: ")
+
+
+def test_a_preview_names_who_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(name: str, current: int, replicas: int) -> Decision:
+        ref = Ref("shop", "Deployment", name)
+        return Decision("d", NOW, "p", ref, "act", current, replicas, "keep", "Why", "")
+
+    governed = StatusReport(True, True, False, (made("web", 2, 2), made("old", 5, 5)))
+    monkeypatch.setattr(remote, "status", lambda _: governed)
+    preview = reports.preview([made("web", 2, 3), made("new", 1, 1)], HttpSettings())
+    rows = [(row.workload.name, row.now, row.would_be, row.governed) for row in preview.changes]
+    assert rows == [("web", 2, 3, ""), ("new", 1, 1, "new"), ("old", 5, 5, "no longer")]
+    assert (preview.workloads, preview.note) == (2, "")

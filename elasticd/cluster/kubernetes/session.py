@@ -260,6 +260,10 @@ class Session:
 
 
 def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    """The server's answer as an error, without the credentials, which a proxy may echo."""
+    credentials = response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
+    if credentials:
+        body = body.replace(credentials.encode(), b"***")
     try:
         status = msgspec.json.decode(body, type=Status)
     except (msgspec.DecodeError, ValueError):

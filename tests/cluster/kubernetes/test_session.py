@@ -194,6 +194,20 @@ async def test_unreadable_kubeconfig_is_one_line(tmp_path: Path, text: str) -> N
     assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(status(403, "Forbidden", "no: Authorization: Bearer secret"), id="a Status"),
+        pytest.param(Say(502, b"x" * 190 + b" Bearer secret"), id="a page that is cut within it"),
+    ],
+)
+async def test_a_token_that_a_proxy_echoes_is_not_revealed(api: FakeApi, session: Session, answer: Any) -> None:
+    api.on("GET", "/thing", answer)
+    error = await refusal(session)
+    assert "sec" not in f"{error} {error.message}"
+    assert "Bearer" in error.message
+
+
 async def test_a_misplaced_token_of_a_kubeconfig_is_not_revealed(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, "http://127.0.0.1:1", token="canary")
     move_token(Path(path))
