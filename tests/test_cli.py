@@ -159,7 +159,7 @@ ALL = '[select]\nnamespaces = ["shop"]\n[replicas]\nmax = 5\n[[strategy]]\ntype 
         pytest.param("test/sts/db", "no policy is about it", id="no policy"),
     ],
 )
-def test_why_there_is_no_decision_is_told(
+def test_why_there_is_no_decision_is_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, workload: str, why: str
 ) -> None:
     settings = write(tmp_path, web=policy(), all=ALL)
@@ -170,7 +170,7 @@ def test_why_there_is_no_decision_is_told(
 
 
 @pytest.mark.parametrize("command", ["explain shop/Deployment/web", "status"])
-def test_a_state_folder_that_is_not_there_is_told(
+def test_a_state_folder_that_is_not_there_is_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     code, _, err = called(capsys, *command.split(), "--state", tmp_path / "none")
@@ -476,7 +476,7 @@ def test_check_knows_the_sources_that_policies_name(capsys: pytest.CaptureFixtur
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_output_that_cannot_be_written_is_told_in_one_line(state: Path) -> None:
+def test_output_that_cannot_be_written_is_reported_in_one_line(state: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             daemons.command("status", "--state", state), stdout=full, stderr=subprocess.PIPE, text=True, check=False

@@ -85,7 +85,7 @@ def test_a_signal_ends_the_daemon_despite_a_connected_client(tmp_path: Path, num
     ],
     ids=["a bound", "no TOML", "three files"],
 )
-def test_wrong_policies_are_told_in_a_line_for_each_mistake(
+def test_wrong_policies_are_reported_in_a_line_for_each_mistake(
     tmp_path: Path, policies: dict[str, str], lines: list[str]
 ) -> None:
     done = run("run", "--config", write(tmp_path, **policies))
@@ -109,7 +109,7 @@ def test_wrong_policies_are_told_in_a_line_for_each_mistake(
     ],
     ids=["a number", "a key", "no folder", "no file"],
 )
-def test_wrong_settings_are_told_in_one_line(tmp_path: Path, settings: str | None, line: str) -> None:
+def test_wrong_settings_are_reported_in_one_line(tmp_path: Path, settings: str | None, line: str) -> None:
     path = tmp_path / "elasticd.toml"
     if settings is not None:
         path.write_text(settings)
@@ -119,7 +119,7 @@ def test_wrong_settings_are_told_in_one_line(tmp_path: Path, settings: str | Non
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -396,7 +396,7 @@ def test_sources_and_query_ask_the_running_daemon(
     assert called(capsys, *query, "shop/Deployment/wbe") == (69, "", told)
 
 
-def test_where_no_daemon_runs_that_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_where_no_daemon_runs_that_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

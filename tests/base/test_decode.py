@@ -163,7 +163,7 @@ def test_what_is_wrong_is_one_line_with_its_path(table: dict[str, Any], problem:
         ),
     ],
 )
-def test_all_mistakes_are_told_at_once(table: dict[str, Any], problems: list[str]) -> None:
+def test_all_mistakes_are_reported_at_once(table: dict[str, Any], problems: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         convert(table, Sheet, "f.toml")
     assert str(caught.value).split("\n") == [f"f.toml: {problem}" for problem in problems]

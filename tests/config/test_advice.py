@@ -76,5 +76,5 @@ OWN = LINE.replace("strategy fast", "interval").replace("1 s", "5 s", 1)
         pytest.param(policy(Fast()), [], [], id="no-source"),
     ],
 )  # fmt: skip
-def test_who_looks_too_often_is_told(one: Policy, sources: Sequence[Source], lines: list[str]) -> None:
+def test_who_looks_too_often_is_reported(one: Policy, sources: Sequence[Source], lines: list[str]) -> None:
     assert [*advise([one], settings_of(sources))] == lines

@@ -81,7 +81,7 @@ def test_without_anything_the_default_settings_are_looked_at(folder: Path) -> No
         ),
     ],
 )
-def test_what_is_wrong_is_told(folder: Path, place: str | None, config: str | None, line: str) -> None:
+def test_what_is_wrong_is_reported(folder: Path, place: str | None, config: str | None, line: str) -> None:
     (folder / "empty").mkdir()
     (folder / "bad.toml").write_text(POOL.replace("namespaces", "namespace"))
     (folder / "trusting.toml").write_text(POOL + '[trust]\nsources = ["prom"]\n')
@@ -97,7 +97,7 @@ def test_a_policy_alone_is_not_compared_with_those_beside_it(folder: Path) -> No
     assert not check(folder / "policies", None)[0]
 
 
-def test_a_score_by_load_that_nobody_measures_is_told_of(folder: Path) -> None:
+def test_a_score_by_load_that_nobody_measures_is_reported(folder: Path) -> None:
     (folder / "policies" / "pool.toml").write_text(POOL + '[[strategy]]\ntype = "load-balance"\n')
     told = (
         'pool.toml: load-balance: nobody of resource-metrics has a series "{0}" of nodes; resource-metrics has it with '
@@ -190,7 +190,7 @@ NOBODY = (
         pytest.param(pool(Mover()), [], False, [], id="who reads none"),
     ],
 )
-def test_who_asks_for_what_nobody_measures_is_told(
+def test_who_asks_for_what_nobody_measures_is_reported(
     policy: PoolPolicy, sources: list[Source], simulated: bool, lines: list[str]
 ) -> None:
     assert [*advise([policy], settings_of(sources, simulated=simulated))] == lines
@@ -276,7 +276,7 @@ NEVER = "expressions: no node ever matches: a must exist and must not"
         ),
     ],
 )
-def test_what_rules_say_and_nothing_comes_of_is_told(policy: PoolPolicy, lines: list[str]) -> None:
+def test_what_rules_say_and_nothing_comes_of_is_reported(policy: PoolPolicy, lines: list[str]) -> None:
     assert [*advise([policy], None)] == [f"p.toml: {line}" for line in lines]
 
 
@@ -293,5 +293,5 @@ IDLE = "p.toml: moves: brings nothing: no strategy here moves pods"
         pytest.param(pool(Mover(), moves=MovesTable(every=5)), [], id="moves of one"),
     ],
 )
-def test_what_a_pool_says_in_vain_is_told(policy: PoolPolicy, lines: list[str]) -> None:
+def test_what_a_pool_says_in_vain_is_reported(policy: PoolPolicy, lines: list[str]) -> None:
     assert [*advise([policy], None)] == lines

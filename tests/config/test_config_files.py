@@ -59,7 +59,7 @@ def test_a_table_by_both_its_names_is_refused(tmp_path: Path) -> None:
         pytest.param("/dev/zero", "must be a file of at most 1 MB", id="a-device"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str, problem: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, name: str, problem: str) -> None:
     (tmp_path / "folder.toml").mkdir()
     with pytest.raises(ConfigError) as caught:
         read_toml(tmp_path / name)
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str, problem: 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "secret.toml"
     path.touch(mode=0)
     with pytest.raises(ConfigError, match="must be readable, is not: Permission denied"):
@@ -82,7 +82,7 @@ def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:
         pytest.param("a\0b", "must be a folder's path, is not: embedded null byte", id="no-path"),
     ],
 )
-def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, folder: str, problem: str) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path, folder: str, problem: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError) as caught:
         policy_files(tmp_path / folder)
@@ -125,7 +125,7 @@ ALL = '[select]\nnamespaces = ["shop"]\n'
         pytest.param(ACT + ALL, ACT + ALL.replace("shop", "test"), None, id="other-selections"),
     ],
 )
-def test_two_policies_that_would_act_on_one_workload_are_told(
+def test_two_policies_that_would_act_on_one_workload_are_reported(
     tmp_path: Path, one: str, other: str, clash: str | None
 ) -> None:
     (tmp_path / "a.toml").write_text(one + BOUNDS + HPA)

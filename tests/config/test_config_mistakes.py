@@ -276,7 +276,7 @@ TOLD = [
 ]
 
 
-def test_all_mistakes_of_a_policy_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_policy_are_reported_at_once(tmp_path: Path) -> None:
     told = problem_of(tmp_path, MANY).split("\n")
     assert told == [f"web.toml: {line}" for line in TOLD]
 
@@ -295,7 +295,7 @@ def test_a_misspelt_workload_is_looked_into_all_the_same(tmp_path: Path) -> None
     ]
 
 
-def test_all_mistakes_of_the_settings_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_the_settings_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "elasticd.toml").write_text(
         'dry_runn = true\n[cluster]\ntype = "kubernetes"\npage = 0\n[http]\nport = -1\n[outlet]\nqos = 7\n'
         '[[source]]\ntype = "resource-metric"\n[[source]]\ntype = "resource-metrics"\nevery = -1\n'

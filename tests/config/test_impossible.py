@@ -273,7 +273,7 @@ def test_counts_that_no_bound_allows(tmp_path: Path, text: str, lines: list[str]
     assert told(tmp_path, text) == lines
 
 
-def test_what_can_never_work_is_told_beside_all_other_mistakes(tmp_path: Path) -> None:
+def test_what_can_never_work_is_reported_beside_all_other_mistakes(tmp_path: Path) -> None:
     text = 'mode = "atc"\n' + named("Shop", "", 'kind = "deployment"\n').replace(
         HPA, '[[strategy]]\ntype = "cadence"\n'
     )

@@ -73,7 +73,7 @@ def test_nonsense_that_equals_an_answer_of_before_is_nonsense(good: Recommendati
     assert verdict(decide(case([Wants(answer=equal)]))) == ("hold", 5, "PluginFailed")
 
 
-def test_what_makes_sense_beside_nonsense_is_told_with_it() -> None:
+def test_what_makes_sense_beside_nonsense_is_reported_with_it() -> None:
     decision = decide(case([Wants(answer=8), Also(answer="five")]))
     assert [(one.strategy, one.replicas) for one in decision.recommendations] == [("wants", 8)]
     assert [failure.plugin for failure in decision.failures] == ["also"]
@@ -95,7 +95,7 @@ def test_what_makes_sense_beside_nonsense_is_told_with_it() -> None:
         pytest.param(Limit("L", condition="Paused"), "Invalid enum value 'Paused'", id="no-condition"),  # type: ignore[arg-type]
     ],
 )
-def test_a_limit_that_makes_no_sense_holds_and_is_told(answer: Any, problem: str) -> None:
+def test_a_limit_that_makes_no_sense_holds_and_is_reported(answer: Any, problem: str) -> None:
     decision = decide(case([Wants(answer=8)], [Forbids(answer=answer)]))
     assert verdict(decision) == ("hold", 5, "PluginFailed")
     assert problem in decision.failures[0].message

@@ -186,7 +186,7 @@ def test_garbage_from_a_just_started_pod_reduces_trust() -> None:
         assert observe(policy, WORKLOAD, View(new), [garbage], None, NOW).series["cpu"].trusted is trusted
 
 
-def test_trouble_is_told_in_the_sources_words() -> None:
+def test_trouble_is_reported_in_the_sources_words() -> None:
     seen = observe(POLICY, WORKLOAD, View(PODS), [DOWN], frozenset({"cpu"}), NOW)
     assert seen.series["cpu"].message == "connection refused"
     nobody = observe(POLICY, WORKLOAD, View(PODS), [BY_POD], frozenset({"qps"}), NOW)

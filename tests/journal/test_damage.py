@@ -262,7 +262,7 @@ def test_the_checksum_is_the_last_key_of_a_json_line() -> None:
 
 
 @pytest.mark.parametrize("reader", [read, read_back], ids=["read", "read back"])
-def test_what_is_passed_over_is_told_with_its_place(
+def test_what_is_passed_over_is_reported_with_its_place(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, reader: Callable[[Path], Iterator[Record]]
 ) -> None:
     good = [encode(decision(float(at), id=f"{at}")) for at in range(4)]
@@ -282,7 +282,7 @@ def test_what_is_passed_over_is_told_with_its_place(
     assert second.endswith("Invalid value 'verdict' - at `$.type`")
 
 
-def test_damage_is_told_also_to_who_looks_for_other_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_reported_also_to_who_looks_for_other_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Else the newest but one would be taken for the newest without a word."""
     good = [encode(decision(1.0)), encode(decision(2.0)).replace(b'"web"', b'"wes"')]
     (tmp_path / SEGMENT).write_bytes(b"\n".join(good) + b"\n")

@@ -89,7 +89,7 @@ def test_a_cut_or_overwritten_file_costs_what_it_lacks(
 
 
 @pytest.mark.parametrize("reader", [read, read_back], ids=["read", "read back"])
-def test_a_damaged_block_is_told_with_its_place(
+def test_a_damaged_block_is_reported_with_its_place(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, reader: Callable[[Path], Iterator[Record]]
 ) -> None:
     path = compressed(tmp_path)

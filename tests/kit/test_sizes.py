@@ -63,7 +63,7 @@ def test_quality_of_service_is_as_kubernetes_gives_it(containers: list[Container
         pytest.param(pod(resize="Deferred"), {"main": {"cpu": 0.9}}, "", id="less than what was deferred"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_given_to_a_pod_is_told(given: Pod, sizes: dict[str, dict[str, float]], why: str) -> None:
+def test_what_cannot_be_given_to_a_pod_is_reported(given: Pod, sizes: dict[str, dict[str, float]], why: str) -> None:
     assert unfit(given, sizes) == why
 
 

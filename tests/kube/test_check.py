@@ -93,7 +93,9 @@ async def test_with_the_shipped_rights_and_a_workload_all_is_well(kube: Kube, na
     assert fine == "1 policy is fine"
 
 
-async def test_missing_rights_of_a_pool_are_told_with_their_file(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_missing_rights_of_a_pool_are_reported_with_their_file(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
     async with AsyncExitStack() as stack:
         await given(stack, kube, namespace, [])
         told = await check(written(kube, tmp_path, namespace, pool=POOL))
@@ -131,7 +133,9 @@ async def test_with_the_rights_of_its_features_a_pool_lacks_none(kube: Kube, nam
     assert told.code == 0
 
 
-async def test_rights_that_nothing_needs_are_told_with_their_file(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_rights_that_nothing_needs_are_reported_with_their_file(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
     await kube.client.apply(deployment("web", 1), namespace)
     files = ["placing-rbac.yaml", "victims-rbac.yaml", "jobs-rbac.yaml", "kubelet-rbac.yaml"]
     async with AsyncExitStack() as stack:
@@ -148,7 +152,7 @@ async def test_rights_that_nothing_needs_are_told_with_their_file(kube: Kube, na
     assert sum("placing-rbac.yaml" in text for text in needless) == 2  # of all namespaces, and of its own
 
 
-async def test_an_administrators_rights_are_told_in_one_line(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_an_administrators_rights_are_reported_in_one_line(kube: Kube, namespace: str, tmp_path: Path) -> None:
     await kube.client.apply(deployment("web", 1), namespace)
     told = await check(written(kube, tmp_path, namespace, user="admin", web=WEB))
     assert [line for line in told.lines if line.startswith("rights")] == [
@@ -160,7 +164,7 @@ async def test_an_administrators_rights_are_told_in_one_line(kube: Kube, namespa
     assert told.code == 0
 
 
-async def test_without_any_rights_each_is_told(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_without_any_rights_each_is_reported(kube: Kube, namespace: str, tmp_path: Path) -> None:
     told = await check(written(kube, tmp_path, namespace, web=WEB))
     missing = [line for line in told.lines if line.startswith("rights: missing: ")]
     assert told.code == 69
@@ -171,7 +175,7 @@ async def test_without_any_rights_each_is_told(kube: Kube, namespace: str, tmp_p
     assert any(line.startswith("source resource-metrics: failed: ") for line in told.lines)
 
 
-async def test_what_is_not_there_is_told_with_the_nearest_name(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_what_is_not_there_is_reported_with_the_nearest_name(kube: Kube, namespace: str, tmp_path: Path) -> None:
     await kube.client.apply(deployment("web", 1), namespace)
     rollout = WEB.replace('name = "web"', 'name = "web"\nkind = "Rollout"\napi_version = "argoproj.io/v1alpha1"')
     more = '[[source]]\ntype = "resource-metrics"\n[[source]]\ntype = "prometheus"\nurl = "http://127.0.0.1:1"\n'
@@ -192,7 +196,7 @@ async def test_what_is_not_there_is_told_with_the_nearest_name(kube: Kube, names
     assert any(line.startswith("source prometheus: failed: ") for line in told.lines)
 
 
-async def test_a_server_that_does_not_answer_is_told_at_once(kube: Kube, namespace: str, tmp_path: Path) -> None:
+async def test_a_server_that_does_not_answer_is_reported_at_once(kube: Kube, namespace: str, tmp_path: Path) -> None:
     folder = written(kube, tmp_path, namespace, web=WEB)
     text = kube.plane.kubeconfig(USER).read_text()
     (tmp_path / "kubeconfig").write_text(text.replace("https://127.0.0.1:", "https://127.0.0.1:1#"))

@@ -52,7 +52,7 @@ async def test_pod_starts_after_its_delay_or_never(kube: Kube, namespace: str) -
         await own.remove("own")
 
 
-async def test_pulled_images_are_told_as_old_and_new_kubelets_do(kube: Kube, namespace: str) -> None:
+async def test_pulled_images_are_reported_as_old_and_new_kubelets_do(kube: Kube, namespace: str) -> None:
     pulls = {"old": Pull(1.5), "new": Pull(2.0, GIBIBYTE), "present": None}
     async with HollowNodes(kube.client, [NodeSpec("puller")], pull=pulls.__getitem__) as own:
         await kube.client.apply([pod(image, "puller", image) for image in pulls], namespace)

@@ -35,7 +35,7 @@ port = PORT
 """
 
 
-async def test_what_a_sensor_says_scales_a_workload_and_is_told(tmp_path: Path) -> None:
+async def test_what_a_sensor_says_scales_a_workload_and_is_reported(tmp_path: Path) -> None:
     heard: dict[str, list[bytes]] = {}
 
     def records(kind: str) -> list[Decision | Outcome]:

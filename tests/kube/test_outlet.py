@@ -57,7 +57,7 @@ async def hearing(broker: Broker) -> AsyncIterator[Heard]:
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
-async def test_decisions_and_outcomes_are_told_as_the_journals_records(broker: Broker, protocol: Any) -> None:
+async def test_decisions_and_outcomes_are_reported_as_the_journals_records(broker: Broker, protocol: Any) -> None:
     outlet = PublisherSettings(host=broker.address, port=broker.port, protocol=protocol, prefix="here/elasticd")
     async with hearing(broker) as heard, outlet.open() as teller:
         teller.on(DECISION)
@@ -78,7 +78,7 @@ async def test_late_subscribers_see_whether_the_daemon_is_online(broker: Broker)
         await until(lambda: heard == {"elasticd/status": [b"offline"]})
 
 
-async def test_what_still_waits_at_the_end_is_told(broker: Broker) -> None:
+async def test_what_still_waits_at_the_end_is_reported(broker: Broker) -> None:
     async with hearing(broker) as heard:
         async with PublisherSettings(host=broker.address, port=broker.port).open() as teller:
             await until(lambda: "elasticd/status" in heard)
@@ -100,7 +100,7 @@ async def test_a_process_that_is_killed_is_offline(broker: Broker, tmp_path: Pat
         await until(lambda: later == {"elasticd/status": [b"offline"]})
 
 
-async def test_decisions_made_while_the_broker_was_away_are_told_later(broker: Broker) -> None:
+async def test_decisions_made_while_the_broker_was_away_are_reported_later(broker: Broker) -> None:
     async with PublisherSettings(host=broker.address, port=broker.port, queue=10).open() as teller:
         await until(lambda: teller.describe().connected)
         await broker.kill()

@@ -372,7 +372,7 @@ async def test_without_the_create_right_a_bare_pod_is_not_evicted(kube: Kube, na
         assert await scene.records() == []
 
 
-async def test_without_the_placing_rights_the_missing_rights_are_told(kube: Kube, namespace: str) -> None:
+async def test_without_the_placing_rights_the_missing_rights_are_reported(kube: Kube, namespace: str) -> None:
     async with staged(kube, namespace, ()) as scene:
         ref = await scene.create("web")
         known = scene.known("web")

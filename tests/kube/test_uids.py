@@ -35,7 +35,7 @@ async def one_pod(kube: Kube, namespace: str) -> JSON:
 
 
 @pytest.mark.parametrize("what", actions("", {"metadata": {"name": ""}}))
-async def test_what_was_replaced_since_is_told_as_gone(kube: Kube, namespace: str, what: str) -> None:
+async def test_what_was_replaced_since_is_reported_as_gone(kube: Kube, namespace: str, what: str) -> None:
     await kube.client.apply(manifest(DEPLOYMENT, replicas=1), namespace)
     pod = await one_pod(kube, namespace)
     path = PATHS[DEPLOYMENT].format(namespace)

@@ -42,7 +42,7 @@ def names(selection: Selection | None, *nodes: Node) -> list[str]:
     return [one.name for one, chosen in zip(nodes, selection.nodes, strict=True) if chosen]
 
 
-def test_the_labels_that_its_rules_name_are_told() -> None:
+def test_the_labels_that_its_rules_name_are_reported() -> None:
     disk, tier = ({"key": key, "operator": "exists"} for key in ("disk", "tier"))
     assert rules(rule(disk), rule(tier, pods={"app": "x"})).labels_of_nodes() == ("disk", "tier")
     assert BindingRules().labels_of_nodes() == ()

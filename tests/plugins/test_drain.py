@@ -45,7 +45,7 @@ def emptied(asked: Drain, leaving: dict[str, Any], **pod_more: Any) -> list[tupl
 
 
 @pytest.mark.parametrize("marks", [(MARK,), ("elasticd.io/away", "gone"), ()])
-def test_the_labels_that_mark_a_node_are_told(marks: tuple[str, ...]) -> None:
+def test_the_labels_that_mark_a_node_are_reported(marks: tuple[str, ...]) -> None:
     assert strategy(marks=marks).labels_of_nodes() == marks
 
 

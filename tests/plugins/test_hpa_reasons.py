@@ -26,7 +26,7 @@ from tests.kit.plugins.normalized import (
 
 @BOTH_RULES
 @pytest.mark.parametrize("wish", [3, 8, 15])
-def test_a_window_beyond_the_rate_is_told_but_rates_decide(legacy: Hpa, wish: int) -> None:
+def test_a_window_beyond_the_rate_is_reported_but_rates_decide(legacy: Hpa, wish: int) -> None:
     decision = decided(legacy, 4, wish, before([(15, 20)]))
     assert told(decision) == [(HELD, (20, None), False), (TOP, (None, 8), True)]
     assert (decision.verdict, decision.replicas) == ("scale", 8)
@@ -93,7 +93,7 @@ def test_bounds_are_the_reason_where_they_are_tighter(
 
 @pytest.mark.parametrize("bounds", [(1, 11), (1, 12), (8, 99), (9, 99)])
 @pytest.mark.parametrize("wish", [1, 10, 50])
-def test_a_rate_is_told_even_where_bounds_are_tighter(bounds: tuple[int, int], wish: int) -> None:
+def test_a_rate_is_reported_even_where_bounds_are_tighter(bounds: tuple[int, int], wish: int) -> None:
     two = rates(("Pods", 2, 60))
     assert [interval for _, interval, _ in told(decided(behaving(two, two), 10, wish, bounds=bounds))] == [(8, 12)]
 

@@ -386,7 +386,7 @@ NO_SAMPLE = "no sample; as idle where more are asked for, as fully used where fe
         pytest.param(QPS, mixed(2, PENDING), [20.0] * 3, [(f"pending; {IDLE_OR_WITHOUT}", 1, ("p2",))], id="of pods"),
     ],
 )  # fmt: skip
-def test_pods_that_a_rule_leaves_out_are_told_with_reasons(
+def test_pods_that_a_rule_leaves_out_are_reported_with_reasons(
     metric: dict[str, Any], of: list[Pod], values: list[float | None], told: list[tuple[str, int, tuple[str, ...]]]
 ) -> None:
     (measure,) = ask(metric, len(of), of, use(*values)).measures

@@ -167,7 +167,7 @@ def test_several_metrics(observation: Observation, rules: str, replicas: int | N
     assert [measure.metric for measure in said.measures] == ["cpu", "pods/qps", "object/queue"]
 
 
-def test_a_failing_metric_is_told_even_when_others_decide() -> None:
+def test_a_failing_metric_is_reported_even_when_others_decide() -> None:
     said = ask(loads(None, 40.0, None), CPU50, QPS, OBJECT)
     assert said.message == ("2 of 3 metrics failed, first: unable to get metric cpu: there is no such series")
     assert [measure.reason for measure in said.measures] == [NO_CPU, "", "FailedGetObjectMetric"]

@@ -352,7 +352,7 @@ def test_repelling_needs_the_topology_label_on_the_node() -> None:
     assert [one.workload.name for one in decision.actions if isinstance(one, Evict)] == ["big"]
 
 
-def test_where_too_much_keeps_pods_nothing_is_told() -> None:
+def test_where_too_much_keeps_pods_nothing_is_reported() -> None:
     there = [running(f"x{index}", cpu=0.1, namespace=f"ns{index}") for index in range(10)]
     uids = [frozenset({one.uid}) for one in there]
     budgets = tuple(DisruptionBudget(f"ns{index}", "b", uid, 0) for index, uid in enumerate(uids))

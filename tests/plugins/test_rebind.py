@@ -66,7 +66,7 @@ def long_ago(*nodes: Node) -> PoolPast:
     return PoolPast(labelled={one.name: LONG_AGO for one in nodes})
 
 
-def test_the_labels_that_its_rules_name_are_told() -> None:
+def test_the_labels_that_its_rules_name_are_reported() -> None:
     assert strategy(rule(FRONT, expression("disk", "exists"))).labels_of_nodes() == ("tier", "disk")
     assert strategy().labels_of_nodes() == ()
 

@@ -208,7 +208,7 @@ UNMADE = replace(seen(3), rooms=ROOMS)
         ),
     ],
 )  # fmt: skip
-def test_what_is_told_and_when_growth_stops(
+def test_what_is_reported_and_when_growth_stops(
     strategy: Spread, observation: Observation, reason: str, message: str, highest: int | None
 ) -> None:
     decision = judge(Wants(replicas=9), strategy, seen=observation)

@@ -102,7 +102,7 @@ def test_every_statistic_in_the_table_is_read_by_its_name(name: str) -> None:
         pytest.param([replace(CPU, samples=()), MEMORY], "cpu is not known: no sample", id="no samples"),
     ],
 )
-def test_what_is_not_known_is_told_and_changes_nothing(given: list[Series], told: str) -> None:
+def test_what_is_not_known_is_reported_and_changes_nothing(given: list[Series], told: str) -> None:
     found = said(Vertical(), shown(*given, use("cpu", a=0.1, b=0.1)))
     assert told in found[0].message
     assert "cpu" not in found[0].requests

@@ -244,7 +244,7 @@ SPREAD = 'type = "spread"\nsubsets = [{ name = "a", labels = { pool = "a" }, max
         pytest.param('select = { namespaces = ["*"], kind = "StatefulSet" }', id="selected"),
     ],
 )
-def test_kinds_that_heed_no_cost_are_refused_in_one_line(tmp_path: Path, plugin: Any, table: str, whom: str) -> None:
+def test_kinds_that_honour_no_cost_are_refused_in_one_line(tmp_path: Path, plugin: Any, table: str, whom: str) -> None:
     path = tmp_path / "db.toml"
     path.write_text(f'{whom}\nreplicas = {{ max = 9 }}\n[[strategy]]\ntype = "hpa"\n[[strategy]]\n{table}\n')
     with pytest.raises(ConfigError) as caught:

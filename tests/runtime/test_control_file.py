@@ -37,7 +37,7 @@ def test_ask_without_a_daemon_exits_69_and_withdraws_the_request(tmp_path: Path)
     assert not (tmp_path / REQUEST).exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match="must be writable, is not: Not a directory"):
         ask(tmp_path / "file", patience=0.1)

@@ -137,7 +137,7 @@ async def _refuse(_: Action) -> Answer:
     ],
     ids=["raises", "conflicts", "is refused"],
 )
-async def test_an_action_that_fails_is_told_and_decided_anew(
+async def test_an_action_that_fails_is_reported_and_decided_anew(
     act: Callable[[Action], Awaitable[Answer]], result: str, reason: str, message: str, tmp_path: Path
 ) -> None:
     play = Play(policy(interval=10.0), folder=tmp_path, web=9)

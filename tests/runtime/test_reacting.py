@@ -110,7 +110,7 @@ async def test_a_policy_with_its_own_interval_ignores_renewals() -> None:
     assert len(meter.asked) - count <= 1000 / 30 + 2, "nor is a source read for it"
 
 
-async def test_a_renewal_during_an_action_is_heeded_after_it() -> None:
+async def test_a_renewal_during_an_action_is_handled_after_it() -> None:
     play = Play(policy(interval=600.0), web=9)
     renewing(play, 5.0)
     gate = play.cluster.gated()
@@ -167,7 +167,7 @@ async def test_a_failing_source_triggers_no_look_until_it_returns() -> None:
     assert play.last().wish == 9
 
 
-async def test_a_very_slow_read_is_heeded_when_it_ends() -> None:
+async def test_a_very_slow_read_is_handled_when_it_ends() -> None:
     play = Play(policy(interval=600.0))
     slow, gate = Meter(play.clock), asyncio.Event()
     gate.set()

@@ -247,7 +247,7 @@ async def test_a_useless_page_gives_no_sample_and_never_zero(pods: Pods, page: A
 @pytest.mark.parametrize(
     "address", ["127.0.0.250", "nowhere.example", "::ffff:999"], ids=["refused", "a name", "no IP"]
 )
-async def test_address_that_does_not_answer_or_is_none_is_told(pods: Pods, address: str) -> None:
+async def test_address_that_does_not_answer_or_is_none_is_reported(pods: Pods, address: str) -> None:
     async with over(pods, msgspec.structs.replace(pod(1), address=address)) as (reader, _, __):
         assert "1 of 1 pods did not answer: shop/web-1: " in (await reader.read(NOW)).error
 

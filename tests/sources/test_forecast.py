@@ -255,7 +255,7 @@ async def test_a_lost_fit_harms_no_other_and_is_retried() -> None:
     assert set(said.forecasts["requests_forecast"]) == {KEY, OTHER}
 
 
-async def test_a_fault_of_ours_is_told_and_ends_no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_of_ours_is_reported_and_ends_no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = Rounds(Remembered(requests={KEY: daily()}), WEB)
 
     async def broken(question: Question) -> Reply:

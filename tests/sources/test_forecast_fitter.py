@@ -170,7 +170,7 @@ async def test_who_is_cancelled_while_it_is_killed_leaves_no_process(processes: 
         ),
     ],
 )
-async def test_one_that_does_not_answer_is_told_and_ended(
+async def test_one_that_does_not_answer_is_reported_and_ended(
     processes: Processes, text: str, patience: float, why: str
 ) -> None:
     fitter = Apart(patience, script(text))
@@ -196,7 +196,7 @@ else:
     await fitter.aclose()
 
 
-async def test_one_that_is_killed_while_it_fits_is_told(processes: Processes) -> None:
+async def test_one_that_is_killed_while_it_fits_is_reported(processes: Processes) -> None:
     fitter = Apart(30.0, script("import time; print('x', end='', flush=True); time.sleep(60)"))
     before, fitting = len(processes), asyncio.create_task(fitter.fit(QUESTION))
     process = await begun(processes, before)
@@ -205,7 +205,7 @@ async def test_one_that_is_killed_while_it_fits_is_told(processes: Processes) ->
         await fitting
 
 
-async def test_a_command_that_is_not_there_is_told() -> None:
+async def test_a_command_that_is_not_there_is_reported() -> None:
     with pytest.raises(Lost, match="No such file"):
         await Apart(1.0, ("/no/such/python",)).fit(QUESTION)
 

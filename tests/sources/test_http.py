@@ -253,7 +253,7 @@ async def test_no_message_shows_a_secret_even_if_the_server_does(
     ],
     ids=["error", "long", "html", "no-text", "deep", "redirect", "type", "garbled-gzip", "reset"],
 )
-async def test_a_refusal_is_told_in_one_short_line(server: Scripted, answer: Any, told: str) -> None:
+async def test_a_refusal_is_reported_in_one_short_line(server: Scripted, answer: Any, told: str) -> None:
     server.on("/x", answer)
     said = await fault(server.url)
     assert said.startswith(told)
@@ -482,7 +482,7 @@ async def test_a_key_that_everyone_may_read_is_refused(authority: Authority, tmp
         await ask("https://127.0.0.1:1", cert_file=str(made.certificate), key_file=str(made.key))
 
 
-async def test_what_is_no_certificate_is_told_by_its_name(tmp_path: Path) -> None:
+async def test_what_is_no_certificate_is_reported_by_its_name(tmp_path: Path) -> None:
     path = secret(tmp_path, text="none")
     with pytest.raises(ConfigError, match=f"{path}: must be a PEM certificate"):
         await ask("https://127.0.0.1:1", ca_file=path)

@@ -74,7 +74,7 @@ async def test_only_governed_pods_and_their_nodes_are_read() -> None:
     assert {node: one.value for node, (one,) in found.nodes["cpu"].items()} == {"n1": 2.0, "n2": 2.0}
 
 
-async def test_pod_is_told_by_the_kubelet_of_its_node_alone() -> None:
+async def test_pod_is_reported_by_the_kubelet_of_its_node_alone() -> None:
     kubelets = Kubelets(n1=says("n1", "web-1", "web-2", cpu=9.0), n2=says("n2", "web-2"))
     found, _ = await read(kubelets)
     assert [one.value for one in found.pods["cpu"]["shop/web-2"]] == [0.5]

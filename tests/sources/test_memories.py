@@ -264,6 +264,6 @@ def test_each_line_has_the_place_behind_it(tmp_path: Path) -> None:
     assert (first, second) == ((1, len(one)), (1, len(one) + len(two)))
 
 
-async def test_a_journal_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_journal_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="the journal must be readable"):
         await journalled(JournalMemory(tmp_path / "none"))

@@ -149,7 +149,7 @@ async def test_an_unreachable_broker_is_reported_and_delays_nobody(
         assert CANARY not in text
 
 
-async def test_a_host_that_has_no_address_is_told() -> None:
+async def test_a_host_that_has_no_address_is_reported() -> None:
     async with Mqtt(host="no.such.host.invalid", topic=(LOAD,)).open(site()) as reader:
         assert isinstance(reader, Listening)
         await until(lambda: "not connected yet" not in reader.keeper.trouble, 20)

@@ -92,7 +92,7 @@ def _cancel() -> object:
     ],
     ids=["raises", "cancels itself", "has a bug", "answers with a string", "answers with a list"],
 )
-async def test_a_source_in_trouble_is_told_of_and_harms_nobody(answer: Callable[[], object], error: str) -> None:
+async def test_a_source_in_trouble_is_reported_and_harms_nobody(answer: Callable[[], object], error: str) -> None:
     meter = Meter(answer)
     shared = poller(meter)
     assert (await ask(shared, 3.0)).error == error

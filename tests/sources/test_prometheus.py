@@ -165,7 +165,7 @@ async def test_the_last_point_of_a_range_has_its_own_time(server: Scripted) -> N
     assert len(server.seen) == 1
 
 
-async def test_times_are_told_by_the_daemons_clock(server: Scripted) -> None:
+async def test_times_are_reported_by_the_daemons_clock(server: Scripted) -> None:
     server.on(QUERY, vector((WEB, 5), at=time.time()))
     said = await read(server, clock=VirtualClock(1000.0))  # as after a step of the system's clock
     (sample,) = said.workloads["requests"]["shop/Deployment/web"]
@@ -255,7 +255,7 @@ async def test_a_query_that_fails_harms_only_its_series(server: Scripted) -> Non
     assert said.faults == {"bad": "400 Bad Request: parse error"}
 
 
-async def test_when_all_failed_otherwise_the_first_is_told(server: Scripted) -> None:
+async def test_when_all_failed_otherwise_the_first_is_reported(server: Scripted) -> None:
     server.on(QUERY, Say(400, {"error": "parse error"}), query="a+")
     server.on(QUERY, scalar(1), query="1")
     said = await read(server, {"name": "a", "query": "a+"}, {"name": "b", "query": "1"})

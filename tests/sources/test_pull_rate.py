@@ -68,7 +68,7 @@ async def test_each_node_has_its_rate_and_its_mean_time() -> None:
     assert (sample.measured, sample.received, sample.window) == (NOW - 10, NOW, 600.0)
 
 
-async def test_pull_that_is_told_again_counts_once() -> None:
+async def test_pull_that_is_reported_again_counts_once() -> None:
     async with told(pull(seconds=1), pull(seconds=1), pull("other", seconds=3)) as (reader, _):
         assert values(await reader.read(NOW), SECONDS) == {"n1": 2.0}
 

@@ -162,7 +162,7 @@ async def test_nothing_is_left_running_at_the_end(crowd: Crowd) -> None:
     assert crowd.under_way == 0
 
 
-def test_who_did_not_answer_is_told_in_a_line() -> None:
+def test_who_did_not_answer_is_reported_in_a_line() -> None:
     assert describe_silent({}, 5, "nodes") == ""
     assert (
         describe_silent({"n1": "down\nand out", "n2": "late"}, 5, "nodes")

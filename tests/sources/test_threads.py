@@ -224,7 +224,7 @@ async def test_nobody_waits_for_one_that_does_not_close(monkeypatch: pytest.Monk
     assert not GATE.is_set()
 
 
-async def test_a_task_of_its_own_that_fails_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_task_of_its_own_that_fails_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     def fail(number: int) -> None:
         raise ValueError(str(number) * 10_000)
 

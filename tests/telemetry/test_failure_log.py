@@ -75,7 +75,7 @@ def test_a_hold_for_another_reason_counts_as_no_plugin_call() -> None:
     assert asked(HELD) == frozenset()
 
 
-def test_an_action_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_action_that_failed_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     outcome = Outcome("d", 1.0, "p", REF, "failed", 1, 2, message="403 Forbidden")
     FailureLog().on(outcome)
     FailureLog().on(replace(outcome, result="done"))

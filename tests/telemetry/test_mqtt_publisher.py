@@ -151,5 +151,5 @@ def test_options_that_are_wrong_are_named(lines: str, problem: str, tmp_path: Pa
     assert problem in str(told.value)
 
 
-def test_what_is_told_is_the_journals_record() -> None:
+def test_what_is_reported_is_the_journals_record() -> None:
     assert msgspec.json.decode(msgspec.json.encode(DECISION), type=Decision | Outcome) == DECISION

@@ -173,7 +173,7 @@ def test_sighup_reloads_as_type_notify_reload_wants_it(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reload_that_fails_is_told_and_the_old_policies_stay(folder: Path) -> None:
+def test_reload_that_fails_is_reported_and_the_old_policies_stay(folder: Path) -> None:
     with started(folder) as systemd:
         systemd.hears("READY=1")
         (folder / "policies" / "web.toml").write_text(POLICY.replace("max = 5", "max = 0"))

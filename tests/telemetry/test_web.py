@@ -78,7 +78,7 @@ async def client() -> AsyncIterator[Client]:
         ("/status?pretty", '{"leading":true,"decisions":[]}'),
     ],
 )
-async def test_a_page_shows_what_it_is_told(client: Client, path: str, text: str) -> None:
+async def test_a_page_shows_the_record_it_was_given(client: Client, path: str, text: str) -> None:
     assert await client(path) == (200, text)
 
 
@@ -133,7 +133,7 @@ async def test_pages_for_other_machines_are_read_by_any_name() -> None:
             assert answer.status == 200
 
 
-async def test_a_port_in_use_is_told_in_one_line() -> None:
+async def test_a_port_in_use_is_reported_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))
         taken.listen()

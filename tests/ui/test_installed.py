@@ -55,6 +55,6 @@ def test_one_is_shown_with_its_options_defaults_bounds_and_file() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_a_name_that_nothing_has_is_told_with_the_nearest() -> None:
+def test_a_name_that_nothing_has_is_reported_with_the_nearest() -> None:
     with pytest.raises(UnavailableError, match=r'^nothing installed is called "cadense", did you mean "cadence"\?$'):
         called(REGISTRY, "cadense")

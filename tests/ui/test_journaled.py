@@ -194,7 +194,7 @@ def test_of_one_policy_alone_the_others_are_named(tmp_path: Path) -> None:
         pytest.param([PLACED], [], id="nobody wants it moved"),
     ],
 )
-def test_who_is_held_back_is_told_with_the_reason(
+def test_who_is_held_back_is_reported_with_the_reason(
     tmp_path: Path, records: list[Record], expected: list[tuple[str, str]]
 ) -> None:
     assert [(one.reason, one.why) for one in held(journal(tmp_path, *records))] == expected

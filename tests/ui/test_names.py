@@ -24,5 +24,5 @@ DOWN: dict[str, Any] = {"name": "prometheus", "health": "no answer", "series": (
         ),
     ],
 )
-def test_why_a_series_has_no_sample_is_told(series: str, more: list[Any], line: str) -> None:
+def test_why_a_series_has_no_sample_is_reported(series: str, more: list[Any], line: str) -> None:
     assert no_samples(series, [report(), *more]) == line

@@ -64,7 +64,7 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"nowhere/orders: must be writable, is not: No such file"):
         write_plugin("orders", "strategy", Registry(), tmp_path / "nowhere")
 

@@ -73,7 +73,7 @@ def test_a_placed_pod_shows_its_scores_and_the_outcome() -> None:
     assert "bind to  shop/web  a     done    201     0.0 s" in text
 
 
-def test_a_note_that_is_taken_away_is_told_as_that() -> None:
+def test_a_note_that_is_taken_away_is_reported_as_that() -> None:
     noted = replace(DONE, action="nominate", code=200)
     text = explained(BINDS, noted, replace(noted, node=""))
     rows = [line.split("  ")[0] for line in text.splitlines() if " shop/web " in line]

@@ -331,7 +331,9 @@ def test_what_was_decided_stands_with_the_newest_first(story: PodReport, heads: 
         ),
     ],
 )
-def test_what_would_have_to_change_is_told_while_it_would(story: PodReport, seen: PodStatus | str, mends: bool) -> None:
+def test_what_would_have_to_change_is_reported_while_it_would(
+    story: PodReport, seen: PodStatus | str, mends: bool
+) -> None:
     assert ("What would have to change" in told(story, seen)) is mends
 
 

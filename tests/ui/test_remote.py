@@ -61,7 +61,7 @@ def test_whether_a_daemon_is_ready(code: int, text: str, told: str) -> None:
         assert remote.unready(address) == told
 
 
-def test_where_none_answers_nothing_is_told() -> None:
+def test_where_none_answers_nothing_is_reported() -> None:
     with answering(200, "") as gone:
         pass
     assert remote.unready(gone) == remote.unready(HttpSettings(port=0)) == ""

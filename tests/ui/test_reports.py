@@ -124,7 +124,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
     return Daemon(tmp_path)
 
 
-def test_what_is_decided_is_told_with_where_the_pod_is(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
+def test_what_is_decided_is_reported_with_where_the_pod_is(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
     journal(running.folder, PLACED, came(1, PLACED))
     running.seen = replace(SEEN, found=PodFound("uid-web", "elasticd", node="a", policy="pool"))
     code, out, err = called(capsys, "explain", "pod", "shop/web", "--config", running.config)

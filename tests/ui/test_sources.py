@@ -74,5 +74,5 @@ def test_details_are_told_however_deep(details: Any, line: str) -> None:
     assert said(report(details=details), width=200)[-1] == f"  {line}"
 
 
-def test_without_a_source_that_is_told() -> None:
+def test_without_a_source_that_is_reported() -> None:
     assert said() == ["elasticd.toml has no source"]

@@ -68,7 +68,7 @@ async def test_a_binding_names_the_node_and_the_pod_uid(api: FakeApi, binder: Po
         pytest.param(status(422, "Invalid", "gated"), "failed", "Invalid", id="not allowed"),
     ],
 )
-async def test_what_the_server_refuses_is_told_at_once(
+async def test_what_the_server_refuses_is_reported_at_once(
     api: FakeApi, binder: PodWriter, reply: Reply, result: str, reason: str
 ) -> None:
     answer, writes, reads = await bound(binder, api, reply)

@@ -488,7 +488,7 @@ async def test_pod_just_bound_is_on_its_node_despite_older_events(
         assert [one.name for one in snapshot.pending()] == ["later"]
 
 
-async def test_who_heeds_is_told_of_pods_and_nodes(open_cluster: Open, feeds: dict[str, Feed]) -> None:
+async def test_a_listener_to_changes_is_told_of_pods_and_nodes(open_cluster: Open, feeds: dict[str, Feed]) -> None:
     async with open_cluster() as cluster:
         await cluster.observe(0.0, frozenset())
         told = list[int]()
@@ -584,5 +584,5 @@ async def test_who_only_looks_takes_up_nothing(api: FakeApi, tmp_path: Path) -> 
         ("unknown", False),
     ],
 )
-def test_controllers_heed_deletion_costs_since_1_22(version: str, heeds: bool) -> None:
+def test_controllers_honour_deletion_costs_since_1_22(version: str, heeds: bool) -> None:
     assert honours_deletion_costs(version) == heeds

@@ -156,7 +156,7 @@ def test_what_a_pod_needs(spec: dict[str, Any], expected: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_what_elasticd_does_not_know_is_told_in_words(spec: dict[str, Any], unsupported: tuple[str, ...]) -> None:
+def test_what_elasticd_does_not_know_is_reported_in_words(spec: dict[str, Any], unsupported: tuple[str, ...]) -> None:
     found = pod_of(**spec).needs
     assert found.unsupported == unsupported
     assert found.claims == ("persistent volume claims" in unsupported)

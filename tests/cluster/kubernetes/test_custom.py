@@ -126,7 +126,7 @@ async def test_object_is_found_by_its_resource(
     assert len([one for one in api.seen if one.path in ("/api/v1", "/apis/networking.k8s.io/v1")]) < 2
 
 
-async def test_kind_that_is_not_served_is_told(metrics: AggregatedMetrics, api: FakeApi) -> None:
+async def test_kind_that_is_not_served_is_reported(metrics: AggregatedMetrics, api: FakeApi) -> None:
     api.on("GET", "/apis/networking.k8s.io/v1", {"resources": []})
     found = await metrics.read([MetricQuery("hits", "hits", "shop", object=INGRESS, workload=WEB)], 500.0)
     assert 'networking.k8s.io/v1 has no kind "Ingress"' in found.faults["hits"]
@@ -170,7 +170,7 @@ async def test_negative_value_is_handed_on_for_judgement_to_refuse(api: FakeApi,
         pytest.param(value("web-2", namespace="else"), "1 of another namespace", id="another namespace"),
     ],
 )
-async def test_unusable_value_costs_only_its_pod_and_is_told(
+async def test_unusable_value_costs_only_its_pod_and_is_reported(
     api: FakeApi, metrics: AggregatedMetrics, odd: Any, told: str
 ) -> None:
     serve(api, RATE, value("web-1"), odd)

@@ -91,7 +91,7 @@ async def test_event_that_expired_meanwhile_is_written_anew(bench: Bench) -> Non
     assert len(bench.api.asked("POST", PATH)) == 2
 
 
-async def test_event_that_is_refused_is_told_and_not_counted_on(bench: Bench) -> None:
+async def test_event_that_is_refused_is_reported_and_not_counted_on(bench: Bench) -> None:
     bench.api.on("POST", PATH, status(403, "Forbidden", "events is forbidden"), {})
     assert await bench.events.announce(HELLO) == Answer(
         "failed", 403, "403 Forbidden: events is forbidden", "Forbidden"
@@ -142,7 +142,7 @@ async def test_short_budget_drops_events_and_keeps_the_rest_for_scales(api: Fake
         pytest.param(Answer("refused", message="not the leader"), None, id="a refusal is ours"),
     ],
 )
-async def test_scaling_is_told_as_the_hpa_tells_it(
+async def test_scaling_is_reported_as_the_hpa_tells_it(
     bench: Bench, answer: Answer, told: tuple[str, str, str] | None
 ) -> None:
     bench.events.after_scale(ACTION, answer)

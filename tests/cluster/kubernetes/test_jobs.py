@@ -212,7 +212,7 @@ async def test_job_being_deleted_is_known_and_reserves_its_number(bench: Bench) 
         pytest.param(status(422, "Invalid", "spec.template is invalid"), "Invalid", id="invalid"),
     ],
 )
-async def test_refusal_is_told_and_ends_the_action(bench: Bench, reply: Say, reason: str) -> None:
+async def test_refusal_is_reported_and_ends_the_action(bench: Bench, reply: Say, reason: str) -> None:
     bench.server.lose(reply, after=False)
     answer = await bench.create(replace(ACTION, after=3))
     assert (answer.result, answer.code, answer.reason) == ("failed", reply.code, reason)
@@ -220,7 +220,7 @@ async def test_refusal_is_told_and_ends_the_action(bench: Bench, reply: Say, rea
     assert len(bench.server.posted) == 1
 
 
-async def test_part_that_was_created_counts_and_the_rest_is_told(bench: Bench) -> None:
+async def test_part_that_was_created_counts_and_the_rest_is_reported(bench: Bench) -> None:
     bench.server.faults += [lambda _: None, lambda _: None, lambda _: status(403, "Forbidden", "the quota is spent")]
     answer = await bench.create(replace(ACTION, before=4, after=9))
     assert (answer.result, answer.reason, answer.after) == ("done", "Partly", 6)

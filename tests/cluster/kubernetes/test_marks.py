@@ -61,7 +61,7 @@ async def test_mark_of_one_version_has_that_version_as_a_precondition(api: FakeA
         pytest.param(drop, "failed", "NoReply", id="no reply"),
     ],
 )
-async def test_what_cannot_be_marked_is_told(
+async def test_what_cannot_be_marked_is_reported(
     api: FakeApi, marker: Patcher, reply: Reply, result: str, reason: str
 ) -> None:
     api.on("PATCH", POD, reply)
@@ -83,7 +83,7 @@ async def test_mark_on_a_replaced_object_is_reported_as_gone(api: FakeApi, marke
     assert (answer.result, answer.code, answer.reason) == ("conflict", 404, "NotFound")
 
 
-async def test_unknown_kind_is_told(marker: Patcher) -> None:
+async def test_unknown_kind_is_reported(marker: Patcher) -> None:
     answer = await marker.mark(Mark(Ref("shop", "DaemonSet", "web"), "v", {"a": "1"}), lambda: None)
     assert answer.reason == "UnknownKind"
 

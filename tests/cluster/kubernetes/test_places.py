@@ -27,7 +27,7 @@ WAITS, RUNS = pod("p"), pod("p", on="n")
         pytest.param(replace(WAITS, phase="Failed"), [], {}, id="one that failed before it had a node"),
     ],
 )
-def test_where_a_pod_is_told(one: Pod, pending: list[str], on: dict[str, list[str]]) -> None:
+def test_a_snapshot_shows_where_a_pod_is(one: Pod, pending: list[str], on: dict[str, list[str]]) -> None:
     store = PodStore()
     store.put(one, listed=True)
     places = store.places()
@@ -104,7 +104,7 @@ SMALLER = replace(RUNS, needs=Needs(requests={"cpu": 0.01}))
         pytest.param(replace(RUNS, phase="Failed"), None, False, id="one that had ended is gone"),
     ],
 )
-def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod | None, stirred: bool) -> None:
+def test_changes_that_let_pods_be_placed_are_announced(old: Pod | None, new: Pod | None, stirred: bool) -> None:
     assert affects_placement(old, new) is stirred
     store, told = PodStore(), list[str]()
     if old is not None:

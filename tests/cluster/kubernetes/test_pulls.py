@@ -53,7 +53,7 @@ def told(written: dict[str, Any]) -> Pull | None:
         pytest.param(f"(combined from similar events): {NEW}", 1.5, 70501322, id="often"),
     ],
 )  # fmt: skip
-def test_pull_is_told_in_the_words_of_kubelets(message: str, seconds: float, size: int | None) -> None:
+def test_pull_is_reported_in_the_words_of_kubelets(message: str, seconds: float, size: int | None) -> None:
     pull = told(event(message))
     assert pull is not None
     assert pull.seconds == pytest.approx(seconds)
@@ -110,7 +110,7 @@ async def test_events_are_followed_only_while_somebody_wants_them(api: FakeApi, 
     assert len(api.asked("WATCH", EVENTS)) == watches
 
 
-async def test_what_keeps_events_from_being_followed_is_told(api: FakeApi, tmp_path: Path) -> None:
+async def test_what_keeps_events_from_being_followed_is_reported(api: FakeApi, tmp_path: Path) -> None:
     api.on("GET", EVENTS, status(403, "Forbidden", "no right to events"))
     table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url), lease=LeaseSettings(enabled=False))
     async with table.open(WallClock()) as cluster, cluster.pulls(lambda pull: None) as followed:

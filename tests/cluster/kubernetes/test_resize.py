@@ -105,7 +105,7 @@ async def test_pod_that_differs_from_the_judged_one_is_not_resized(
         pytest.param(drop, "failed", "NoReply", id="no reply"),
     ],
 )
-async def test_what_is_not_done_is_told_and_not_tried_again(
+async def test_what_is_not_done_is_reported_and_not_tried_again(
     api: FakeApi, resizer: Patcher, reply: Reply, result: str, reason: str
 ) -> None:
     api.on("PATCH", f"{POD}/resize", reply)

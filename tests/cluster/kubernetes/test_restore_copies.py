@@ -150,7 +150,9 @@ async def test_copies_that_never_run_are_made_less_often_and_reported(
 
 
 @pytest.mark.slow
-async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session: Session, clock: HurriedClock) -> None:
+async def test_what_a_copy_waits_for_on_its_node_is_reported(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
     image = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
     server.waits = 1000
     server.fate = lambda copy: {**bound(copy, containerStatuses=[image]), "spec": {**SPEC, "nodeName": "n2"}}

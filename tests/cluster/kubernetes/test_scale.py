@@ -74,7 +74,7 @@ async def test_status_update_meanwhile_is_no_conflict(api: FakeApi, bench: Bench
         pytest.param({"metadata": 7}, 500, "no Scale", id="garbage"),
     ],
 )
-async def test_conflict_is_told_and_nothing_is_written_again(
+async def test_conflict_is_reported_and_nothing_is_written_again(
     api: FakeApi, bench: Bench, now: Any, code: int, message: str
 ) -> None:
     api.on("PATCH", PATH, CONFLICT)
@@ -234,7 +234,7 @@ async def test_a_pause_of_a_day_is_about_one_object(api: FakeApi, bench: Bench) 
         pytest.param(400, "BadRequest", "what?", id="not understood"),
     ],
 )
-async def test_refusal_is_told_in_the_servers_words(
+async def test_refusal_is_reported_in_the_servers_words(
     api: FakeApi, bench: Bench, code: int, reason: str, message: str
 ) -> None:
     api.on("PATCH", PATH, status(code, reason, message))

@@ -146,7 +146,7 @@ async def test_credentials_that_stay_refused_are_not_read_again_and_again(api: F
     assert len(api.asked("GET", "/thing")) == 4
 
 
-async def test_kubeconfig_that_vanished_meanwhile_is_told_as_the_refusal(api: FakeApi, tmp_path: Path) -> None:
+async def test_kubeconfig_that_vanished_meanwhile_is_reported_as_the_refusal(api: FakeApi, tmp_path: Path) -> None:
     api.on("GET", "/thing", status(401, "Unauthorized", "no"))
     async with connect(api, tmp_path) as session:
         (tmp_path / "kubeconfig").unlink()

@@ -360,7 +360,7 @@ def test_a_move_fits_nowhere_where_use_is_not_known() -> None:
     assert found[0].message == "no other node is free enough for what it uses"
 
 
-def test_a_rule_that_fails_moves_nobody_and_is_told() -> None:
+def test_a_rule_that_fails_moves_nobody_and_is_reported() -> None:
     (one,) = moves(four(a=3.0, b=1.0), Fits(), Wanting(names=PODS[:1], use=0.3, raises=True))
     assert one.refusal == "NoOtherNode"
     assert one.message.startswith("its strategy cannot say where it fits: AssertionError: for a reason")

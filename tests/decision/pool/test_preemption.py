@@ -126,14 +126,14 @@ def test_why_nobody_gives_way_is_counted_by_node() -> None:
     assert second.message == first.message, "one like it is told the same without asking again"
 
 
-def test_remedy_for_preemption_is_told_beside_what_is_missing() -> None:
+def test_remedy_for_preemption_is_reported_beside_what_is_missing() -> None:
     there = [pod(f"old-{name}", 1, on=name) for name in "ab"]
     (decision,) = preempting(there, [URGENT], lambda *_: Spared("all sleep", ("they wake",)))
     missing = "a is nearest: pods that stay there would have to request 1 cpu less"
     assert decision.mend == f"{missing}; or they wake (2 nodes)"
 
 
-def test_of_many_reasons_the_most_frequent_are_told() -> None:
+def test_of_many_reasons_the_most_frequent_are_reported() -> None:
     nodes = "abcdefgh"
     there = [pod(f"old-{name}", 1, on=name) for name in nodes]
     (decision,) = preempting(there, [URGENT], lambda _, index, *__: Spared(f"reason {max(1, index)}"))
@@ -402,7 +402,7 @@ SSD = node("a", cpu=1, labels={"disk": "ssd"})
         pytest.param({"preempts": False, "priority": 0}, "", id="nobody is lesser whatever its PriorityClass says"),
     ],
 )
-def test_remedy_in_the_pod_itself_for_preemption_is_told(waiting: dict[str, Any], mend: str) -> None:
+def test_remedy_in_the_pod_itself_for_preemption_is_reported(waiting: dict[str, Any], mend: str) -> None:
     strategies = [Filters(), BindingRules(), Preemption()]
     there = [pod("old", 1, on="a", started=NOW - 1000, restart="Always")]
     asks = {"priority": 9, "restart": "Always", **waiting}
@@ -424,7 +424,7 @@ def test_remedy_that_would_cost_too_many_questions_is_left_out(
     assert second.mend.endswith("; or its preemptionPolicy is not Never")
 
 
-def test_of_a_pod_without_a_binding_none_is_told() -> None:
+def test_of_a_pod_without_a_binding_none_is_reported() -> None:
     there = [pod("old", 1, on="a", started=NOW - 1000)]
     waiting = pod("p", 0.5, priority=9)
     (decision,) = planned([Filters(), Preemption(only_forced=True)], columns([SSD], there), [waiting])

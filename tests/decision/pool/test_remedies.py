@@ -144,7 +144,7 @@ def test_shortage_reported_by_a_filter_outweighs_the_requests_of_pods() -> None:
         ),
     ],
 )
-def test_what_would_do_alone_is_told_by_how_many_nodes(
+def test_what_would_do_alone_is_reported_by_how_many_nodes(
     said: list[Refusal], bound: Selection | None, expected: str
 ) -> None:
     assert told(columns([BIG, SMALL]), pod("p"), curable=False, bound=bound, said=said) == expected
@@ -157,7 +157,7 @@ def test_a_node_that_fits_may_be_made_to_match() -> None:
     assert told(columns([BIG, SMALL]), pod("p"), curable=False, bound=bound, said=said) == "nodes match (1 node)"
 
 
-def test_remedy_for_preemption_is_told_beside_what_is_missing() -> None:
+def test_remedy_for_preemption_is_reported_beside_what_is_missing() -> None:
     view = columns([SMALL], [ON_SMALL])
     found = told(view, pod("p", cpu=1), yields={"PodDisruptionBudget shop/b lets more of its pods go": 1})
     assert found == f"{NEAREST}; or PodDisruptionBudget shop/b lets more of its pods go (1 node)"
@@ -240,7 +240,7 @@ def said(waiting: Pod, *there: Pod, **more: Any) -> str:
         ),
     ],
 )
-def test_all_obstacles_of_the_nearest_node_are_told(there: list[Pod], waiting: Pod, expected: str) -> None:
+def test_all_obstacles_of_the_nearest_node_are_reported(there: list[Pod], waiting: Pod, expected: str) -> None:
     assert said(waiting, *there).split("; or ")[0] == expected
 
 
@@ -268,7 +268,7 @@ def test_keep_free_counts_even_if_a_port_is_also_missing() -> None:
         ),
     ],
 )
-def test_largest_amount_is_told_of_the_nodes_a_binding_allows(options: dict[str, Any], asks: float, mend: str) -> None:
+def test_largest_amount_is_that_of_nodes_a_binding_allows(options: dict[str, Any], asks: float, mend: str) -> None:
     rule = BindingRule(expressions=(LabelRule("disk", "in", ("ssd",)),))
     nodes = [node("a", cpu=0.5, labels={"disk": "ssd"}), node("b", cpu=2)]
     (decision,) = planned([Filters(**options), BindingRules(rules=(rule,))], columns(nodes), [pod("p", asks)])

@@ -68,7 +68,7 @@ CHANGE = Resources("web", {"cpu": 0.5}, pod="a", reason="TooMuch")
 RESIZE = Resize(REF, "uid-a", "a", {"web": {"cpu": 1.0}}, {"web": {"cpu": 0.5}}, "TooMuch")
 
 
-def test_pods_that_are_being_resized_are_told_beside_the_wish() -> None:
+def test_pods_that_are_being_resized_are_reported_beside_the_wish() -> None:
     waiting = pod("a", resize="Deferred", resize_message="no room: cpu")
     found = decided(Sizes(answer=[GENERAL]), seen=replace(SEEN, pods=(waiting, pod("b")))).sizing
     assert found.resizing == (Resizing("a", "Deferred", "no room: cpu"),)
@@ -167,7 +167,7 @@ def test_a_pod_that_cannot_be_changed_is_not(pods: list[Pod], told: str) -> None
         pytest.param([Resources("web", {}, {"cpu": float("inf")})], "finite amounts >= 0", id="without end"),
     ],
 )
-def test_nonsense_changes_nothing_and_is_told_by_name(answer: Any, told: str) -> None:
+def test_nonsense_changes_nothing_and_is_reported_by_name(answer: Any, told: str) -> None:
     found = decided(Sizes(answer=answer))
     assert found.sizing == Sizing(unresized="a plugin failed")
     assert found.failures[0].plugin == "sizes"

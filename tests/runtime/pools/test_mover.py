@@ -197,7 +197,7 @@ async def test_an_api_refusal_is_reported_but_remembered_as_no_move() -> None:
     assert SHOWN[-1][1].moved == ()
 
 
-async def test_what_stays_is_told_once() -> None:
+async def test_what_stays_is_reported_once() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(100)
         assert [one.refusal for one in it.heard.decisions] == ["Single"]

@@ -337,7 +337,7 @@ def test_a_decision_that_strategies_failed_is_about_no_pod() -> None:
     assert (found.summary, len(found.failures)) == ("1 pod moves", 1)
 
 
-def test_an_outcome_without_a_reason_is_told_by_its_result() -> None:
+def test_an_outcome_without_a_reason_is_reported_by_its_result() -> None:
     (one,) = of(plan(decided("p")), came("p", "failed")).moves
     assert one.held == ("failed", "")
 

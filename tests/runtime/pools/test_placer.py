@@ -251,7 +251,7 @@ async def test_unknown_budgets_prevent_preemption_but_not_binding() -> None:
         assert it.board.tried(Bind) == [(NOW, "new")]
 
 
-async def test_waiting_is_told_at_the_pod() -> None:
+async def test_waiting_is_reported_at_the_pod() -> None:
     async with bench([node("a", cpu=1)], [pod("big", cpu=2)]) as it:
         await it.placer.tick(NOW)
         await it.settle()

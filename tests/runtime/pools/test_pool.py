@@ -83,7 +83,7 @@ def test_a_plugin_with_varying_messages_is_logged_once(caplog: pytest.LogCapture
     assert caplog.messages == ["policy p: plugin bad: filter_nodes raised x0"]
 
 
-def test_what_is_stuck_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_stuck_is_reported_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for _ in range(STRIKES + 1):
         it.count_failure(

@@ -240,7 +240,7 @@ async def test_a_move_whose_pod_cannot_be_marked_is_taken_back() -> None:
     assert bench.outcomes[-1].reason == "TakenBack"
 
 
-async def test_a_cluster_that_raises_is_told_and_ends_nothing() -> None:
+async def test_a_cluster_that_raises_is_reported_and_ends_nothing() -> None:
     bench = Bench()
     await bench.begin()
 
@@ -326,7 +326,7 @@ async def test_a_pod_whose_move_is_taken_back_does_not_leave() -> None:
         pytest.param(False, True, [], id="it went by itself meanwhile"),
     ],
 )
-async def test_of_a_pod_that_stays_after_all_it_is_told(ready: bool, gone: bool, told: list[str]) -> None:
+async def test_of_a_pod_that_stays_after_all_it_is_reported(ready: bool, gone: bool, told: list[str]) -> None:
     bench = Bench(ready=ready)
     await bench.begin(within=4.0)
     await bench.turn(2)

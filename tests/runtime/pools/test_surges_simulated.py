@@ -104,7 +104,7 @@ def _live(snapshot: SimulatedSnapshot) -> list[Pod]:
     return [pod for pods in snapshot.on_nodes().values() for pod in pods]
 
 
-async def test_one_that_waits_for_its_turn_is_told_of_once() -> None:
+async def test_one_that_waits_for_its_turn_is_reported_once() -> None:
     site = Site(web("web", 6))
     await site.run()
     refused = Counter(one.pod.name for one in site.outcomes if one.reason == "UnderWay")

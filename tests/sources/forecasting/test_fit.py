@@ -223,7 +223,7 @@ def test_it_learns_what_a_pod_uses_beside() -> None:
 
 
 @pytest.mark.slow
-def test_what_it_could_not_learn_is_told() -> None:
+def test_what_it_could_not_learn_is_reported() -> None:
     found = forecast(wave(3), used=np.full(3 * DAY, 1.0), replicas=np.full(3 * DAY, np.nan))
     assert found.per_pod is None
     assert "must be known together" in found.untaught

@@ -45,7 +45,7 @@ def lost(cause: Exception) -> Exception:
     ],
     ids=str,
 )
-async def test_the_reason_of_a_loss_is_told_in_a_line(error: Exception, why: str) -> None:
+async def test_the_reason_of_a_loss_is_reported_in_a_line(error: Exception, why: str) -> None:
     def fail(_: object) -> Link:
         raise error
 

@@ -41,7 +41,7 @@ async def test_state_of_aiomqtt_that_is_used_is_still_there() -> None:
     assert link._client.on_message == link._on_message
 
 
-async def test_a_cancellation_that_comes_with_the_answer_is_heeded() -> None:
+async def test_a_cancellation_that_comes_with_the_answer_is_honoured() -> None:
     link, answer = Link(hostname="127.0.0.1"), asyncio.get_running_loop().create_future()
     asking = asyncio.create_task(link._wait_for(answer, timeout=None))
     await asyncio.sleep(0)

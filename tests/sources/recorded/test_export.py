@@ -210,7 +210,7 @@ async def test_a_full_disk_is_one_error_line_without_leftovers(
     assert (os.listdir(tmp_path), out.read_text()) == ([out.name], "mine")  # noqa: PTH208
 
 
-async def test_a_folder_that_is_not_there_is_told(server: Scripted, tmp_path: Path) -> None:
+async def test_a_folder_that_is_not_there_is_reported(server: Scripted, tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="must be writable, is not: No such file or directory"):
         await record(server, tmp_path / "none" / "r.jsonl")
 

@@ -176,7 +176,7 @@ def test_bad_json_lines_are_refused_naming_line_and_field(text: str, problem: st
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.jsonl", pytest.param("none.parquet", marks=needs_pyarrow)])
-def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(name: str, tmp_path: Path) -> None:
     assert "No such file" in refused(tmp_path / name)
 
 
