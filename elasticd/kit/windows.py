@@ -8,11 +8,12 @@ Every interval contains the current count, so that several of them together alwa
 from functools import lru_cache
 from itertools import repeat
 from math import ceil
-from operator import attrgetter
+from operator import itemgetter
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from elasticd.base.text import counted
 from elasticd.model.history import Past
 from elasticd.model.workload import Limit, Observation
 
@@ -37,14 +38,6 @@ class Rates(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     rates: tuple[Rate, ...]
     select: Pick = "Max"
     one_way: bool = False
-
-
-class _Reach(Struct, frozen=True, gc=False):
-    """How far one rate lets the count change, and from which count."""
-
-    replicas: int
-    start: int
-    rate: Rate
 
 
 def stabilize(wish: int, observation: Observation, past: Past, *, up: float, down: float) -> Limit | None:
@@ -102,27 +95,33 @@ def _rate_limit(
     falls: bool, current: int, up: Rates | None, tops: _Starts, down: Rates | None, bottoms: _Starts
 ) -> Limit | None:
     """The limit of the rates. Cached by the counts at which their periods began, as they mostly are the present one."""
-    top = _reach(current, up, tops, 1) if up else None
-    bottom = _reach(current, down, bottoms, -1) if down else None
-    highest = max(current, top.replicas) if top else None
-    lowest = min(current, bottom.replicas) if bottom else None
+    highest, added = _reach(current, up, tops, 1)
+    lowest, removed = _reach(current, down, bottoms, -1)
     if highest is None and lowest is None:
         return None
     if lowest is not None and (falls or highest is None):
-        return Limit("ScaleDownLimit", _explain_pace(bottom, down, current, "removed"), lowest, highest, gives_way=True)
-    return Limit("ScaleUpLimit", _explain_pace(top, up, current, "added"), lowest, highest, gives_way=True)
+        return Limit("ScaleDownLimit", removed, lowest, highest, gives_way=True)
+    return Limit("ScaleUpLimit", added, lowest, highest, gives_way=True)
 
 
-def _reach(current: int, rates: Rates, starts: _Starts, sign: int) -> _Reach:
-    """The count that the rates of a direction (+1 up, -1 down) allow, before `current` bounds it."""
+def _reach(current: int, rates: Rates | None, starts: _Starts, sign: int) -> tuple[int | None, str]:
+    """The count up to which the rates of a direction (+1 up, -1 down) allow to go, and a sentence; None: there are no
+    rates."""
+    if rates is None:
+        return None, ""
+    action = "added" if sign > 0 else "removed"
     if rates.select == "Disabled":
-        return _Reach(current, current, rates.rates[0])
+        return current, f"no pods may be {action}"
     reaches = [
-        _Reach(_top(rate, start) if sign > 0 else _bottom(rate, start), start, rate)
+        (_top(rate, start) if sign > 0 else _bottom(rate, start), start, rate)
         for rate, start in zip(rates.rates, starts or repeat(current), strict=False)
     ]
     furthest = max if (rates.select == "Max") == (sign > 0) else min
-    return furthest(reaches, key=attrgetter("replicas"))
+    replicas, start, rate = furthest(reaches, key=itemgetter(0))
+    pods = counted(max(0, (current - start) * sign), "pod")
+    most = f"{rate.value}" if rate.type == "Pods" else f"{rate.value} % of {start}"
+    message = f"{pods} {action} in the last {rate.period} s; at most {most} in {rate.period} s"
+    return (max if sign > 0 else min)(current, replicas), message
 
 
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
@@ -147,18 +146,6 @@ def _top(rate: Rate, start: int) -> int:
 def _bottom(rate: Rate, start: int) -> int:
     """Truncated, as the HPA does: at 10 % of 15 the count may fall to 13 (of 13.5)."""
     return max(0, start - rate.value if rate.type == "Pods" else int(start * (1 - rate.value / 100)))
-
-
-def _explain_pace(reach: _Reach | None, rates: Rates | None, current: int, action: str) -> str:
-    if reach is None or rates is None:
-        return ""
-    if rates.select == "Disabled":
-        return f"no pods may be {action}"
-    rate = reach.rate
-    most = f"{rate.value}" if rate.type == "Pods" else f"{rate.value} % of {reach.start}"
-    net = max(0, current - reach.start if action == "added" else reach.start - current)
-    pods = "pod" if net == 1 else "pods"
-    return f"{net} {pods} {action} in the last {rate.period} s; at most {most} in {rate.period} s"
 
 
 def cool_down(
