@@ -4,11 +4,10 @@ What is damaged is skipped and logged; all else is read. Each segment can be rea
 decision refers to one in the same segment. Knows nothing of how they are written.
 """
 
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
@@ -43,7 +42,7 @@ def read(folder: Path, last: int = 0) -> Iterator[Record]:
     """All records on disk, oldest first, or those of the last segments. Raises OSError for a folder that cannot be
     listed."""
     for path in segments(folder)[-last:]:
-        with _logged_losses(path) as losses:
+        with _Losses(path) as losses:
             for _, record in _restored(_lines(path, losses), losses):
                 yield record
 
@@ -66,7 +65,7 @@ def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
     UnavailableError for a folder, or a file, that may not be read."""
     try:
         for path in reversed(segments(folder)):
-            with _logged_losses(path) as losses:
+            with _Losses(path) as losses:
                 yield from _read_back(path, containing, losses)
     except OSError as error:
         raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
@@ -133,7 +132,7 @@ def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[JournalLin
 
 
 class _Losses:
-    """The lines of a segment that could not be read."""
+    """The lines of a segment that could not be read. They are logged at the end, however early its reader stops."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -143,6 +142,9 @@ class _Losses:
         self._foreign = _Skipped("line", "not of this version of elasticd")
         self._incomplete = 0
         self._last: ShortenedDecision | None = None
+
+    def __enter__(self) -> Self:
+        return self
 
     def decode(self, line: JournalLine) -> Record | ShortenedDecision | None:
         """Decode a line; None, and noted, where it is damaged."""
@@ -163,7 +165,7 @@ class _Losses:
             self._last = max(self._last or shortened, shortened, key=lambda decision: decision.at)
         return decision
 
-    def tell(self) -> None:
+    def __exit__(self, *_: object) -> None:
         for skipped in (self._blocks, self._damaged, self._foreign):
             if skipped.count:
                 log.warning("%s: %s", self._path, skipped)
@@ -191,13 +193,3 @@ class _Skipped:
     def __str__(self) -> str:
         are, first = ("is", "") if self.count == 1 else ("are", "the first is ")
         return f"{counted(self.count, self._noun)} {are} {self._fault} and passed over: {first}{self._first[1]}"
-
-
-@contextlib.contextmanager
-def _logged_losses(path: Path) -> Iterator[_Losses]:
-    """Log at the end what of a segment could not be read, however early its reader stops."""
-    losses = _Losses(path)
-    try:
-        yield losses
-    finally:
-        losses.tell()

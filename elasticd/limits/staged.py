@@ -185,27 +185,24 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
         """As far as the next stage, not beyond the current count while one is watched or paused, or back."""
         current = observation.workload.replicas
         trail = _trail(observation.workload.ref, past.changes)
-        up = self._find_halt(self._up, trail, observation, past)
-        down = self._find_halt(self._down, trail, observation, past)
+        up_way, down_way = self._ways
+        up = self._find_halt(up_way, trail, observation, past)
+        down = self._find_halt(down_way, trail, observation, past)
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
             return Limit(ROLLED_BACK, down.message, down.back, None, takes_back=True)
         highest, lowest = current if up else None, current if down else None
         if wish > current and up is None and self.up is not None:
-            return _stage_limit(self.up, self._start(self._up, observation, past), wish, current, lowest)
+            return _stage_limit(self.up, self._start(up_way, observation, past), wish, current, lowest)
         if wish < current and down is None and self.down is not None:
-            return _stage_limit(self.down, self._start(self._down, observation, past), wish, current, highest)
+            return _stage_limit(self.down, self._start(down_way, observation, past), wish, current, highest)
         halt = (up if wish > current else down if wish < current else None) or up or down
         return None if halt is None else _hold_limit(halt.reason, halt.message, lowest, highest)
 
     @cached_property
-    def _up(self) -> _Way:
-        return self._way(1, self.up)
-
-    @cached_property
-    def _down(self) -> _Way:
-        return self._way(-1, self.down)
+    def _ways(self) -> tuple[_Way, _Way]:
+        return self._way(1, self.up), self._way(-1, self.down)
 
     def _way(self, sign: int, stage: Stage | None) -> _Way:
         guards = tuple(guard for guard in self.guards if guard.judges(sign))
