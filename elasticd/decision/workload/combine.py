@@ -18,12 +18,19 @@ from elasticd.model.workload import Condition, Limit, Recommendation
 
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:
     """The recommendation to follow; None where no strategy has an opinion of a count. Expired ones are none."""
-    counts = [opinion for opinion in opinions if opinion.replicas is not None and not _has_expired(opinion, at)]
-    if len(counts) < 2:
-        return counts[0] if counts else None
-    if how == "mean":
-        return _mean(counts)
-    return min(counts, key=lambda opinion: (-opinion.priority if how == "priority" else 0, preference(opinion)))
+    best: Recommendation | None = None
+    count = 0
+    for opinion in opinions:
+        if opinion.replicas is None or _has_expired(opinion, at):
+            continue
+        count += 1
+        if best is None or _goes_before(how, opinion, best):
+            best = opinion
+    if how == "mean" and count > 1:
+        return _mean(
+            [opinion for opinion in opinions if opinion.replicas is not None and not _has_expired(opinion, at)]
+        )
+    return best
 
 
 def unknown(
@@ -31,17 +38,27 @@ def unknown(
 ) -> Recommendation | None:
     """The opinion of a strategy that cannot know, so that the count may not fall; None: there is none. Where priorities
     decide, a strategy below the chosen one is ignored."""
-    silent = [
-        opinion
-        for opinion in opinions
-        if opinion.replicas is None and not opinion.abstains and not _has_expired(opinion, at)
-        if how != "priority" or chosen is None or opinion.priority >= chosen.priority
-    ]
-    return min(silent, key=preference, default=None)
+    silent: Recommendation | None = None
+    for opinion in opinions:
+        if opinion.replicas is not None or opinion.abstains or _has_expired(opinion, at):
+            continue  # one that abstains need not know
+        if how == "priority" and chosen is not None and opinion.priority < chosen.priority:
+            continue
+        if silent is None or preference(opinion) < preference(silent):
+            silent = opinion
+    return silent
 
 
 def _has_expired(opinion: Recommendation, at: float) -> bool:
     return opinion.expires is not None and opinion.expires <= at
+
+
+def _goes_before(how: Combine, opinion: Recommendation, rival: Recommendation) -> bool:
+    if how == "priority" and opinion.priority != rival.priority:
+        return opinion.priority > rival.priority
+    if opinion.replicas != rival.replicas:
+        return (opinion.replicas or 0) > (rival.replicas or 0)
+    return preference(opinion) < preference(rival)
 
 
 def preference(opinion: Recommendation) -> tuple[int, str, str]:
