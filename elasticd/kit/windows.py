@@ -173,8 +173,12 @@ def cool_down(
 
 def _last_change(past: Past, after: float, sign: int) -> float | None:
     """When the count last changed this way, if that was later than a time."""
-    changes = (change.at for change in past.changes_after(after) if (change.after - change.before) * sign > 0)
-    return next(changes, None)
+    for change in reversed(past.changes):
+        if change.at <= after:
+            return None
+        if (change.after - change.before) * sign > 0:
+            return change.at
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -57,6 +57,7 @@ class Resource(_OfResource, tag="Resource", frozen=True):
     """A resource of the pods: `utilization` in percent of their requests, or `average_value` for each pod."""
 
     kind: ClassVar[str] = "resource"
+    container: ClassVar[str] = ""
 
     @property
     def label(self) -> str:
@@ -95,6 +96,9 @@ class _OfSeries(_Metric, frozen=True, kw_only=True):
 class Pods(_OfSeries, tag="Pods", frozen=True, kw_only=True):
     """A series with a sample for each pod, averaged over them."""
 
+    resource: ClassVar[str] = ""
+    container: ClassVar[str] = ""
+    utilization: ClassVar[None] = None
     average_value: Quantity
 
     def __post_init__(self) -> None:

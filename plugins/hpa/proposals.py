@@ -170,32 +170,28 @@ def _of_pods(metric: _OfPods, series: Series, observation: Observation, terms: T
 
 
 def _gauge_of(metric: _OfPods, observation: Observation, terms: Terms) -> _Gauge:
-    if isinstance(metric, Pods) or metric.utilization is None:
+    if metric.utilization is None:
         target = quantity_milli(metric.average_value or 0)
         return _Average(len(observation.pods), target, terms.old, not terms.old)
-    key = (observation.workload.ref, metric.resource, _container_of(metric), terms.old, metric.utilization)
+    key = (observation.workload.ref, metric.resource, metric.container, terms.old, metric.utilization)
     return utilization(key, observation.pods)
-
-
-def _container_of(metric: _OfPods) -> str:
-    return metric.container if isinstance(metric, ContainerResource) else ""
 
 
 def _startup(metric: _OfPods, observation: Observation, terms: Terms) -> Startup | None:
     """The start-up rules, which are about CPU."""
-    if isinstance(metric, Pods) or metric.resource != "cpu":
+    if metric.resource != "cpu":
         return None
     return Startup(observation.at, terms.initialization, terms.readiness_delay)
 
 
 def _measure_pods(metric: _OfPods, series: Series, observation: Observation, terms: Terms) -> int | _Sorted:
     """The use of the pods: a sum where all of them count, else pod by pod."""
-    container, startup = _container_of(metric), _startup(metric, observation, terms)
-    if not container:
+    startup = _startup(metric, observation, terms)
+    if not metric.container:
         used = total_at_a_glance(observation.workload.ref, observation.pods, series.samples, startup)
         if used is not None:
             return used
-    usage = _usage(series, container, strict=terms.old)
+    usage = _usage(series, metric.container, strict=terms.old)
     return usage.values, _group(usage, observation, startup)
 
 
