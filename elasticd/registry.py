@@ -6,12 +6,13 @@ Knows pluggy and entry points; knows nothing of policies' files or of what the a
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
 from math import inf
 from operator import itemgetter
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pluggy
@@ -175,15 +176,17 @@ def _check_implementation(plugin: object, name: str, marked: Mapping[str, Any]) 
             raise _PluginRefusedError(f'{name}: argument "{argument}" must be a plain one without a default, is not')
 
 
-def _implementations(record: type[Any]) -> list[tuple[str, str]]:
-    """The hooks that a type implements, each with the name of the method that does."""
+@cache
+def _implementations(record: Hashable) -> tuple[tuple[str, str], ...]:
+    """The hooks that a type implements, each with the name of the method that does. Cached, as every policy that is
+    read asks it of every installed type."""
     marks = ((name, _marked(record, name)) for name in dir(record))
-    return [(str(marked.get("specname") or name), name) for name, marked in marks if marked is not None]
+    return tuple((str(marked.get("specname") or name), name) for name, marked in marks if marked is not None)
 
 
 def implemented(record: type[Any]) -> frozenset[str]:
     """The hooks that a type implements, under whatever names."""
-    return frozenset(hook for hook, _ in _implementations(record))
+    return frozenset([hook for hook, _ in _implementations(cast(Hashable, record))])
 
 
 def hooks_of(strategies: Iterable[Strategy]) -> frozenset[str]:

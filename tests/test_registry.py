@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint
 from math import inf
 from pathlib import Path
@@ -519,3 +519,21 @@ def test_next_change_is_the_soonest_future_time() -> None:
     hooks = Hooks([Clocked(when=100.0), Clocked(when=50.0), Clocked(when=inf)])
     assert [hooks.next_change(at) for at in (0.0, 49.9, 50.0, 100.0)] == [50.0, 50.0, 100.0, inf]
     assert Hooks([]).next_change(0.0) == inf
+
+
+def test_a_type_is_searched_for_hooks_only_once() -> None:
+    searches = []
+
+    class Counted(type):
+        def __dir__(cls) -> Iterable[str]:
+            searches.append(cls)
+            return super().__dir__()
+
+    class Plugin(metaclass=Counted):
+        @hookimpl
+        def recommend_replicas(self) -> None:
+            """Recommend nothing."""
+
+    for _ in range(3):
+        assert implemented(Plugin) == {"recommend_replicas"}
+    assert len(searches) == 1
