@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -166,15 +167,16 @@ class Between:
         self.fired.set()
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        forever = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(
-            request.path, params=request.query, headers=_headers(request), timeout=forever
-        ) as answer:
+        async with self._open(request) as answer:
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
                 await response.write(chunk)
             return response
+
+    def _open(self, request: web.Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        forever = aiohttp.ClientTimeout(total=None)
+        return self._session.get(request.path, params=request.query, headers=_headers(request), timeout=forever)
 
     async def _pretend(self, request: web.Request) -> web.StreamResponse:
         """A lease that is the daemon's own for as long as it likes."""

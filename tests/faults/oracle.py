@@ -1,0 +1,100 @@
+"""What must hold whatever went wrong, told from outside: the API server's own log, the pods, and what was sent to it.
+
+Knows the invariants; knows nothing of elasticd's code.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from tests.kube.client import JSON
+
+SLACK = 3.0
+"""Seconds by which a daemon may act on what it saw before."""
+
+
+class Eviction(NamedTuple):
+    """A pod that was evicted, by the API server's log."""
+
+    pod: str
+    at: float
+
+
+def evictions(audit: Iterable[JSON], user: str, namespace: str) -> list[Eviction]:
+    """The evictions that were carried out for a user, in order."""
+    done = [
+        Eviction(entry["objectRef"]["name"], datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp())
+        for entry in audit
+        if entry["user"]["username"] == user
+        and entry.get("objectRef", {}).get("namespace") == namespace
+        and entry["objectRef"].get("subresource") == "eviction"
+        and entry["responseStatus"]["code"] < 300
+        and "dryRun" not in entry["requestURI"]
+    ]
+    return sorted(done, key=lambda one: one.at)
+
+
+def over_budget(done: Sequence[Eviction], within: float, most: int) -> list[str]:
+    """I3: no more evictions than allowed in any time of this length."""
+    pairs = zip(done, done[most:], strict=False)
+    spans = [(first, last, last.at - first.at) for first, last in pairs if last.at - first.at < within - 0.5]
+    return [f"{most + 1} evictions in {took:.1f} s, from {first.pod} to {last.pod}" for first, last, took in spans]
+
+
+class Stay(NamedTuple):
+    """From when on a pod of this name was seen on a node."""
+
+    at: float
+    node: str
+
+
+Cordons = Mapping[str, Sequence[tuple[float, float]]]
+"""When each node was cordoned: begin and end."""
+
+
+def uncalled_for(done: Sequence[Eviction], stays: Mapping[str, Sequence[Stay]], cordons: Cordons) -> list[str]:
+    """I11: only pods on a cordoned node are moved."""
+    found = []
+    for eviction in done:
+        seen = stays.get(eviction.pod, ())
+        node = seen[position - 1].node if (position := bisect_right(seen, (eviction.at,))) else ""
+        spans = cordons.get(node, ())
+        if not any(begin - 0.1 <= eviction.at <= end + SLACK for begin, end in spans):
+            found.append(f"{eviction.pod} was evicted from {node or 'a node where it was not seen'}, not cordoned then")
+    return found
+
+
+def unconditional(written: Iterable[tuple[str, str, JSON]]) -> list[str]:
+    """I4: each eviction names the pod's uid, and each count the version that it is for."""
+    found = []
+    for method, path, body in written:
+        if path.endswith("/eviction") and not ((body.get("deleteOptions") or {}).get("preconditions") or {}).get("uid"):
+            found.append(f"{method} {path} names no uid")
+        if path.endswith("/scale") and not body.get("metadata", {}).get("resourceVersion"):
+            found.append(f"{method} {path} names no version")
+    return found
+
+
+def out_of_bounds(written: Iterable[tuple[str, str, JSON]], least: int, most: int) -> list[str]:
+    """I3: no count is written that is outside of the policy's bounds."""
+    counts = [(path, body["spec"]["replicas"]) for _, path, body in written if path.endswith("/scale")]
+    return [f"{path} is set to {count}" for path, count in counts if not least <= count <= most]
+
+
+def lost(names: Iterable[str], pods: Iterable[str], records: Iterable[str]) -> list[str]:
+    """I1: of each pod there is the pod, or a record to make it again from."""
+    there = {*pods, *records}
+    return [f"neither {name} nor a record of it is there" for name in names if name not in there]
+
+
+def changed(before: JSON, after: JSON, ours: Iterable[str]) -> list[str]:
+    """I1: a copy is as the pod was, but for its node and the annotations that are elasticd's."""
+    name = before["metadata"]["name"]
+    found = []
+    for key in ("labels", "annotations"):
+        was, now = (one["metadata"].get(key, {}) for one in (before, after))
+        if was != {label: value for label, value in now.items() if label not in ours}:
+            found.append(f"{name} has other {key}: {now}")
+    specs = [{key: value for key, value in one["spec"].items() if key != "nodeName"} for one in (before, after)]
+    return found + ([f"{name} has another spec"] if specs[0] != specs[1] else [])

@@ -1,0 +1,111 @@
+"""What goes wrong in an episode, and when: drawn from a seed, and made shorter where it shows a violation.
+
+Knows the kinds of faults; knows nothing of how they are brought about.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+Request = Literal["late", "refused", "lost", "status", "truncated", "old list"]
+Watch = Literal["late", "cut", "gone", "silent", "drip", "twice"]
+
+SECONDS = 30.0
+"""How long faults are injected in an episode."""
+MOST = 6
+"""Most faults in an episode."""
+
+WRITES = ("POST", "PATCH", "PUT", "DELETE")
+RESOURCES = ("pods", "eviction", "binding", "configmaps", "leases", "scale", "deployments", "*")
+WATCHED = ("pods", "nodes", "deployments", "*")
+CODES = (409, 429, 500, 503, 504)
+
+
+class Fault(NamedTuple):
+    """A kind of fault for a share of the requests of one verb (or "watch", or "*") for one resource (or "*"), from
+    `begins` on for `lasts` seconds, at one daemon. `value` is the seconds of a delay or of Retry-After; `code` is the
+    status of an answer."""
+
+    daemon: int
+    kind: str
+    verb: str
+    resource: str
+    begins: float
+    lasts: float
+    share: float = 1.0
+    value: float = 0.0
+    code: int = 0
+
+    def __str__(self) -> str:
+        what = {"status": f"status {self.code}, Retry-After {self.value:g}", "late": f"late by {self.value:.1f} s"}
+        times = f"at {self.begins:.1f} s for {self.lasts:.1f} s, {self.share:.0%}"
+        return f"daemon {self.daemon}: {self.verb} {self.resource}: {what.get(self.kind, self.kind)} {times}"
+
+    def meets(self, verb: str, resource: str, at: float) -> bool:
+        """Whether it is about such a request at this time."""
+        there = self.begins <= at < self.begins + self.lasts
+        return there and self.verb in ("*", verb) and self.resource in ("*", resource)
+
+
+class Blow(NamedTuple):
+    """Something that happens to a daemon, a node or the API server at a time, and is over after `lasts` seconds."""
+
+    kind: Literal["kill", "suspend", "unready", "restart", "sweep", "no start"]
+    begins: float
+    lasts: float
+    target: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.target} at {self.begins:.1f} s for {self.lasts:.1f} s"
+
+
+Trouble = Fault | Blow
+
+
+def drawn(seed: int, daemons: int = 2, nodes: int = 3) -> list[Trouble]:
+    """The faults of an episode, by when they begin."""
+    random = Random(seed)
+    troubles = [_trouble(random, daemons, nodes) for _ in range(random.randint(2, MOST))]
+    return sorted(troubles, key=lambda one: one.begins)
+
+
+def _trouble(random: Random, daemons: int, nodes: int) -> Trouble:
+    begins, lasts = random.uniform(0, SECONDS * 0.7), random.uniform(1, SECONDS * 0.3)
+    draw = random.random()
+    if draw < 0.4:
+        kinds: Sequence[tuple[Literal["kill", "suspend", "unready", "restart", "sweep", "no start"], int]] = (
+            ("kill", daemons),
+            ("kill", daemons),
+            ("suspend", daemons),
+            ("unready", nodes),
+            ("restart", 1),
+            ("sweep", 1),
+            ("no start", 1),
+        )
+        kind, targets = random.choice(kinds)
+        return Blow(kind, begins, lasts, random.randrange(targets))
+    daemon = random.randrange(daemons)
+    if draw < 0.5:
+        return Fault(daemon, "refused", "*", "*", begins, lasts)
+    if draw < 0.65:
+        watch = random.choice(Watch.__args__)  # type: ignore[attr-defined]
+        value = random.uniform(0.1, 2)
+        return Fault(daemon, watch, "watch", random.choice(WATCHED), begins, lasts, value=value)
+    request = random.choice(Request.__args__)  # type: ignore[attr-defined]
+    verb = "GET" if request == "old list" else random.choice((*WRITES, "GET", "*"))
+    code = random.choice(CODES)
+    value = random.choice((0.0, 1.0, 5.0)) if request == "status" else random.uniform(0.1, 3)
+    share = random.choice((0.2, 0.5, 1.0))
+    return Fault(daemon, request, verb, random.choice(RESOURCES), begins, lasts, share, value, code)
+
+
+async def shortest(troubles: Sequence[T], shows: Callable[[Sequence[T]], Awaitable[bool]]) -> list[T]:
+    """Leave out, one after the other, what is not needed to show the same violation."""
+    left = list(troubles)
+    for trouble in troubles:
+        without = [one for one in left if one is not trouble]
+        if await shows(without):
+            left = without
+    return left

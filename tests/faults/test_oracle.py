@@ -1,0 +1,101 @@
+"""The oracle tells each violation that it looks for, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from tests.faults import oracle
+from tests.faults.oracle import Eviction, Stay
+
+CORDONS = {"a": [(10.0, 20.0)]}
+STAYS = {"batch": [Stay(0.0, "a"), Stay(30.0, "b")]}
+
+
+def entry(pod: str, at: int, **other: Any) -> Any:
+    """An eviction in the audit log."""
+    made = {
+        "user": {"username": "elasticd"},
+        "objectRef": {"namespace": "here", "name": pod, "subresource": "eviction"},
+        "responseStatus": {"code": 201},
+        "requestURI": "/eviction",
+        "requestReceivedTimestamp": f"2026-01-01T00:00:{at:02}.5Z",
+    }
+    return made | other
+
+
+OTHERS = [
+    pytest.param({"user": {"username": "admin"}}, id="of another user"),
+    pytest.param({"objectRef": {"namespace": "there", "name": "x", "subresource": "eviction"}}, id="elsewhere"),
+    pytest.param({"objectRef": {"namespace": "here", "name": "x", "subresource": "binding"}}, id="a binding"),
+    pytest.param({"responseStatus": {"code": 429}}, id="refused"),
+    pytest.param({"requestURI": "/eviction?dryRun=All"}, id="dry run"),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_only_evictions_that_were_carried_out_count(other: dict[str, Any]) -> None:
+    found = oracle.evictions([entry("later", 9), entry("x", 5, **other), entry("first", 1)], "elasticd", "here")
+    assert [one.pod for one in found] == ["first", "later"]
+
+
+@pytest.mark.parametrize(("times", "count"), [([0, 1, 9.4], 1), ([0, 1, 9.6], 0), ([0, 9], 0), ([0, 1, 2, 3], 2)])
+def test_more_evictions_than_the_budget_allows_are_told(times: list[float], count: int) -> None:
+    assert len(oracle.over_budget([Eviction("batch", at) for at in times], within=10, most=2)) == count
+
+
+MOVES = [
+    pytest.param("batch", 15.0, 0, id="while it is cordoned"),
+    pytest.param("batch", 22.0, 0, id="just after"),
+    pytest.param("batch", 5.0, 1, id="before"),
+    pytest.param("batch", 25.0, 1, id="long after"),
+    pytest.param("batch", 35.0, 1, id="from another node"),
+    pytest.param("unseen", 15.0, 1, id="of a pod that was not seen"),
+]
+
+
+@pytest.mark.parametrize(("pod", "at", "count"), MOVES)
+def test_only_pods_on_cordoned_nodes_may_be_moved(pod: str, at: float, count: int) -> None:
+    assert len(oracle.uncalled_for([Eviction(pod, at)], STAYS, CORDONS)) == count
+
+
+WRITES = [
+    pytest.param("/pods/x/eviction", {"deleteOptions": {"preconditions": {"uid": "u"}}}, 0, id="eviction"),
+    pytest.param("/pods/x/eviction", {"deleteOptions": None}, 1, id="eviction of any"),
+    pytest.param("/deployments/x/scale", {"metadata": {"resourceVersion": "1"}}, 0, id="count"),
+    pytest.param("/deployments/x/scale", {"spec": {}}, 1, id="count of any version"),
+    pytest.param("/pods", {"metadata": {}}, 0, id="creation"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "count"), WRITES)
+def test_a_write_without_its_precondition_is_told(path: str, body: Any, count: int) -> None:
+    assert len(oracle.unconditional([("POST", path, body)])) == count
+
+
+@pytest.mark.parametrize(("replicas", "count"), [(0, 1), (1, 0), (8, 0), (9, 1)])
+def test_a_count_outside_of_its_bounds_is_told(replicas: int, count: int) -> None:
+    written = [("PATCH", "/deployments/web/scale", {"spec": {"replicas": replicas}}), ("POST", "/pods", {})]
+    assert len(oracle.out_of_bounds(written, 1, 8)) == count
+
+
+def test_a_pod_is_lost_without_a_record_of_it() -> None:
+    assert oracle.lost(["a", "b", "c"], pods=["a"], records=["b"]) == ["neither c nor a record of it is there"]
+
+
+def pod(node: str = "a", **meta: Any) -> Any:
+    """A pod."""
+    return {"metadata": {"name": "x", "labels": {"app": "x"}} | meta, "spec": {"nodeName": node, "priority": 1}}
+
+
+COPIES = [
+    pytest.param(pod("b"), 0, id="elsewhere"),
+    pytest.param(pod(annotations={"ours": "1"}), 0, id="with our annotation"),
+    pytest.param(pod(annotations={"other": "1"}), 1, id="with another annotation"),
+    pytest.param(pod(labels={}), 1, id="without its label"),
+    pytest.param(pod() | {"spec": {"priority": 2}}, 1, id="of another priority"),
+]
+
+
+@pytest.mark.parametrize(("copy", "count"), COPIES)
+def test_a_copy_that_differs_from_its_pod_is_told(copy: Any, count: int) -> None:
+    assert len(oracle.changed(pod(), copy, ["ours"])) == count
