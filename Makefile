@@ -8,7 +8,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all decisions e2e parity bench lint lock clean
+.PHONY: help demo test test-all decisions e2e faults parity bench lint lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,11 @@ test-all: .venv/dev ## run these and the slow ones: long simulations, properties
 e2e: .venv/dev ## run the end-to-end tests on a real control plane, downloaded on first use (KUBE=1.36.2: another version)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	$(BIN)/pytest -m e2e -n 3 --dist loadfile --no-loadscope-reorder --timeout 300 --junit-xml build/e2e.xml $(ARGS)
+
+# LONG=1: two hours. SEED=N repeats what began with this seed.
+faults: .venv/dev ## run random faults against daemons on a real control plane for a quarter of an hour, and check that nothing is lost
+	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
+	$(BIN)/python -m tests.faults --seconds $(if $(LONG),7200,900) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 decisions: .venv/dev ## compare the decisions of simulated clusters with the recorded ones (ARGS=--record: record them again)
 	$(BIN)/python -m tests.decisions $(ARGS)

@@ -20,7 +20,7 @@ from elasticd.journal import read
 from tests.faults import oracle
 from tests.faults.injector import Injector
 from tests.faults.plan import SECONDS, Blow, Fault, Trouble
-from tests.kube.between import RESTORED
+from tests.kube.between import RESTORED, SURGE
 from tests.kube.client import JSON, TROUBLE, ApiError, NotReached, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import OURS, POLICY, USER, Stage, stage
@@ -31,6 +31,8 @@ NODES, PODS = "abc", 6
 WITHIN, MOST = 6, 4
 BUDGET = f"within = {WITHIN}\ntotal = {MOST}\nper_node = {MOST}\nper_namespace = {MOST}\n"
 LEAST, GREATEST = 1, 8
+SHOPS = 3
+"""Pods of another Deployment, which are moved as the bare ones are."""
 EACH = 0.05
 """Cores for which there is to be one pod of the Deployment."""
 CONVERGES = 120.0
@@ -59,6 +61,7 @@ class Episode:
     async def run(self, troubles: Sequence[Trouble]) -> Report:
         """Let it all go wrong, wait until it is whole again, and judge."""
         scene = self._scene
+        await scene.kube.client.create(scene.deployments, self._shop())
         made = [await scene.pod(scene.name("batch")) for _ in range(PODS)]
         self._pods = {pod["metadata"]["name"]: pod for pod in made}
         for _, proxy in self._daemons:
@@ -85,6 +88,12 @@ class Episode:
         injected = {key: count for _, proxy in self._daemons for key, count in proxy.injected.items()}
         return Report([*dict.fromkeys(self._violations + self._judge(done))], seconds, len(done), injected)
 
+    def _shop(self) -> JSON:
+        labels = {"app": "shop"}
+        template = {"metadata": {"labels": labels}, "spec": self._scene.spec()}
+        spec = {"replicas": SHOPS, "selector": {"matchLabels": labels}, "template": template}
+        return {"metadata": {"name": "shop"}, "spec": spec}
+
     def _judge(self, done: Sequence[oracle.Eviction]) -> list[str]:
         written = [entry for _, proxy in self._daemons for entry in proxy.written]
         journaled = {
@@ -96,7 +105,7 @@ class Episode:
         logs = [one.program.log for one, _ in self._daemons]
         return [
             *oracle.over_budget(done, WITHIN, MOST),
-            *oracle.uncalled_for(done, self._stays, self._cordons),
+            *oracle.uncalled_for([one for one in done if one.pod in self._stays], self._stays, self._cordons),
             *oracle.unconditional(written),
             *oracle.out_of_bounds(written, LEAST, GREATEST),
             *(f"{one.pod} was evicted, and no journal says so" for one in done if one.pod not in journaled),
@@ -117,7 +126,7 @@ class Episode:
         pods = await self._scene.kube.client.list(self._scene.pods)
         for pod in pods:
             name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
-            if name in self._pods and node and (not self._stays[name] or self._stays[name][-1].node != node):
+            if node and (not self._stays[name] or self._stays[name][-1].node != node):
                 self._stays[name].append(oracle.Stay(time.time(), node))
         return [pod["metadata"]["name"] for pod in pods]
 
@@ -226,8 +235,16 @@ class Episode:
                 found.append(f"of {name} there are {len(now)}: {[pod['status'].get('phase') for pod in now]}")
             else:
                 found += oracle.changed(before, now[0], OURS)
-        count = (await scene.kube.client.get(f"{scene.deployments}/web"))["spec"]["replicas"]
-        return found + ([f"web has {count} replicas instead of {wanted}"] if count != wanted else [])
+        for name, count in (("web", wanted), ("shop", SHOPS)):
+            found += _differs(await scene.kube.client.get(f"{scene.deployments}/{name}"), count)
+        return found
+
+
+def _differs(deployment: JSON, wanted: int) -> list[str]:
+    meta, status = deployment["metadata"], deployment["status"]
+    counts = deployment["spec"]["replicas"], status.get("replicas", 0), status.get("readyReplicas", 0)
+    found = [] if set(counts) == {wanted} else [f"{meta['name']} has {counts} pods wanted, there, ready; not {wanted}"]
+    return found + ([f"{meta['name']} has a surge under way"] if SURGE in meta.get("annotations", {}) else [])
 
 
 @contextlib.asynccontextmanager
