@@ -22,6 +22,9 @@ LASTS = "hollow.test/lasts"
 """The annotation of a pod whose containers end by themselves: after how many seconds. With a minus, they fail."""
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
+STARTING = "not yet ready to handle request"
+"""What an API server that has just started says with 403, before its admission plugins are ready."""
+
 
 def _is_gone_or_replaced(error: ApiError) -> bool:
     # A patch with another object's uid is no conflict to the API server, but a change of what cannot change.
@@ -209,7 +212,7 @@ class HollowNodes:
             except ApiError as error:
                 if _is_gone_or_replaced(error):
                     return
-                if error.status != 429 and error.status < 500:
+                if error.status != 429 and error.status < 500 and STARTING not in str(error):
                     raise
             except (aiohttp.ClientError, TimeoutError):
                 pass
