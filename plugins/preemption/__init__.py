@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from math import isnan, nan
-from operator import itemgetter
 from typing import Annotated, ClassVar, Literal
 
 from elasticd.api import (
@@ -201,14 +200,13 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         """The pods of lower rank that are not fixed to their node, the least first, with the options that keep each."""
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
         order = self._order(observation.use.get("cpu", {}))
-        ranked = [
-            (order(pod), pod, tuple(self._options(pod, scheduler, observation.at)))
+        lesser = [
+            pod
             for pod in (*groups.movable.pods, *groups.asking.pods)
             # The thesis follows the order alone, so it also evicts pods whose eviction provides nothing.
             if self._rank(pod) < rank and (paper or helps(pod, short))
         ]
-        ranked.sort(key=itemgetter(0))
-        return [(pod, options) for _, pod, options in ranked]
+        return [(pod, tuple(self._options(pod, scheduler, observation.at))) for pod in sorted(lesser, key=order)]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
         return lambda pod: (self._rank(pod), -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name)

@@ -77,7 +77,7 @@ class Surging:
         now = self._clock.now()
         mark = self._first_mark(evict, await self._look(now), now, within, decision)
         if not isinstance(mark, Mark):
-            return mark
+            return mark and Answer("refused", message=mark[1], reason=mark[0])
         until, failures = self._in_vain.get(mark.uid, (0.0, 0))
         if now > until + 2 * BACKOFF.delay(failures):
             self._in_vain.pop(mark.uid, None)
@@ -87,29 +87,27 @@ class Surging:
     def refusal(self, evict: Evict, snapshot: Snapshot, disruption: DisruptionState) -> Refused | None:
         """Why a surge of this pod would be refused now, as far as it is known."""
         mark = self._first_mark(evict, snapshot, self._clock.now(), 0.0, "")
-        if isinstance(mark, Answer):
-            return mark.reason, mark.message
+        if isinstance(mark, tuple):
+            return mark
         # A surge counts for the budget of the Deployment, not of the ReplicaSet.
         return refusal(disruption, [replace(evict, owner=mark.uid) if mark else evict])
 
     def _first_mark(
         self, evict: Evict, snapshot: Snapshot, now: float, within: float, decision: str
-    ) -> Mark | Answer | None:
+    ) -> Mark | Refused | None:
         """The mark that begins a surge, or a refusal; None: the pod belongs to no ReplicaSet."""
         pod = next((pod for pod in snapshot.on_nodes().get(evict.node, ()) if pod.uid == evict.uid), None)
         if pod is None or pod.owner[0] != "ReplicaSet":
             return None
         workload = _workload_of(snapshot, pod)
         if workload is None:
-            return Answer("refused", message="no Deployment is seen that it belongs to", reason="NoDeployment")
+            return "NoDeployment", "no Deployment is seen that it belongs to"
         if FREEZE in workload.annotations:
-            return Answer("refused", message=f"{workload.ref} is annotated {FREEZE}", reason="Frozen")
+            return "Frozen", f"{workload.ref} is annotated {FREEZE}"
         until, _ = self._in_vain.get(workload.uid, (0.0, 0))
         if now < until:
-            message = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
-            return Answer("refused", message=message, reason="InVain")
-        mark = begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
-        return Answer("refused", message=mark[1], reason=mark[0]) if isinstance(mark, tuple) else mark
+            return "InVain", f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
+        return begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
         """The moves in flight: restorations, surges, and pods that are ending after a surge."""
