@@ -6,6 +6,7 @@ keeps a pod on its node.
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import compress
 from math import inf
 from typing import Annotated, Literal, NamedTuple
 
@@ -113,7 +114,9 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
                 continue
             not_to = mismatches.get(id(claims))
             if not_to is None:
-                not_to = mismatches[id(claims)] = _mismatches(claims, nodes)
+                good = reduce(np.logical_and, (claim.nodes(nodes) for claim in claims))
+                # Where one of the claims does not hold it would have to leave again.
+                not_to = mismatches[id(claims)] = frozenset(compress(nodes.names, (~good).tolist()))
             waits = "" if settled else f"its labels have not been as they are for dwell = {self.dwell:g} s"
             if settled and returned.rests(pod):
                 waits = "the pod was moved and came back, so it rests for cooldown or a multiple of that"
@@ -220,12 +223,6 @@ class _Returned:
                 rounds, begun = rounds + 1, at
         backoff = Backoff(self._cooldown, MOST_COOLDOWNS * self._cooldown)
         return bool(times) and self._at < times[-1] + backoff.delay(rounds)
-
-
-def _mismatches(claims: Claims, nodes: Nodes) -> frozenset[str]:
-    """The nodes where one of the claims does not hold: the pod does not go there, or it would have to leave again."""
-    good = reduce(np.logical_and, (claim.nodes(nodes) for claim in claims))
-    return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
 
 
 @hookimpl

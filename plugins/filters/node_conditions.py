@@ -68,14 +68,11 @@ def _repelling(needs: Needs, node: Node, explained: frozenset[str]) -> tuple[str
     repelling = [taint for taint in node.taints if taint.key not in state and needs.tolerates((taint,)) is not None]
     if not repelling:
         return None
-    return f"node(s) had untolerated taint {{{repelling[0]}}}", _mend(node, repelling)
-
-
-def _mend(node: Node, repelling: Sequence[Taint]) -> str:
-    if not node.ready and all(taint.key in SIGNS for taint in repelling):
-        return READY
     # A toleration without an effect tolerates all effects.
-    return f"it tolerates {{{repelling[0]}}}" if len({(taint.key, taint.value) for taint in repelling}) == 1 else ""
+    mend = f"it tolerates {{{repelling[0]}}}" if len({(taint.key, taint.value) for taint in repelling}) == 1 else ""
+    if not node.ready and all(taint.key in SIGNS for taint in repelling):
+        mend = READY
+    return f"node(s) had untolerated taint {{{repelling[0]}}}", mend
 
 
 def _mask(size: int, indices: Sequence[int]) -> Mask:

@@ -42,8 +42,8 @@ class Choice:
 
     def moves(self, hot: Mask) -> list[Move]:
         """The moves of all nodes that must give up pods, the most loaded node first; of equal ones by name."""
-        places = np.flatnonzero(hot)
-        order = places[np.lexsort((places, -self._now.worst[places]))]
+        places, now = np.flatnonzero(hot), self._now
+        order = places[np.lexsort((places, -now.worst[places]))]
         moves: list[Move] = []
         count = 0
         for place in order.tolist():
@@ -52,10 +52,11 @@ class Choice:
             due = {name: float(amount[place]) for name, amount in self._excess.items() if amount[place] > 0}
             if not due:
                 continue
-            sizes = {name: float(self._now.sizes[name][place]) for name in due}
+            sizes = {name: float(now.sizes[name][place]) for name in due}
             needed, spare = self._choose(place, due, sizes)
             count += len(needed)
-            message = self._message(place)
+            uses = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
+            message = f"{self._nodes.names[place]} uses {'; '.join(uses)}"
             moves += [self._move(chosen, due, sizes, message) for chosen in (*needed, *spare)]
         return moves
 
@@ -82,11 +83,6 @@ class Choice:
             return False
         self._rests.choose(pod)
         return True
-
-    def _message(self, place: int) -> str:
-        now = self._now
-        uses = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
-        return f"{self._nodes.names[place]} uses {'; '.join(uses)}"
 
     def _move(self, chosen: Chosen, due: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
         pod = chosen.victim.pod

@@ -65,11 +65,10 @@ class Filtered(Struct, frozen=True, eq=False):
     pod: Pod
     fits: Mask
     curable: Mask
-    refusals: dict[str, int]
+    counts: dict[str, int]
     bound: Selection | None = None
     failures: tuple[Failure, ...] = ()
-    said: tuple[Refusal, ...] = ()
-    """The refusals that are counted."""
+    refusals: tuple[Refusal, ...] = ()
     ranked: Scored = UNRANKED
 
     def allowed(self) -> Mask:
@@ -91,7 +90,7 @@ class Filtered(Struct, frozen=True, eq=False):
         """What filters say that this node lacks for the pod, beyond what the pods there request; the most of
         several."""
         lacks: dict[str, int] = {}
-        for refusal in self.said:
+        for refusal in self.refusals:
             for name, lack in refusal.missing.items() if refusal.nodes[node] else ():
                 if lack[node] > lacks.get(name, 0):
                     lacks[name] = int(lack[node])
@@ -99,7 +98,7 @@ class Filtered(Struct, frozen=True, eq=False):
 
     def unavailable(self) -> str:
         """Why it may go nowhere, in one line: the reasons in the order of their texts."""
-        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
+        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.counts.items()))
         text = f"0/{len(self.fits)} nodes are available"
         text = f"{text}: {reasons}" if reasons else text
         return text if self.bound is None else f"{text}; it is bound to {self.bound.why}"
@@ -124,7 +123,12 @@ def look(case: PoolCase, pod: Pod) -> Filtered:
 def _refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
     """The refusals of filters, as they count for a pod with this binding; and who failed."""
     answers = case.ask("filter_nodes", pod=pod)
-    return [_apply_binding(refusal, bound) for _, refusals in answers.values for refusal in refusals], answers.failures
+    refusals = [refusal for _, refusals in answers.values for refusal in refusals]
+    if bound is not None:  # a refusal that yields does not count on nodes the pod is bound to
+        refusals = [
+            replace(refusal, nodes=refusal.nodes & ~bound.nodes) if refusal.yields else refusal for refusal in refusals
+        ]
+    return refusals, answers.failures
 
 
 def fits_without(
@@ -172,14 +176,6 @@ def _intersect(selections: Sequence[Selection]) -> Selection | None:
     )
     fault = next((selection.fault for selection in selections if selection.fault), "")
     return Selection(nodes, why, wait, full, fault, match)  # type: ignore[arg-type]
-
-
-def _apply_binding(refusal: Refusal, bound: Selection | None) -> Refusal:
-    """A refusal as it counts for a pod with this binding: one that yields does not count on nodes the pod is bound
-    to."""
-    if bound is None or not refusal.yields:
-        return refusal
-    return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
 
 
 def _count_by_reason(refusals: Iterable[Refusal]) -> dict[str, int]:

@@ -272,7 +272,7 @@ class Draft:
             message=message,
             uid=pod.uid,
             nodes=len(self.columns.names),
-            refusals=filtered.refusals if filtered else {},
+            refusals=filtered.counts if filtered else {},
             binding=bound.why if bound and not bound.fault else "",
             failures=filtered.failures + filtered.ranked.failures if filtered else (),
         )

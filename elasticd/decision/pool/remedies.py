@@ -38,12 +38,12 @@ def lacking(case: PoolCase, filtered: Filtered, yields: Mapping[str, int], own: 
         return f"a node would have to match {bound.match or bound.why}{fit}"
     within = np.ones(len(columns.names), dtype=np.bool_) if bound is None or bound.full == "any" else bound.nodes
     places = np.flatnonzero(filtered.curable & within)
-    mends = _count_remedies(filtered.said, within)
+    mends = _count_remedies(filtered.refusals, within)
     if len(places):
         texts = [_nearest_node(case, filtered, places), _list_remedies(mends), _list_remedies(yields), *own]
     else:
         texts = [_list_remedies(mends) or _explain_too_large(columns, needed(pod), within)]
-    return "; or ".join(filter(None, texts)) or (NOTHING if filtered.said else "")
+    return "; or ".join(filter(None, texts)) or (NOTHING if filtered.refusals else "")
 
 
 def _count_remedies(refusals: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
@@ -80,7 +80,7 @@ def _nearest_node(case: PoolCase, filtered: Filtered, places: NDArray[np.intp]) 
     the first few rather one where amounts alone are in the way."""
     columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
     requests = needed(filtered.pod).items()
-    missing = {resource: _shortage(columns, resource, amount, filtered.said) for resource, amount in requests}
+    missing = {resource: _shortage(columns, resource, amount, filtered.refusals) for resource, amount in requests}
     short = {name: np.maximum(lack - columns.leaving(name), 0)[places] for name, lack in missing.items()}
     for name, lack in short.items():
         share += lack / np.maximum(columns.allocatable(name)[places], 1)

@@ -28,7 +28,7 @@ from elasticd.runtime.actions import Actions, attempt, record
 from elasticd.runtime.execute import pod_outcome
 from elasticd.runtime.pools.history import Latest, PoolHistory
 from elasticd.runtime.pools.placer import Placer
-from elasticd.runtime.pools.pool import OURSELVES, Pool, asked_to_move
+from elasticd.runtime.pools.pool import OURSELVES, Pool
 from elasticd.runtime.pools.surges import Surging
 from elasticd.runtime.pools.usage_view import By
 from elasticd.runtime.workers import Worker, at_once
@@ -156,7 +156,9 @@ class Mover:
             pool.count_failure("moving", [Failure(OURSELVES, "", pool.blocked)], ())
             return
         failures = [failure for failure in plan.failures if failure.hook != "explain_nodes"]
-        pool.count_failure("moving", failures, asked_to_move(plan.decisions))
+        placed = any(decision.target for decision in plan.decisions)
+        asked = ("select_nodes", "filter_nodes", "score_nodes") if placed else ()
+        pool.count_failure("moving", failures, ("rebind_pods", "rebalance_nodes", *asked))
         history.planned(plan, now)
         self._settle(history, plan.decisions, snapshot, case.observation.use)
         before, leaving_uids = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}

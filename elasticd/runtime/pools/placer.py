@@ -137,19 +137,15 @@ class Placer:
         return min(now + NUDGE if self._changed.is_set() else max(rested, now + NUDGE), beat)
 
     async def turn(self) -> None:
-        """Tick now, and count every event so far as handled."""
+        """Tick now, and count every event so far as handled: after one, pods in backoff are tried again soon."""
+        now = self._clock.now()
         if self._changed.is_set():
             self._changed.clear()
-            self._advance_retries(self._clock.now())
-        await self.tick(self._clock.now())
-
-    def _advance_retries(self, now: float) -> None:
-        """After an event try pods in backoff again soon, though not at once. Not those whose action failed: often the
-        event is only the end of that action."""
-        for retry in self._retries.values():
-            if not retry.failed:
-                soonest = retry.until - BACKOFF.delay(retry.attempts) + BACKOFF.first
-                retry.until = min(retry.until, max(now, soonest))
+            for retry in self._retries.values():
+                if not retry.failed:  # else the event is often only the end of that action
+                    soonest = retry.until - BACKOFF.delay(retry.attempts) + BACKOFF.first
+                    retry.until = min(retry.until, max(now, soonest))
+        await self.tick(now)
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""

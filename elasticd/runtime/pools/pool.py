@@ -11,7 +11,6 @@ from elasticd.base.memo import Memo
 from elasticd.base.news import LastReported
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.actions import Evict
-from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
@@ -32,7 +31,7 @@ class Pool:
     """A pool policy with its state from one plan to the next: its plugins and their failures, and its node table."""
 
     def __init__(self, policy: PoolPolicy) -> None:
-        self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), NodeTableBuilder()
+        self.policy, self.hooks, self._builder = policy, Hooks(policy.strategies), NodeTableBuilder()
         self.moves = any(map(self.hooks.implements, ("rebind_pods", "rebalance_nodes")))
         self.disturbs = self.moves or self.hooks.implements("select_victims")
         """Whether its strategies make pods leave (`moves`: or go elsewhere): only then budgets are needed."""
@@ -54,7 +53,7 @@ class Pool:
     def columns(self, snapshot: Snapshot, usage: KnownUsage) -> NodeTable:
         """Build the table of its nodes, and count the known series of nodes in `measured`."""
         nodes = self.nodes("", snapshot.nodes())
-        table = self.ledger.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured)
+        table = self._builder.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured)
         counts = [int(np.isfinite(table.use(series)).sum()) for series in self.wants.nodes]
         self.measured = (sum(counts), len(counts) * len(nodes))
         return table
@@ -88,13 +87,6 @@ def asked(decisions: Collection[PodDecision]) -> frozenset[str]:
         "select_victims": any(isinstance(action, Evict) for decision in decisions for action in decision.actions),
     }
     return frozenset(hook for hook, evident in is_asked.items() if evident)
-
-
-def asked_to_move(decisions: Collection[MoveDecision]) -> frozenset[str]:
-    """The same for a plan of moves, which always asks which pods should move."""
-    has_target = any(decision.target for decision in decisions)
-    placement_hooks = ("select_nodes", "filter_nodes", "score_nodes") if has_target else ()
-    return frozenset(("rebind_pods", "rebalance_nodes", *placement_hooks))
 
 
 def measured(pools: Iterable[Pool]) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def told(
     case = PoolCase(
         PoolPolicy(name="pool", pool=PoolSelect(), strategies=()), PoolObservation(NOW, (waiting,)), view, Hooks(())
     )
-    return lacking(case, Filtered(waiting, none | fits, none | curable, {}, bound, said=tuple(said)), yields or {})
+    return lacking(case, Filtered(waiting, none | fits, none | curable, {}, bound, refusals=tuple(said)), yields or {})
 
 
 def refusal(mend: str, *nodes: bool, **more: Any) -> Refusal:
