@@ -159,6 +159,7 @@ class NodeTable:
     ) -> None:
         """`pods`: those on each node, and of those the ones with ports or disks, or that repel others.
         `use_by_kind`: by kind (use, peak, measured), series and node. `siblings`: by controller."""
+        self.names, self.nodes = frame.names, frame.nodes
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
         self._use_by_kind, self._siblings = use_by_kind, siblings
         self._columns: dict[tuple[str, str], Column] = {}
@@ -168,14 +169,6 @@ class NodeTable:
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
         self._repels: set[tuple[str, Repel]] | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._frame.names
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        return self._frame.nodes
 
     def index(self, name: str) -> int | None:
         return self._frame.index.get(name)
@@ -265,10 +258,11 @@ class NodeTable:
         self._change(index, pod, -1)
         self._pods[index] = tuple(resident for resident in self._pods[index] if resident.uid != pod.uid)
 
-    def leave(self, index: int, uid: str) -> bool:
+    def leave(self, index: int | None, uid: str) -> bool:
         """Count a pod as leaving its node before the cluster shows it; False: it is not there, or is shown to leave."""
-        resident = next((pod for pod in self._pods[index] if pod.uid == uid), None)
-        if resident is None or resident.deleted:
+        pods = () if index is None else self._pods[index]
+        resident = next((pod for pod in pods if pod.uid == uid), None)
+        if index is None or resident is None or resident.deleted:
             return False
         going = replace(resident, deleted=True)
         for resource, amount in needed(resident).items():

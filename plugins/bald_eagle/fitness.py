@@ -3,8 +3,7 @@
 Knows requests, capacity and use of four resources, and of all others only whether they suffice. Amounts are whole
 numbers as elasticd counts them; arrays have the axes (pods, nodes, resources) or the first of these. Knows no search.
 
-Source: Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application", Computer
-Systems & Applications 32(4), 2023 (TBESK), sections 3.2 and 3.3.
+Source: TBESK (see the package), sections 3.2 and 3.3.
 """
 
 import numpy as np

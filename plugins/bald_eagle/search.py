@@ -5,8 +5,7 @@ hook for the mutation. Here all eagles move at once, as rows of numpy arrays; a 
 eagle after another cannot be as fast. Random numbers come from a seeded generator; knows no pods.
 
 Sources: Alsattar, Zaidan, Zaidan, "Novel meta-heuristic bald eagle search optimisation algorithm", Artif. Intell. Rev.
-53(3), 2020 (BES); Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application",
-Computer Systems & Applications 32(4), 2023 (TBESK), eqs (3)-(15).
+53(3), 2020 (BES); TBESK (see the package), eqs (3)-(15).
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -67,27 +67,17 @@ class _Explainer:
         return text if self.hot[place] else f"{text}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
-        rule = self.rule
+        rule, gave = self.rule, f"; it gave up pods less than {self.rule.settle:g} s ago"
         if self.hot[place]:
-            rests = f"; {self._gave()}" if state == "high" else ""
-            return "" if rule.mode == "paper" else f": calm again at {self._calm(place)}{rests}"
+            marks = (f"{name} {self.marks[name].calm:.0%}" for name in self._resources(place, "gives"))
+            calm = f"{rule.calm:.2f}" if rule.by == "score" else ", ".join(marks)
+            return "" if rule.mode == "paper" else f": calm again at {calm}{gave if state == 'high' else ''}"
         mark = f", too loaded from {rule.lower:.2f} down" if rule.by == "score" else ""
         if state == "high":
-            return f"{mark}: {self._waits(place)}"
+            looks = f"in {self.then.times[place]} of {rule.observations} looks"
+            return f"{mark}: {looks}{gave if self.then.rests[place] else ''}"
         small = rule.by != "use" and self.worst[place] > (-rule.lower if rule.by == "score" else 0)
         return f"{mark}, but it uses less than {rule.least:.0%} of each" if small else mark
-
-    def _calm(self, place: int) -> str:
-        if self.rule.by == "score":
-            return f"{self.rule.calm:.2f}"
-        return ", ".join(f"{name} {self.marks[name].calm:.0%}" for name in self._resources(place, "gives"))
-
-    def _waits(self, place: int) -> str:
-        looks = f"in {self.then.times[place]} of {self.rule.observations} looks"
-        return f"{looks}; {self._gave()}" if self.then.rests[place] else looks
-
-    def _gave(self) -> str:
-        return f"it gave up pods less than {self.rule.settle:g} s ago"
 
     def _unknown(self, place: int) -> str:
         lacking = [name for name, part in self.parts.items() if not isfinite(part[place])]

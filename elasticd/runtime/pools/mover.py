@@ -145,8 +145,7 @@ class Mover:
         leaving = self._leaving_pods(history, snapshot, now)
         history.reserve(case.columns, now)
         for uid, node in leaving:
-            if (index := case.columns.index(node)) is not None:
-                case.columns.leave(index, uid)
+            case.columns.leave(case.columns.index(node), uid)
         started = self._clock.now()
         (plan,) = await self._planner([replace(case, past=history.past(now))])
         if pool not in self._placer.pools:

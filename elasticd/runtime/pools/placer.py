@@ -196,21 +196,20 @@ class Placer:
         resting = (pod for pod in order[:last] if pod.uid not in due and not self._retries[pod.uid].failed)
         return list(islice(resting, AHEAD))
 
-    async def case(self, pool: Pool, snapshot: Snapshot, now: float, on_answer: Callable[[], None]) -> PoolCase | None:
-        """Build the case of a plan of moves; None while a source is waited for: `on_answer` is called when one has
-        answered."""
-        readings = await self._read(pool, now, on_answer)
-        return None if readings is None else self._case(pool, snapshot, (), readings, now)
-
-    async def _read(self, pool: Pool, now: float, on_answer: Callable[[], None]) -> Sequence[Readings] | None:
+    async def case(
+        self, pool: Pool, snapshot: Snapshot, now: float, on_answer: Callable[[], None], pods: Sequence[Pod] = ()
+    ) -> PoolCase | None:
+        """Build the case of a plan for these pods, or of moves; None while a source is waited for: `on_answer` is
+        called when one has answered."""
         pollers = self.router.serving(pool.policy, pool.hooks.fetched or frozenset())
-        return (await self.router.read({on_answer: pollers}, now)).get(on_answer)
+        readings = (await self.router.read({on_answer: pollers}, now)).get(on_answer)
+        return None if readings is None else self._case(pool, snapshot, pods, readings, pool.wants, now)
 
     async def shown(self, pool: Pool, snapshot: Snapshot, now: float) -> PoolCase:
         """Build a case for display: it always has cpu and memory, and takes the sources' last readings."""
         wants = WantedSeries(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
         readings = await self.router.look(self.router.having(pool.policy, wants.nodes | wants.pods), now)
-        return self._case(pool, snapshot, (), readings, now, wants)
+        return self._case(pool, snapshot, (), readings, wants, now)
 
     def _case(
         self,
@@ -218,11 +217,11 @@ class Placer:
         snapshot: Snapshot,
         pods: Sequence[Pod],
         readings: Sequence[Readings],
+        wants: WantedSeries,
         now: float,
-        wants: WantedSeries | None = None,
     ) -> PoolCase:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
-        usage = self.views.look(pool.policy, wants or pool.wants, readings, now, strays)
+        usage = self.views.look(pool.policy, wants, readings, now, strays)
         columns = pool.columns(snapshot, usage)
         self._take_expected(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if pool.disturbs else ()
@@ -244,18 +243,17 @@ class Placer:
         if len(pods) > MOST:
             pods = list(self.views.in_order(pods, pool.policy.pool.order)[:MOST])
             self._changed.set()
-        readings = await self._read(pool, now, self._changed.set)
-        if readings is None:
+        case = await self.case(pool, snapshot, now, self._changed.set, pods)
+        if case is None:
             return
         started = self._clock.now()
-        decisions = await self._plan(pool, self._case(pool, snapshot, pods, readings, now))
+        decisions = await self._plan(pool, case)
         if pool not in self.pools:
             return  # other policies are in force by now
         seconds = self._clock.now() - started
         by_uid = {pod.uid: pod for pod in pods}
-        pool.count_failure(
-            "placing", [failure for decision in decisions for failure in decision.failures], asked(decisions)
-        )
+        failures = [failure for decision in decisions for failure in decision.failures]
+        pool.count_failure("placing", failures, asked(decisions))
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
         tell(self._listeners, PodsPlanned(pool.policy.name, seconds))
@@ -277,8 +275,7 @@ class Placer:
         pods that are not in this plan (`planned_uids`) keep theirs, and pods that were told to leave are marked as
         leaving."""
         for pod in map(self.views.noted, snapshot.pending()):
-            node = self.views.doubtful(pod) or pod.nominated
-            index = columns.index(node) if node else None
+            index = columns.index(self.views.doubtful(pod) or pod.nominated)
             if index is not None and pod.uid not in planned_uids and pod.uid not in self._acting:
                 columns.take(index, pod)
         leaving = self.views.leaving()
@@ -288,9 +285,7 @@ class Placer:
                 columns.take(index, acting.pod)
             leaving.update({action.uid: action.node for action in acting.decision.actions if isinstance(action, Evict)})
         for uid, node in leaving.items():
-            index = columns.index(node)
-            if index is not None:
-                columns.leave(index, uid)
+            columns.leave(columns.index(node), uid)
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down if it is news, and begin its actions."""
