@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from elasticd.base.text import raised
 from elasticd.decision.decide import Case, decide, held
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.eviction_order import NodeOrder, eviction_order
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan, stuck
+from elasticd.decision.pool.preemption import NodeOrder, eviction_order
 from elasticd.decision.screen import Bands, bands_of
 from elasticd.model.moves import MovesPlan
 from elasticd.model.placement import PodDecision

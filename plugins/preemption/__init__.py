@@ -308,7 +308,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             below = _restart_policies(victim for victim in victims if victim.needs.priority >= priority)
         lower = sum(victim.needs.priority < priority for victim in victims) if self.mode == "product" else 0
         use = observation.use.get("cpu", {})
-        unknown = sum(isnan(use.get(_name(victim), nan)) for victim in victims)
+        unknown = sum(isnan(use.get(f"{victim.namespace}/{victim.name}", nan)) for victim in victims)
         clauses = [f"{lower} of lower priority"] if lower else []
         clauses += [f"restartPolicy {pod.needs.restart} goes before {' and '.join(below)}"] if below else []
         clauses += [f"of {unknown} the use of CPU is not known, so the request counts"] if unknown else []
@@ -325,16 +325,12 @@ _NOT_FORCED = Spared(_FORCED_ALONE.why, (f"only_forced {_OWN} is false",))
 
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:
     """The pod's use of CPU in cores; where that is not known, its request."""
-    cores = use.get(_name(pod), nan) if use else nan
+    cores = use.get(f"{pod.namespace}/{pod.name}", nan) if use else nan
     return pod.counted.get("cpu", 0.0) if isnan(cores) else cores
 
 
 def _have(count: int) -> str:
     return f"{count} {'has' if count == 1 else 'have'}"
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod.namespace}/{pod.name}"
 
 
 def _restart_policies(victims: Iterable[Pod]) -> list[str]:

@@ -32,13 +32,9 @@ def shortage_of(
     if not lacks and not clashing:
         return None
     for name in lacks:
-        lacks[name] -= sum(_takes(leaver, name) for leaver in leaving)
+        lacks[name] -= sum(needed(leaver).get(name, 0) for leaver in leaving)
     staying = frozenset(resident.uid for resident in clashing if not resident.deleted)
     return Shortage({name: lack for name, lack in lacks.items() if lack > 0}, staying)
-
-
-def _takes(pod: Pod, resource: str) -> int:
-    return needed(pod).get(resource, 0)
 
 
 def _clash(pod: Pod, resident: Pod, labels: Mapping[str, str]) -> bool:
@@ -72,7 +68,7 @@ def until_it_fits(order: Iterable[Pod], short: Shortage) -> list[Pod]:
             break
         chosen.append(pod)
         clashing.discard(pod.uid)
-        lacking = {name: lack for name, amount in lacking.items() if (lack := amount - _takes(pod, name)) > 0}
+        lacking = {name: lack for name, amount in lacking.items() if (lack := amount - needed(pod).get(name, 0)) > 0}
     return [] if lacking or clashing else chosen
 
 

@@ -15,8 +15,8 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import near
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.eviction_order import NodeOrder, eviction_order
 from elasticd.decision.pool.moves import restraint
+from elasticd.decision.pool.preemption import NodeOrder, eviction_order
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
 from elasticd.model.placement import EvictionOrder, PodDecision, Turn

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.api import EvictionOrder, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.eviction_order import NodeOrder, eviction_order
-from elasticd.decision.pool.preemption import forbidden
+from elasticd.decision.pool.preemption import NodeOrder, eviction_order, forbidden
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.registry import Hooks

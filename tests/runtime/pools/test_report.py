@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
-from elasticd.decision.pool.eviction_order import NodeOrder
+from elasticd.decision.pool.preemption import NodeOrder
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
 from elasticd.model.actions import Answer, Evict
