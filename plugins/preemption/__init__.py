@@ -126,8 +126,16 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     def _turn(self, pod: Pod, scheduler: str, at: float) -> Turn:
         if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:
             return Turn(pod, "Highest", "no restartPolicy is above Always")
-        option = next(self._options(pod, scheduler, at), "")
-        return Turn(pod, *self._reason_of_option(option)) if option else Turn(pod)
+        reasons = {
+            "": ("", ""),
+            "others": ("OtherScheduler", "another scheduler places it"),
+            "spare_namespaces": ("Spared", "its namespace is in spare_namespaces"),
+            "spare_priority": ("Spared", f"its priority is spare_priority = {self.spare_priority} or more"),
+            "spare_labels": ("Spared", "it has one of spare_labels"),
+            "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
+            "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
+        }
+        return Turn(pod, *reasons[next(self._options(pod, scheduler, at), "")])
 
     def _rule(self) -> str:
         classes = "of a higher restartPolicy (Never, OnFailure, Always)"
@@ -250,17 +258,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             "local_storage": Cause("have local storage", f"local_storage {_OWN} is true"),
             "min_run": Cause(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
         }.get(option) or Cause(f"have annotation {option}", f"lesser pods have no annotation {option}")
-
-    def _reason_of_option(self, option: str) -> tuple[str, str]:
-        """Reason (one word) and message for an option that keeps one pod."""
-        return {
-            "others": ("OtherScheduler", "another scheduler places it"),
-            "spare_namespaces": ("Spared", "its namespace is in spare_namespaces"),
-            "spare_priority": ("Spared", f"its priority is spare_priority = {self.spare_priority} or more"),
-            "spare_labels": ("Spared", "it has one of spare_labels"),
-            "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
-            "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
-        }[option]
 
     def _explain_spared(
         self, waiting: Pod, short: Shortage, groups: NodePods, lesser: Lesser, observation: PoolObservation

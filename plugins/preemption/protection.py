@@ -95,12 +95,12 @@ def budgets_of(pod: Pod, budgets: tuple[DisruptionBudget, ...]) -> PodBudgets:
 
 def within(order: Iterable[tuple[Pod, PodBudgets]], lifted: Set[Cause] = frozenset()) -> list[Pod]:
     """The pods, from the first on, that their budgets let go; budgets whose cause is `lifted` let all go."""
-    allowed, spent = list[Pod](), dict[int, int]()
+    allowed, spent = list[Pod](), Counter[int]()
     for pod, budgets in order:
-        if all(spent.get(id(budget), 0) < budget.allowed or cause in lifted for budget, cause in budgets):
+        if all(spent[id(budget)] < budget.allowed or cause in lifted for budget, cause in budgets):
             allowed.append(pod)
             for budget, _ in budgets:
-                spent[id(budget)] = spent.get(id(budget), 0) + 1
+                spent[id(budget)] += 1
     return allowed
 
 

@@ -89,8 +89,9 @@ class PoolHistory:
         self._departures: dict[str, _Departure] = {}
         self._comebacks: dict[tuple[str, str], Comebacks] = {}
 
-    def note(self, nodes: Sequence[Node], now: float) -> bool:
-        """Take in the nodes; whether one came, went, or changed its labels, annotations, taints or readiness."""
+    def note(self, nodes: Sequence[Node], pods: OnNodes, now: float) -> bool:
+        """Take in the nodes and their pods; whether one came, went, or changed its labels, annotations, taints or
+        readiness, or one of these pods has failed."""
         previous, self._nodes = self._nodes, {node.name: node for node in nodes}
         changed = previous.keys() - self._nodes.keys()
         for name, node in self._nodes.items():
@@ -105,15 +106,11 @@ class PoolHistory:
             self._labelled.pop(name, None)
         if changed:
             self._comebacks = {key: found for key, found in self._comebacks.items() if key[1] not in changed}
-        return bool(changed)
-
-    def failed(self, nodes: Sequence[Node], pods: OnNodes) -> bool:
-        """Take in the pods on these nodes; whether one of them has failed since the last call."""
-        previous, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
-        return any(
-            current is not previous[name] and one_failed(previous[name], current)
+        before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
+        return bool(changed) or any(
+            current is not before[name] and one_failed(before[name], current)
             for name, current in self._pods.items()
-            if name in previous
+            if name in before
         )
 
     def look(self, look: Look, most: int) -> None:

@@ -127,8 +127,7 @@ class Mover:
             if history is None or history.policy != pool.policy:
                 history = self._histories[pool.policy.name] = PoolHistory(pool.policy, now)
             nodes = pool.nodes("", snapshot.nodes())
-            changed, failed = history.note(nodes, now), history.failed(nodes, snapshot.on_nodes())
-            if changed or failed or history.due <= now:
+            if history.note(nodes, snapshot.on_nodes(), now) or history.due <= now:
                 history.due = now + pool.policy.moves.every
                 await self._plan(pool, history, snapshot, now)
         self._journal.flush()
