@@ -54,10 +54,6 @@ class Scored(Struct, frozen=True, eq=False):
         return NodeScore(columns.names[index], known(self.total[index]), parts)
 
 
-UNRANKED = Scored(np.zeros(0, dtype=np.float64), {})
-"""The scores where no node is to be chosen."""
-
-
 class Filtered(Struct, frozen=True, eq=False):
     """Where a pod fits, where it would if fewer pods were there (`curable`), what it is bound to, how many nodes refuse
     it by reason, and their scores."""
@@ -69,7 +65,8 @@ class Filtered(Struct, frozen=True, eq=False):
     bound: Selection | None = None
     failures: tuple[Failure, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    ranked: Scored = UNRANKED
+    ranked: Scored = Scored(np.zeros(0, dtype=np.float64), {})
+    """Without scores where no node is to be chosen."""
 
     def allowed(self) -> Mask:
         """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""

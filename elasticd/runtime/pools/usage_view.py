@@ -37,6 +37,8 @@ SPARED = 60.0
 """Seconds for which a pod whose eviction was refused is not evicted again."""
 
 By = Mapping[str, Mapping[str, float]]
+Sums = dict[str, tuple[float, float]]
+"""By subject: the sum of its samples, and when the oldest was measured."""
 
 
 class KnownUsage(Struct, frozen=True, eq=False):
@@ -100,11 +102,7 @@ class UsageView:
         return KnownUsage(use, peaks, pod_use, measured)
 
     def _estimate(
-        self,
-        series: str,
-        measured: dict[str, float],
-        by_node: Mapping[str, tuple[float, float]],
-        stray_uids: Collection[str],
+        self, series: str, measured: dict[str, float], by_node: Sums, stray_uids: Collection[str]
     ) -> Mapping[str, float]:
         """Add the estimated use of pods that were bound too late to be in the measurement, without strays, whose use is
         in `measured` already."""
@@ -118,9 +116,7 @@ class UsageView:
                 use[node] += estimated(pod, series) if pod_use is None else pod_use
         return use
 
-    def _update_peaks(
-        self, policy: PoolPolicy, series: str, by_node: Mapping[str, tuple[float, float]], now: float
-    ) -> dict[str, float]:
+    def _update_peaks(self, policy: PoolPolicy, series: str, by_node: Sums, now: float) -> dict[str, float]:
         peaks: dict[str, float] = {}
         for node, (value, measured) in by_node.items():
             window = self._peaks.setdefault((policy.name, series, node), deque())
@@ -243,11 +239,9 @@ def _move_strays(
     return corrected
 
 
-def _sum_trusted(
-    readings: Iterable[Mapping[str, Sequence[Sample]]], since: float, now: float
-) -> dict[str, tuple[float, float]]:
-    """The sum and time of each subject's samples, from the first source of which all are good."""
-    trusted: dict[str, tuple[float, float]] = {}
+def _sum_trusted(readings: Iterable[Mapping[str, Sequence[Sample]]], since: float, now: float) -> Sums:
+    """By the first source of which all samples of a subject are good."""
+    trusted: Sums = {}
     for subjects in readings:
         for subject, samples in subjects.items():
             if subject in trusted or not samples:
