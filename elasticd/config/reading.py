@@ -23,10 +23,8 @@ def read_policies(
     folder: Path, registry: Registry, settings: Settings | None = None, files: Sequence[Path] | None = None
 ) -> Read:
     """The policies of a folder, those about workloads first, and every mistake in them; of `files` alone, if given.
-
     Whatever a plugin raises while its options are decoded is a mistake; with `settings`, so is a series or source that
-    a policy needs and no source provides.
-    """
+    a policy needs and no source provides."""
     try:
         policies, errors = _read(policy_files(folder) if files is None else files, folder, registry)
         if settings is not None:

@@ -22,11 +22,9 @@ def observe(
     names: frozenset[str] | None,
     at: float,
 ) -> Observation:
-    """Build the observation of a workload. `names`: the series that are read, None for all there are.
-
-    Each series comes from the first reading whose samples can be trusted; its message says which sources were passed
-    over for that, and why.
-    """
+    """Build the observation of a workload. `names`: the series that are read, None for all there are. Each series comes
+    from the first reading whose samples can be trusted; its message says which sources were passed over for that, and
+    why."""
     pods = snapshot.pods(workload)
     fault = snapshot.selector_fault(workload)
     return Observation(

@@ -67,9 +67,7 @@ def _all_good(values: Sequence[float], times: AbstractSet[float], oldest: float,
 def expected(name: str, reading: Readings, workload: str, at: float) -> Series:
     """A series that is forecast: FRESH while the forecast may be believed, STALE once it has expired, INVALID where
     there is a doubt, EMPTY before there is one. Its sample is what is expected now, measured when it was fitted.
-
-    Whatever it is worth, it is never a reason to hold what others know.
-    """
+    Whatever it is worth, it is never a reason to hold what others know."""
     forecast = reading.forecasts[name].get(workload)
     if forecast is None:
         why = reading.faults.get(name) or "there is no forecast of it yet"

@@ -62,12 +62,9 @@ def request_of(pod: Pod, resource: str) -> float:
 
 
 def unfit(pod: Pod, sizes: Sizes) -> str:
-    """Why these requests cannot be given to the pod, in one line; empty when they can.
-
-    A resize changes neither a pod's quality of service nor requests that the pod has as a whole, and no request may be
-    above its limit. What its node has no room for, now (Deferred) or ever (Infeasible), is asked for again only when
-    nothing in it is more.
-    """
+    """Why these requests cannot be given to the pod, in one line; empty when they can. A resize changes neither a pod's
+    quality of service nor requests that the pod has as a whole, and no request may be above its limit. What its node
+    has no room for, now (Deferred) or ever (Infeasible), is asked for again only when nothing in it is more."""
     if pod.phase != "Running" or pod.deleted:
         return "is not running" if not pod.deleted else "is being deleted"
     if pod.requests:

@@ -41,11 +41,9 @@ class Rates(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
 
 
 def stabilize(wish: int, observation: Observation, past: Past, *, up: float, down: float) -> Limit | None:
-    """Not above the least wish of the last `up` seconds, nor below the greatest of the last `down` seconds.
-
-    Two-way (HPA: Normalization with behavior, 1): wishes strictly younger than a window count. A window of 0 s
-    does nothing. None: there is nothing to wait for. The wish only chooses which end is explained.
-    """
+    """Not above the least wish of the last `up` seconds, nor below the greatest of the last `down` seconds. Two-way
+    (HPA: Normalization with behavior, 1): wishes strictly younger than a window count. A window of 0 s does nothing.
+    None: there is nothing to wait for. The wish only chooses which end is explained."""
     now, current = observation.at, observation.workload.replicas
     lows = past.wishes(now - up) if up > 0 else ()
     highs = past.wishes(now - down) if down > 0 else ()
@@ -68,11 +66,9 @@ def _stabilizing_limit(falls: bool, lowest: int | None, highest: int | None, win
 
 
 def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, down: Rates | None) -> Limit | None:
-    """Not further than the rates of each direction allow; None for a direction: as far as it likes.
-
-    HPA: Normalization with behavior, 2. Told even where it goes beyond the policy's bounds: which of them binds is
-    for judgement to say. The wish only chooses which end is explained.
-    """
+    """Not further than the rates of each direction allow; None for a direction: as far as it likes. HPA: Normalization
+    with behavior, 2. Told even where it goes beyond the policy's bounds: which of them binds is for judgement to say.
+    The wish only chooses which end is explained."""
     now, current = observation.at, observation.workload.replicas
     if not past.changes or past.changes[-1].at <= now - _longest_period(up, down):
         return _rate_limit(wish < current, current, up, None, down, None)

@@ -19,11 +19,9 @@ FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 
 
 def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Collection[str]]) -> str:
-    """The workload, NAMESPACE/KIND/NAME, that these words name: shop/Deployment/web, deploy/web or `deploy web`.
-
-    It is looked up in `workloads` if no namespace is given or the kind is not one of Kubernetes' own. Raises
-    ConfigError where the words name none, or several.
-    """
+    """The workload, NAMESPACE/KIND/NAME, that these words name: shop/Deployment/web, deploy/web or `deploy web`. It is
+    looked up in `workloads` if no namespace is given or the kind is not one of Kubernetes' own. Raises ConfigError
+    where the words name none, or several."""
     parts = words[0].split("/") if len(words) == 1 else [*words] if len(words) == 2 else []
     if len(parts) not in (2, 3) or not all(map(_is_name, parts)):
         raise ConfigError("", "WORKLOAD", f'must be {FORMS}, is "{one_line(" ".join(words))}"')

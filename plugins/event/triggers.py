@@ -34,10 +34,8 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def asks(self, reading: float, workload: Workload, pods: Sequence[Pod]) -> int | None:
         """How many replicas bring the reading to its set point. None: a `value` without a ready pod that it could refer
-        to.
-
-        HPA: External, AverageValue (reading / target) and Value (ready pods x reading / target; at 0 without them).
-        """
+        to. HPA: External, AverageValue (reading / target) and Value (ready pods x reading / target; at 0 without
+        them)."""
         if self.value is None:
             return _count(reading, self.average_value or 1.0)
         if workload.replicas == 0:

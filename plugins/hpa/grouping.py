@@ -207,10 +207,7 @@ def total_at_a_glance(
 def requests_by_pod(pods: Sequence[Pod], resource: str, container: str, *, old: bool) -> dict[str, int]:
     """The request of each pod. For a pod with any pod-level request it is all that a scheduler counts, unless a
     container is named (`old`: 1.20, which has no such requests); else the sum of its containers. HPA: One metric, step
-    4.
-
-    Raises MetricError when a pod, or any container that counts, has no request.
-    """
+    4. Raises MetricError when a pod, or any container that counts, has no request."""
     requests: dict[str, int] = {}
     for pod in pods:
         if pod.requests and not container and not old:

@@ -18,6 +18,7 @@ from elasticd.model.workload import Condition, Limit, Recommendation
 
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:
     """The recommendation to follow; None where no strategy has an opinion of a count. Expired ones are none."""
+    # A loop: lists and a sort key take 3.1 us for three opinions, and this 0.7 (tests/bench/decide.py).
     best: Recommendation | None = None
     count = 0
     for opinion in opinions:
