@@ -29,7 +29,8 @@ from tests.kube.reports import named_nodes
 async def cluster(folder: Path) -> AsyncIterator[Kube]:
     """The control plane of all episodes."""
     async with (
-        ControlPlane(folder, hpa=QUICK) as plane,
+        # elasticd places all pods; kube-scheduler may end where the API server restarts (its cache of bindings).
+        ControlPlane(folder, scheduler=False, hpa=QUICK) as plane,
         plane.client() as client,
         HollowNodes(client, named_nodes(3)) as nodes,
         MetricsApi(client, pki.make_server_certificate(plane.folder, "metrics", plane.authority)) as metrics,
