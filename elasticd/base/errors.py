@@ -11,6 +11,9 @@ from contextlib import contextmanager
 EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
 
+UNREADABLE = (ValueError, RecursionError)
+"""What decoders raise for text or bytes that they cannot read, the second where they are nested too deeply."""
+
 
 class ElasticdError(Exception):
     """One line for a person, and the exit code of the process that prints it."""

@@ -44,6 +44,8 @@ def parse_quantity(text: str) -> float:
 
 def amount(quantity: Any) -> float:
     """The amount in base units; NaN when it is no quantity or not finite."""
+    if isinstance(quantity, bool):
+        return math.nan
     try:
         value = parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
     except (ValueError, TypeError, OverflowError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import UNREADABLE, ConfigError
 from elasticd.base.text import one_line
 
 LARGEST = 1 << 20
@@ -37,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     text = read_text(path)
     try:
         return tomli.loads(text)
-    except (ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ConfigError(str(path), "", f"must be TOML: {one_line(str(error))}") from None
 
 

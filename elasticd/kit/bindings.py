@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from elasticd.base.decode import convert
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import UNREADABLE, ConfigError
 from elasticd.base.text import shown
 from elasticd.model.pod_spec import Expression, Operator, possible, possible_key, whole_number
 from elasticd.model.workload import Pod
@@ -158,7 +158,7 @@ def _read_binding(text: str) -> Binding | str:
     """The binding, or what is wrong with it. Cached, as a pod that waits is looked at again and again."""
     try:
         raw = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+    except UNREADABLE as error:
         return f"{BINDING}: must be JSON, is {shown(text)}: {error}"
     if not isinstance(raw, dict):
         return f"{BINDING}: must be a JSON object, is {shown(raw)}"

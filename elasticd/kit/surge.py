@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import counted
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.workload import COST, Pod, Workload
@@ -85,7 +86,7 @@ def noted(annotations: Mapping[str, str | None]) -> Note | None:
     """Read the note of a move; None: there is none, or it cannot be read."""
     try:
         return msgspec.json.decode(annotations.get(SURGE) or "", type=Note)
-    except (msgspec.DecodeError, ValueError):
+    except UNREADABLE:
         return None
 
 

@@ -18,7 +18,7 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import UNREADABLE, ConfigError
 from elasticd.base.secrets import check_secret, read_secret, secret_path
 from elasticd.base.text import one_line, shown
 from elasticd.ports.source import Source
@@ -249,7 +249,7 @@ class HttpClient:
         try:
             refusal = msgspec.json.decode(body, type=_Refusal)
             detail = refusal.error or refusal.message or ""
-        except (ValueError, RecursionError):
+        except UNREADABLE:
             detail = ""
         text = " ".join(filter(None, (str(response.status), response.reason)))
         return HttpFault(self._redact(f"{text}: {detail}" if detail else text), response.status)

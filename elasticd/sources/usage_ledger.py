@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.files import replacing
 from elasticd.kit.histograms import CPU_BOUNDS, DAY, MEMORY_BOUNDS, STATISTICS, Content, Histogram, Weigh, after_kill
 from elasticd.model.workload import Pod, Sample
@@ -184,7 +185,7 @@ class UsageLedger:
         """Replace the histograms by saved ones, or raise ValueError, in one line, for what is no checkpoint."""
         try:
             checkpoint = _decode(body)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise ValueError(f"is no checkpoint: {error}") from None
         if (checkpoint.version, checkpoint.buckets) != (_VERSION, _BUCKETS):
             raise ValueError(f"must be of version {_VERSION}, is of {checkpoint.version}, or has other buckets")

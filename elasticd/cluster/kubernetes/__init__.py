@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock, ServerTime
-from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError
 from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, KubernetesCluster
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name
@@ -123,5 +123,5 @@ async def _greet(session: Session) -> str:
         if error.code == 401:
             raise ConfigError("", "cluster", f"{session.host} does not accept the credentials: {error}") from error
         raise UnavailableError(f"cluster: {session.host} cannot be reached: {error}") from error
-    except (msgspec.DecodeError, ValueError) as error:
+    except UNREADABLE as error:
         raise UnavailableError(f"cluster: {session.host} is no Kubernetes API server") from error

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
 from elasticd.model.rights import Right
@@ -76,6 +77,6 @@ class Access:
         """The API group and plural of a kind that can be scaled; or one line that says why it cannot be."""
         try:
             resource = await self._discovery.scalable(kind)
-        except (UnknownKindError, ApiError, msgspec.DecodeError, ValueError) as error:
+        except (UnknownKindError, ApiError, *UNREADABLE) as error:
             return str(error)
         return kind[0].rpartition("/")[0], resource.plural

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.clock import ServerTime
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
 from elasticd.base.text import one_line
 from elasticd.base.units import amount
@@ -75,7 +76,7 @@ class AggregatedMetrics:
         if not asks:
             return []
         for group in {_group(ask) for ask in asks}:
-            with suppress(ApiError, msgspec.DecodeError, ValueError):  # each call says why it has none
+            with suppress(ApiError, *UNREADABLE):  # each call says why it has none
                 await self._discovery.version_of(group)
         tasks = [asyncio.create_task(self._one(ask, now)) for ask in asks]
         try:
@@ -91,7 +92,7 @@ class AggregatedMetrics:
                 return await self._decoded(ask, await self._send(ask), now)
             except (ApiError, UnknownKindError) as error:
                 return _fault(ask, str(error))
-            except (msgspec.DecodeError, ValueError) as error:
+            except UNREADABLE as error:
                 return _fault(ask, f"its answer is no list: {error}")
 
     async def _send(self, ask: MetricQuery) -> bytes:
@@ -123,7 +124,7 @@ class AggregatedMetrics:
                 await asyncio.sleep(0)
             try:
                 value = _VALUE.decode(raw)
-            except (msgspec.DecodeError, ValueError):
+            except UNREADABLE:
                 unreadable += 1
                 continue
             if ask.object is None and value.described_object.namespace not in ("", ask.namespace):

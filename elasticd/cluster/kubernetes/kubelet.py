@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.clock import ServerTime
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.wire.objects import ObjectReference, Wire
+from elasticd.cluster.kubernetes.wire.objects import ObjectReference, Time, Wire
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import Part
 
@@ -46,7 +47,7 @@ _FIELDS = {
 class _Figures(Wire, frozen=True):
     """Those of a container's or node's cpu, memory, network (of the interface that has the default route) or disk."""
 
-    time: datetime
+    time: Time
     usage_nano_cores: Any = None
     working_set_bytes: Any = None
     rx_bytes: Any = None
@@ -104,7 +105,7 @@ class Kubelets:
             summary = _SUMMARY.decode(await self._session.send(request))
         except ApiError as error:
             return Readings(SOURCE, now, error=f"the kubelet: {error}")
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             return Readings(SOURCE, now, error=f"the kubelet: its answer is no summary: {error}")
         if summary.node.node_name != node:
             return Readings(SOURCE, now, error=f'the kubelet: it answers for node "{summary.node.node_name[:63]}"')
@@ -123,7 +124,7 @@ class Kubelets:
         for raw in items:
             try:
                 pod = _POD.decode(raw)
-            except (msgspec.DecodeError, ValueError):
+            except UNREADABLE:
                 self.skipped += 1
                 continue
             key = f"{pod.pod_ref.namespace}/{pod.pod_ref.name}"
@@ -152,4 +153,4 @@ def _figure(owner: _Node | _Container, series: str) -> tuple[float, datetime] | 
 
 def _number(value: Any) -> float:
     """A number of the summary, which are all plain; NaN when it is none."""
-    return amount(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    return amount(value) if isinstance(value, int | float) else math.nan

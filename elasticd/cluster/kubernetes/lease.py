@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.news import LastReported
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import LEASES
@@ -85,7 +86,7 @@ class Elector:
         try:
             await self._step()
             self.fault = ""
-        except (ApiError, msgspec.DecodeError, ValueError) as error:
+        except (ApiError, *UNREADABLE) as error:
             self._raw = None  # whatever happened, look before the next write
             if not self.fault:
                 logger.warning("lease %s/%s: %s", self._settings.namespace, self._settings.name, error)
@@ -195,7 +196,7 @@ class Elector:
             try:
                 await self._give_up(lease or await self._send("get", self._settings.name))
                 break
-            except (ApiError, msgspec.DecodeError, ValueError) as error:
+            except (ApiError, *UNREADABLE) as error:
                 logger.info("the lease was not released: %s", error)
 
     async def _give_up(self, raw: dict[str, Any]) -> None:

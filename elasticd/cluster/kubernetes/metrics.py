@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.clock import ServerTime
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.units import amount, go_seconds
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
@@ -49,7 +50,7 @@ class MetricsClient:
         try:
             for body in bodies:
                 await self._take_pods(body, (series, parts), now, offset)
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             return Readings(SOURCE, now, error=f"the metrics API: its answer is no list: {error}")
         return Readings(SOURCE, now, pods=series, parts=parts)
 
@@ -59,7 +60,7 @@ class MetricsClient:
             items = RAW_LIST.decode(await self._list("/nodes", "nodes.metrics")).items or ()
         except ApiError as error:
             return Readings(SOURCE, now, error=f"the metrics API: {error}")
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             return Readings(SOURCE, now, error=f"the metrics API: its answer is no list: {error}")
         offset, nodes = self._times.offset(), {name: dict[str, tuple[Sample, ...]]() for name in SERIES}
         for usage in self._decode(items):
@@ -99,14 +100,14 @@ class MetricsClient:
         """The readable items: decoded all at once, or one by one where one of them is unreadable."""
         try:
             return _USAGES.decode(b"[%b]" % b",".join(items))
-        except (msgspec.DecodeError, ValueError):
+        except UNREADABLE:
             return self._readable(items)
 
     def _readable(self, items: Iterable[Raw]) -> Iterable[UsageMetrics]:
         for raw in items:
             try:
                 yield _USAGE.decode(raw)
-            except (msgspec.DecodeError, ValueError):
+            except UNREADABLE:
                 self.skipped += 1
 
 

@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.wire.objects import Status
 from elasticd.sources.http import read_body
 
@@ -266,7 +267,7 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
         body = body.replace(credentials.encode(), b"***")
     try:
         status = msgspec.json.decode(body, type=Status)
-    except (msgspec.DecodeError, ValueError):
+    except UNREADABLE:
         status = Status(message=body[:200].decode("utf-8", "replace").strip().replace("\n", " "))
     header = response.headers.get("Retry-After", "")
     seconds = float(header) if header.isdecimal() else None
@@ -293,7 +294,7 @@ def decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: str) -> T:
     """The object in an answer. Raises ApiError when it is none."""
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, ValueError) as error:
+    except UNREADABLE as error:
         raise ApiError(500, "Unreadable", f"the server's answer is no {kind}: {error}") from error
 
 

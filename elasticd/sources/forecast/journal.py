@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from elasticd.base.errors import UnavailableError
+from elasticd.base.errors import UNREADABLE, UnavailableError
 from elasticd.journal.lines import AHEAD
 from elasticd.journal.reading import lines_after
 from elasticd.model.workload import Ref, Sample
@@ -73,7 +73,7 @@ class JournalMemory:
             self._position = place
             try:
                 decision = _decode(line)
-            except (ValueError, RecursionError):  # an outcome, or a damaged line
+            except UNREADABLE:  # an outcome, or a damaged line
                 continue
             if span.first <= decision.at <= span.last + AHEAD:
                 self._take(decision)

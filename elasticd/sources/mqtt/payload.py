@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.units import parse_time
 
 Steps = tuple[str | int, ...]
@@ -54,7 +55,7 @@ def document(payload: bytes) -> Any:
     """A JSON document."""
     try:
         return _decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+    except UNREADABLE:
         raise RefusedError("json") from None
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import one_line
 
 _NAMED = 3
@@ -82,7 +83,7 @@ T = TypeVar("T", bound=_Envelope)
 def _decode(body: bytes | Raw, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         answer = decoder.decode(body)
-    except (ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise _garbled_fault(error) from None
     if answer.status != "success":
         raise QueryFault(
@@ -128,7 +129,7 @@ def _items(data: _Data) -> list[Raw]:
         raise QueryFault(one_line(f"the answer must be a vector, matrix or scalar, is a {data.resultType}", _WORDS))
     try:
         return _ITEMS.decode(data.result)
-    except (ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise _garbled_fault(error) from None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import one_line
 from elasticd.model.workload import Sample
 from elasticd.ports.source import Subject
@@ -75,7 +76,7 @@ def parts(raws: Sequence[Raw], table: SeriesTable, tally: Tally) -> Iterator[tup
     for raw in raws:
         try:
             part = decode(raw)
-        except (ValueError, RecursionError):
+        except UNREADABLE:
             tally.garbled += 1
             continue
         key = key_of(part.metric)
@@ -110,6 +111,8 @@ _KEYS: dict[Subject, Callable[[Any], str]] = {"pod": _pod, "workload": _workload
 
 def number(text: str) -> float:
     """A number as Prometheus writes it, with NaN, +Inf and -Inf; NaN for anything else."""
+    if "_" in text or not text.isascii() or text != text.strip():  # float() takes these
+        return _NAN
     try:
         return float(text)
     except ValueError:

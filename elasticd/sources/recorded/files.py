@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from elasticd.base.decode import convert
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import UNREADABLE, ConfigError
 from elasticd.base.text import one_line
 from elasticd.sources.recorded.rows import COLUMNS, Row, check_columns, row_of, wrong
 
@@ -81,7 +81,7 @@ def read_json_lines(path: Path) -> Iterator[Row]:
             for line, text in enumerate(file, 1):
                 try:
                     row = decoder.decode(text)
-                except msgspec.DecodeError:
+                except UNREADABLE:
                     if not text.strip():
                         continue
                     row = _repair((path, line), text)
@@ -94,7 +94,7 @@ def _repair(where: tuple[Path, int], text: bytes) -> _Line:
     """A line without the fields that begin with an underscore; or what is wrong with it."""
     try:
         table = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except UNREADABLE as problem:
         cut = "" if text.endswith(b"\n") else ", and has no line end: it may be cut off"
         raise wrong(where, f"must be JSON, is not: {problem}{cut}") from None
     if isinstance(table, dict):

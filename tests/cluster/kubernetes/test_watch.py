@@ -234,6 +234,7 @@ async def test_event_may_be_larger_than_any_buffer(api: FakeApi, start: Start) -
         pytest.param(b'{"type":"ADDED","object":{"metadata":{"name":"x"},"spec":7}}\n', id="a wrong type"),
         pytest.param(b'{"type":"ADDED","object":"x"}\n', id="a string"),
         pytest.param(b'\xff\xfe{"type"\n', id="no UTF-8"),
+        pytest.param(b'{"type":"ADDED","object":' + b"[" * 10_000 + b"\n", id="nested too deeply"),
     ],
 )
 async def test_unreadable_object_is_counted_and_only_that_object_is_lost(

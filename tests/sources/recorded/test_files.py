@@ -3,15 +3,20 @@
 import importlib
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elasticd.base.errors import ConfigError
 from elasticd.sources.recorded import FORMATS, load
 from elasticd.sources.recorded.rows import Row
+from tests.kit.damage import torn
 
 HEADER = "time,series,subject,key,value,window,container\n"
 CSV = HEADER + (
@@ -275,3 +280,27 @@ def test_a_parquet_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
 def test_nan_is_kept_and_is_not_zero(tmp_path: Path) -> None:
     track = load(written(tmp_path, CSV), series=["queue"]).workloads["queue"]["shop/Deployment/web"][0]
     assert [math.isfinite(value) for value in track.values] == [True, False, False, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text"), [pytest.param("day.csv", CSV, id="csv"), pytest.param("day.jsonl", JSON, id="json lines")]
+)
+@given(st.data())
+def test_a_torn_file_is_refused_or_read(name: str, text: str, data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(data.draw(torn(text.encode())))
+        with suppress(ConfigError):
+            load(path)
+
+
+@pytest.mark.slow
+@needs_pyarrow
+@given(st.data())
+def test_a_torn_parquet_file_is_refused_or_read(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        path = parquet(Path(folder) / "day.parquet", columns())
+        path.write_bytes(data.draw(torn(path.read_bytes())))
+        with suppress(ConfigError):
+            load(path)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
 from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire
@@ -92,7 +93,7 @@ class Records:
             if error.code == 404:
                 return None
             raise
-        except (msgspec.DecodeError, ValueError):
+        except UNREADABLE:
             record = None
         if record is None:
             raise ApiError(
@@ -129,7 +130,7 @@ def _restoration(record: _WireRecord) -> Restoration | None:
     uid, manifest = data.get("uid", ""), data.get("pod", "")
     try:
         meta = msgspec.json.decode(manifest, type=_Manifest).metadata
-    except (msgspec.DecodeError, ValueError):
+    except UNREADABLE:
         return None
     pod = Ref(meta.namespace, "Pod", meta.name, "v1")
     by, new, why, since = (data.get(key, "") for key in ("by", "made", "why", "since"))

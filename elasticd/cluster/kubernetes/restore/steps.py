@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
+from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
@@ -302,7 +303,7 @@ async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
         if error.code in (403, 405, 410):
             return False
         raise
-    except (msgspec.DecodeError, ValueError) as error:
+    except UNREADABLE as error:
         raise ApiError(500, "Unreadable", f"what became of {pod} cannot be read: {error}") from error
 
 

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import attrgetter
 
-import msgspec
-
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import JSON, ApiError
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Resource, UnknownKindError
@@ -110,7 +109,7 @@ class Informer:
             except ApiError as error:
                 self._fault = str(error)
                 await retries.wait(error.retry_after)
-            except (msgspec.DecodeError, ValueError) as error:
+            except UNREADABLE as error:
                 self._fault = f"the server's list of kinds cannot be read: {error}"
                 await retries.wait()
             else:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
+from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import Key, KindStore
@@ -134,7 +135,7 @@ class ScaleSink:
             try:
                 await self._read_one(key, meta)
                 retries.reset()
-            except (ApiError, msgspec.DecodeError, ValueError) as error:
+            except (ApiError, *UNREADABLE) as error:
                 if isinstance(error, ApiError) and error.code in _PASSING:
                     await retries.wait(error.retry_after)
                 else:

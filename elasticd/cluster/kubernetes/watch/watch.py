@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, ServerTime
+from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
 from elasticd.cluster.kubernetes.watch.store import Key, Sink
@@ -241,7 +242,7 @@ class Reflector:
     def _take(self, line: bytes) -> None:
         try:
             event = _EVENT.decode(line)
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             return self._skip([(Metadata(), str(error))])
         match event.type:
             case "ERROR":
@@ -258,7 +259,7 @@ class Reflector:
     def _change(self, event: WatchEvent) -> None:
         try:
             version, item = self._feed.codec.one(event.object)
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             meta = meta_of(event.object)
             version = meta.resource_version
             self._skip([(meta, str(error))])
@@ -274,6 +275,6 @@ def _error(raw: Raw) -> ApiError:
     """The Status of an ERROR event. Whatever it says, this watch is of no more use, so it counts as expired."""
     try:
         status = _STATUS.decode(raw)
-    except (msgspec.DecodeError, ValueError):
+    except UNREADABLE:
         status = Status(reason="Unreadable", message="an ERROR event that cannot be read")
     return ApiError(410, status.reason, status.message)

@@ -5,7 +5,6 @@ nothing of HTTP or of policies.
 """
 
 import sys
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -13,8 +12,9 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import one_line, shown
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire, WireCondition
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Time, Wire, WireCondition
 from elasticd.model.jobs import JOB_KIND, Job
 from elasticd.model.workload import Ref
 
@@ -43,7 +43,7 @@ def parse(text: str) -> Any:
     """YAML or JSON as plain data. Raises TemplateError."""
     try:
         documents = list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, *UNREADABLE) as error:
         raise TemplateError("", f"must be YAML: {one_line(str(error))}") from None
     if len(documents) != 1:
         raise TemplateError("", f"must be one manifest, is {len(documents)}")
@@ -139,7 +139,7 @@ def _shown_value(table: dict[str, Any], key: str) -> str:
 
 
 class _JobStatus(Wire, frozen=True):
-    completion_time: datetime | None = None
+    completion_time: Time | None = None
     conditions: list[WireCondition] | None = None
 
 

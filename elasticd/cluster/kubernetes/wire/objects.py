@@ -7,15 +7,19 @@ as it came (msgspec.Raw) until it is known that no pod before had the same: see 
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+
+from elasticd.base.errors import UNREADABLE
 
 Amount = str | int | float
 Amounts = dict[str, Amount] | None
 Labels = dict[str, str] | None
 T = TypeVar("T")
+Time = Annotated[datetime, Meta(tz=True)]
+"""One without its offset from UTC is unreadable: it would be read as local time."""
 
 UNREAD = Raw()
 """A part that is not there."""
@@ -154,7 +158,7 @@ class Metadata(Identity, frozen=True):
 
     labels: Labels = None
     generation: int = 0
-    creation_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
 
 
 class ListMetadata(Wire, frozen=True):
@@ -207,7 +211,7 @@ class Status(Wire, frozen=True):
 class PodMetadata(Identity, frozen=True):
     """Of a pod. Labels and owners are those of all pods of its controller, and read once for all of them."""
 
-    creation_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
     labels: Raw = UNREAD
     owner_references: Raw = UNREAD
 
@@ -259,7 +263,7 @@ class WireCondition(Wire, frozen=True):
 
     type: str
     status: str
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
     reason: str = ""
     message: str = ""
 
@@ -267,7 +271,7 @@ class WireCondition(Wire, frozen=True):
 class _Terminated(Wire, frozen=True):
     reason: str = ""
     started_at: str | None = None
-    finished_at: datetime | None = None
+    finished_at: Time | None = None
 
 
 class ContainerState(Wire, frozen=True):
@@ -305,7 +309,7 @@ class PodStatus(Wire, frozen=True):
 
     phase: str = ""
     reason: str = ""
-    start_time: datetime | None = None
+    start_time: Time | None = None
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: list[WireCondition] | None = None
@@ -393,7 +397,7 @@ class UsageMetrics(Wire, frozen=True):
     """PodMetrics or NodeMetrics."""
 
     metadata: Identity
-    timestamp: datetime
+    timestamp: Time
     window: str = ""
     containers: list[ContainerUsage] | None = None
     usage: dict[str, Any] | None = None
@@ -401,7 +405,7 @@ class UsageMetrics(Wire, frozen=True):
 
 class _EventSeries(Wire, frozen=True):
     count: int | None = None
-    last_observed_time: datetime | None = None
+    last_observed_time: Time | None = None
 
 
 class WireEvent(ObjectMeta, frozen=True):
@@ -413,9 +417,9 @@ class WireEvent(ObjectMeta, frozen=True):
     """The reporter, in the form used until 1.19 and still used by kubelets."""
     reporting_component: str = ""
     reporting_instance: str = ""
-    first_timestamp: datetime | None = None
-    last_timestamp: datetime | None = None
-    event_time: datetime | None = None
+    first_timestamp: Time | None = None
+    last_timestamp: Time | None = None
+    event_time: Time | None = None
     series: _EventSeries | None = None
 
 
@@ -431,7 +435,7 @@ class ObjectReference(Wire, frozen=True):
 class MetricValue(Wire, frozen=True):
     """A value of custom.metrics.k8s.io or external.metrics.k8s.io. v1beta1 calls the window of both `window`."""
 
-    timestamp: datetime
+    timestamp: Time
     value: Any = None
     described_object: ObjectReference = ObjectReference()
     window: Any = None
@@ -563,18 +567,18 @@ class Codec(Generic[W, M]):
         return () if self._offset is None else (self._offset(),)
 
     def one(self, body: bytes | Raw) -> tuple[str, M]:
-        """One object's resourceVersion and record. Raises msgspec.DecodeError or ValueError when it is unreadable."""
+        """One object's resourceVersion and record. Raises UNREADABLE when it cannot be read."""
         decoded = self._one.decode(body)
         return decoded.metadata.resource_version, self._convert(decoded, *self._arguments())
 
     def page(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
-        """A page of a list: where it ends, the objects, and which were skipped and why. Raises msgspec.DecodeError when
-        it is no list at all."""
+        """A page of a list: where it ends, the objects, and which were skipped and why. Raises UNREADABLE when it
+        is no list at all."""
         convert, arguments = self._convert, self._arguments()
         try:
             page = self._list.decode(body)
             return page.metadata, [convert(item, *arguments) for item in page.items or ()], []
-        except (msgspec.ValidationError, ValueError):
+        except UNREADABLE:
             return self._page_with_faults(body)
 
     def _page_with_faults(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
@@ -583,7 +587,7 @@ class Codec(Generic[W, M]):
         for raw in page.items or ():
             try:
                 objects.append(self.one(raw)[1])
-            except (msgspec.DecodeError, ValueError) as error:
+            except UNREADABLE as error:
                 faults.append((meta_of(raw), str(error)))
         return page.metadata, objects, faults
 
@@ -596,5 +600,5 @@ def meta_of(raw: bytes | Raw) -> Metadata:
     """The metadata of an object that may otherwise be unreadable; empty when they are too."""
     try:
         return _META.decode(raw).metadata
-    except (msgspec.DecodeError, ValueError):
+    except UNREADABLE:
         return Metadata()
