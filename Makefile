@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK_TOOL := pip-tools==7.6.2
+AUDIT_TOOLS := pip-audit==2.10.1 cyclonedx-bom==7.5.0 pip-licenses==5.5.5
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or newer; %s is %d.%d: make PYTHON=python3.11" % \
 	(sys.executable, sys.version_info[0], sys.version_info[1]) if sys.version_info < (3, 11) else 0)'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all decisions e2e faults parity bench lint lock clean
+.PHONY: help demo test test-all decisions e2e faults parity bench lint audit lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +65,22 @@ lint: .venv/dev ## check style, types, import contracts and the length of functi
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/house.py
+
+# What elasticd runs with, its forecasts included. A licence that is not among these is looked at by a person first.
+AUDITED := requirements-forecast.lock
+LICENCES := MIT;BSD;Apache;PSF;Python Software Foundation;MPL-2.0;MPL 2.0;0BSD;Zlib;CC0
+audit: .venv/dev build/audit ## check licences and known vulnerabilities of all that is installed with elasticd, write build/sbom.json
+	build/audit/bin/cyclonedx-py requirements $(AUDITED) --of JSON -o build/sbom.json
+	build/audit/bin/pip-licenses --python $(BIN)/python --from=mixed --partial-match --allow-only="$(LICENCES)" --format=markdown \
+		--packages $$(sed -n 's/^\([a-z0-9_-]*\)==.*/\1/p' $(AUDITED)) --output-file build/licences.md
+	rm -f build/vulnerabilities.json
+	-build/audit/bin/pip-audit --disable-pip --require-hashes -r $(AUDITED) -f json -o build/vulnerabilities.json --progress-spinner off
+	$(BIN)/python tests/audit.py build/vulnerabilities.json
+
+build/audit: Makefile
+	$(PYTHON) -m venv --clear $@
+	$@/bin/python -m pip --disable-pip-version-check --quiet --timeout 20 --retries 1 install $(AUDIT_TOOLS)
+	@touch $@
 
 # The hashes must be those of the public index's files, so whatever else pip is configured to look at is left out.
 COMPILE = env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null CUSTOM_COMPILE_COMMAND="make lock" \
