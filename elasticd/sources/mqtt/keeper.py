@@ -86,8 +86,8 @@ class Connection:
             try:
                 self._note_connected()
                 await self._session(link)
-            finally:
-                self.connected = False
+            finally:  # why is known only when the session has ended, and that may take a while
+                self.connected, self.trouble = False, f"broker {self._broker.address}: the connection was lost"
                 with suppress(aiomqtt.MqttError):
                     await link.__aexit__(None, None, None)
         finally:

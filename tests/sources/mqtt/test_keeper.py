@@ -1,6 +1,7 @@
 """That what is wrong with a connection is told in one line."""
 
 import asyncio
+from typing import Self
 
 import aiomqtt
 import pytest
@@ -55,3 +56,29 @@ async def test_the_reason_of_a_loss_is_reported_in_a_line(error: Exception, why:
         while keeper.trouble == before:  # noqa: ASYNC110  # nobody sets an event for it
             await asyncio.sleep(0.001)
     assert keeper.trouble == f"broker localhost:1883: {why}"
+
+
+class SlowToLeave(Link):
+    """A connection that is lost at once, and whose end takes as long as the test says."""
+
+    def __init__(self) -> None:
+        self.leaving, self.leave = asyncio.Event(), asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leaving.set()
+        await self.leave.wait()
+
+    async def abandon(self) -> None:
+        """There is nothing to release."""
+
+
+async def test_a_lost_connection_is_a_fault_before_its_reason_shows() -> None:
+    link = SlowToLeave()
+    keeper = Connection("mqtt", BrokerOptions(), lambda _: link, nothing)
+    async with keeper.kept(), asyncio.timeout(30):
+        await link.leaving.wait()
+        assert (keeper.connected, keeper.trouble) == (False, "broker localhost:1883: the connection was lost")
+        link.leave.set()
