@@ -57,7 +57,7 @@ EXIT_CHANGES = 1
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes: 0 done, 1 policies would change something (`check --against`), 2 wrong arguments, 69
-    something needed is not there, 78 a mistake in a file a person wrote."""
+    something needed is not there, 70 the watchdog has ended `run`, 78 a mistake in a file a person wrote."""
     arguments = _parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.command(arguments)

@@ -49,6 +49,7 @@ from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
 from elasticd.telemetry.systemd import Notifier
+from elasticd.telemetry.watchdog import watched
 from elasticd.telemetry.web import Pages, serve
 
 log = logging.getLogger("elasticd")
@@ -303,16 +304,17 @@ class _Process:
                 status = f"{counted(len(policies), 'policy')} in force, pages at {address}"
                 log.info("%s", status)
                 self.notifier.ready(status)
-                await run_together(
-                    daemon.loop.run(),
-                    daemon.placer.run(),
-                    daemon.mover.run(),
-                    daemon.mover.surging.run(),
-                    control_file.serve(settings.state, daemon.mover.trigger),
-                    self._watch_files(),
-                    self._reload(daemon),
-                    self._feed_watchdog(daemon),
-                )
+                with watched(metrics.blocked):
+                    await run_together(
+                        daemon.loop.run(),
+                        daemon.placer.run(),
+                        daemon.mover.run(),
+                        daemon.mover.surging.run(),
+                        control_file.serve(settings.state, daemon.mover.trigger),
+                        self._watch_files(),
+                        self._reload(daemon),
+                        self._feed_watchdog(daemon),
+                    )
 
     async def _watch_files(self) -> None:
         """Ask for a reload when the policy files differ from those read last, and have not changed since the last

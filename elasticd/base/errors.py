@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 EXIT_UNAVAILABLE = 69
+EXIT_BLOCKED = 70
 EXIT_CONFIG = 78
 
 UNREADABLE = (ValueError, RecursionError)

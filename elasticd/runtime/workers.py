@@ -9,15 +9,14 @@ import contextlib
 import inspect
 import logging
 import queue
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
+from elasticd.base.stacks import frames_of, place
 from elasticd.base.text import raised
 from elasticd.decision.decide import Case, decide, held
 from elasticd.decision.pool.asking import PoolCase
@@ -178,16 +177,12 @@ _ANSWER_READERS = frozenset(map(inspect.getfile, (Case, PoolCase)))
 
 def _stuck_line(thread: threading.Thread) -> str:
     """The line at which a thread is, in the file of the plugin that it is stuck in."""
-    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
-    if frame is None:
+    frames = frames_of(thread)
+    if not frames:
         return "a plugin has ended its thread"
-    frames = [frame]  # innermost first
-    while frames[-1].f_back is not None:
-        frames.append(frames[-1].f_back)
     ask_code = Hooks.ask.__code__
     called = next((index for index, frame in enumerate(frames) if frame.f_back and frame.f_back.f_code is ask_code), 0)
     # While an answer is checked, it is the answer that blocks.
     inner = [frame for frame in frames[: called + 1] if frame.f_code.co_filename not in _ANSWER_READERS] or frames[:1]
     file = inner[-1].f_code.co_filename
-    place = next(frame for frame in frames if frame.f_code.co_filename == file)
-    return f"stuck in {Path(place.f_code.co_filename).name}:{place.f_lineno} {place.f_code.co_name}"
+    return f"stuck in {place(next(frame for frame in frames if frame.f_code.co_filename == file))}"

@@ -8,17 +8,16 @@ import asyncio
 import contextlib
 import logging
 import queue
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from elasticd.base.errors import ElasticdError
 from elasticd.base.news import LastReported
+from elasticd.base.stacks import frames_of, package_of, place
 from elasticd.base.text import one_line, raised
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Counts, Describes, Reader, Site, Source
@@ -218,15 +217,8 @@ class Opening:
 
     def where(self) -> str:
         """The innermost line that the thread is at in the source's own package; empty where it is elsewhere."""
-        frame = sys._current_frames().get(self.thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
-        package = _package(type(self._source).__module__)
-        while frame is not None and _package(frame.f_globals.get("__name__", "")) != package:
-            frame = frame.f_back
-        return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}" if frame else ""
-
-
-def _package(module: str) -> str:
-    return module.partition(".")[0]
+        package = type(self._source).__module__.partition(".")[0]
+        return next((place(frame) for frame in frames_of(self.thread) if package_of(frame) == package), "")
 
 
 def _details_of(reader: object) -> object:

@@ -229,6 +229,7 @@ class DaemonMetrics:
         text = "Age of the newest sample when judged."
         self._ages = make(Histogram, "sample_age_seconds", text, ("source",), buckets=_AGES)
         self._lag = make(Histogram, "loop_lag_seconds", "How late ticks began.", buckets=_LAGS)
+        self._blockages = make(Counter, "loop_blockages_total", "Times that the event loop did not turn for 5 s.")
         self._unchanged = make(Counter, "unchanged_total", "Polls whose samples had not moved.")
         self._calls = make(Counter, "api_calls_total", "Calls of the Kubernetes API.", ("verb", "resource", "code"))
         self._call_time = make(Histogram, "api_call_duration_seconds", "Time of those calls.", ("verb",))
@@ -286,6 +287,10 @@ class DaemonMetrics:
     def read(self, source: str, seconds: float, ok: bool) -> None:
         self._reads.labels(source, "done" if ok else "failed").inc()
         self._read_time.labels(source).observe(seconds)
+
+    def blocked(self) -> None:
+        """Count a blockage of the event loop; called in the watchdog's thread."""
+        self._blockages.inc()
 
     def reloaded(self, policies: int, *, ok: bool) -> None:
         self._reloads.labels("done" if ok else "refused").inc()

@@ -1,0 +1,29 @@
+"""What a thread is doing now, read from another thread.
+
+Knows stack frames; knows nothing of who asks.
+"""
+
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+
+def frames_of(thread: threading.Thread) -> list[FrameType]:
+    """The frames of a thread, innermost first; none if it has ended."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def place(frame: FrameType) -> str:
+    """The file, line and function that a frame is at."""
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
+
+
+def package_of(frame: FrameType) -> str:
+    """The package that a frame's function belongs to."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
