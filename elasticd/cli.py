@@ -295,12 +295,13 @@ def _moves(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     moves, now = reports.moves(settings), time.time()
     _note_unready(settings)
-    record = {"in_flight": moves.in_flight, "held_back": moves.held_back}
+    record = {"in_flight": moves.in_flight, "held_back": moves.held_back, "left_alone": moves.left_alone}
     in_flight = show_pods.moves(moves.in_flight, now) if moves.in_flight else Text("no move is in flight")
     held_back = show_pods.held(moves.held_back, now) if moves.held_back else ()
     _show(arguments, record, in_flight, *held_back)
-    if moves.note and not arguments.json:
-        print(moves.note, file=sys.stderr)
+    if not arguments.json:
+        for line in filter(None, (moves.left_alone, moves.note)):
+            print(one_line(line), file=sys.stderr)
     return 0
 
 

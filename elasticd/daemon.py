@@ -33,7 +33,7 @@ from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.ports.cluster import Cluster
+from elasticd.ports.cluster import LEFT_ALONE, Cluster
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -164,7 +164,8 @@ class Daemon:
         return {"workloads": [] if rows else sorted(map(str, self.loop.governed())), "found": rows}
 
     async def _moves(self) -> object:
-        return {"in_flight": await self.mover.underway()}
+        left_alone = self.cluster.problems().get(LEFT_ALONE, "")
+        return {"in_flight": await self.mover.underway(), "left_alone": left_alone}
 
 
 class _FirstDecisions:

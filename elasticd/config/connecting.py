@@ -232,6 +232,7 @@ def _pool(policy: PoolPolicy) -> Iterator[Feature]:
     """The features by which a policy about pods writes."""
     yield rights.BINDING
     yield rights.RECORDS
+    yield rights.SEALING
     if not _moves(policy):
         return
     yield rights.EVICTING

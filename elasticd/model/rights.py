@@ -38,6 +38,8 @@ def _rights(verbs: str, group: str, *resources: str, name: str = "") -> tuple[Ri
 
 
 BASE, PLACING, SOURCES = "rbac.yaml", "placing-rbac.yaml", "sources-rbac.yaml"
+RESTORE_KEY = "elasticd-restore-key"
+"""The Secret with the key that seals the records of evicted pods."""
 APPS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets"}
 """The kinds of apps/v1, as the API calls them."""
 
@@ -58,6 +60,12 @@ EVICTING = Feature(
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
 RECORDS = Feature(
     "remember pods that are made anew", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
+)
+SEALING = Feature(
+    "seal what is remembered of them",
+    PLACING,
+    (*_rights("get", "", "secrets", name=RESTORE_KEY), *_rights("create", "", "secrets")),
+    "home",
 )
 RESTORING = Feature(
     "make pods anew that have no controller", "restore-rbac.yaml", _rights("create", "", "pods"), "each"
@@ -98,8 +106,8 @@ def sleeping(group: str, plural: str) -> Feature:
 
 FEATURES = (
     PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
-    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, RECORDS, RESTORING,
-    VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS,
+    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, RECORDS, SEALING,
+    RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS,
 )  # fmt: skip
 """All that the shipped roles are for."""
 

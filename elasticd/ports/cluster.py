@@ -16,6 +16,9 @@ from elasticd.ports.metrics_api import MetricsApi
 Kind = tuple[str, str]
 """apiVersion and kind, such as ("apps/v1", "Deployment")."""
 
+LEFT_ALONE: Kind = ("", "restore records")
+"""Among the problems of a cluster: which records of evicted pods do not count."""
+
 
 class Snapshot(Protocol):
     """A consistent view of a cluster. Looking things up costs no I/O and no copy."""

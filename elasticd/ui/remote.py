@@ -49,9 +49,10 @@ class QueryReply(Struct, frozen=True):
 
 
 class InFlight(Struct, frozen=True):
-    """The moves in flight."""
+    """The moves in flight, and which records of evicted pods do not count."""
 
     in_flight: list[Underway]
+    left_alone: str = ""
 
 
 def unready(http: HttpSettings) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from elasticd.base.errors import ElasticdError, UnavailableError, near, nearest
 from elasticd.base.text import one_line
@@ -121,26 +121,30 @@ def _explain_nothing(folder: Path, name: str, policy: str | None, report: PodRep
 
 
 class Moves(NamedTuple):
-    """What is being moved, and which pods are held back; `note`: why that is not known."""
+    """What is being moved, and which pods are held back; `note`: why that is not known. `left_alone`: which records of
+    evicted pods do not count."""
 
     in_flight: list[Underway]
     held_back: list[Held]
+    left_alone: str = ""
     note: str = ""
 
 
 def moves(settings: Settings) -> Moves:
     """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
     UnavailableError where no daemon answers."""
-    in_flight = remote.moves(settings.http).in_flight
+    in_flight, left_alone = astuple(remote.moves(settings.http))
     status = remote.pod(settings.http, pod="")
     if not status.leading:
-        return Moves(in_flight, [], "what is held back is told by the elasticd that leads, and this one does not")
+        note = "what is held back is told by the elasticd that leads, and this one does not"
+        return Moves(in_flight, [], left_alone, note)
     try:
         held_back = journaled.held(settings.state)
     except UnavailableError as error:
-        return Moves(in_flight, [], f"what is held back is not known: {error}")
+        return Moves(in_flight, [], left_alone, f"what is held back is not known: {error}")
     policies, going = {pool.policy for pool in status.pools}, {move.pod for move in in_flight}
     return Moves(
         in_flight,
         [entry for entry in held_back if entry.decision.policy in policies and entry.decision.pod not in going],
+        left_alone,
     )

@@ -6,6 +6,7 @@ Knows the order in which they start and stop; knows nothing of policies. Errors 
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
 import msgspec
@@ -49,7 +50,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.ports.cluster import Kind
+from elasticd.ports.cluster import LEFT_ALONE, Kind
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 _POD: Kind = ("v1", "Pod")
@@ -229,9 +230,17 @@ class KubernetesCluster:
         self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)
         self._patcher = Patcher(session, deps.discovery, parts.budget)
         writer = PodWriter(session, deps.discovery, parts.budget, clock)
-        records, patience = Records(session, parts.home), 3 * parts.patience
+        records, patience = Records(session, parts.home, time.time), 3 * parts.patience
         restorer_parts = RestorerParts(
-            session, parts.budget, clock, records, writer, lambda: self.leading, parts.identity, patience
+            session,
+            parts.budget,
+            clock,
+            records,
+            writer,
+            lambda: self.leading,
+            self._events.begin,
+            parts.identity,
+            patience,
         )
         self._restorer = Restorer(restorer_parts)
         self._pod_actions = PodActions(
@@ -363,6 +372,8 @@ class KubernetesCluster:
             problems[_LEASE] = self._parts.elector.fault
         if self._restorer.fault:
             problems[_RECORD] = self._restorer.fault
+        if self._restorer.left_alone:
+            problems[LEFT_ALONE] = self._restorer.left_alone
         if deferred := self._parts.deps.session.deferred():
             more = f", and {len(deferred) - 1} more" if deferred[1:] else ""
             problems[_WRITES] = f"the server asked not to repeat {deferred[0]}{more}"

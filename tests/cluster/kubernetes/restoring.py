@@ -1,8 +1,11 @@
 """A scripted server that keeps a pod and the record of its eviction, and a daemon that makes the pod anew."""
 
 import asyncio
+import base64
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,7 +18,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodWriter
-from elasticd.model.actions import Evict
+from elasticd.model.actions import Announce, Evict
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status
 from tests.cluster.kubernetes.test_evict import served
@@ -24,6 +27,9 @@ PODS = "/api/v1/namespaces/shop/pods"
 POD = f"{PODS}/batch"
 RECORDS = "/api/v1/namespaces/home/configmaps"
 RECORD = f"{RECORDS}/elasticd-restore-u"
+SECRETS = "/api/v1/namespaces/home/secrets"
+SECRET = f"{SECRETS}/elasticd-restore-key"
+KEY = bytes(range(32))
 ACTION = Evict(Ref("shop", "Pod", "batch", "v1"), "u", "n1", "gives way", restore=True)
 SPEC = {"schedulerName": "elasticd", "restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "i"}]}
 TAKEN = status(409, "AlreadyExists", "it exists")
@@ -47,6 +53,9 @@ class Server:
         self.api = api
         self.pod: dict[str, Any] | None = running()
         self.records: dict[str, Any] = {}
+        self.secret: dict[str, Any] | None = {"data": {"key": base64.b64encode(KEY).decode()}}
+        self.ahead = 0.0
+        """Seconds by which its clock is ahead."""
         self.steps: list[str] = []
         self.created: list[dict[str, Any]] = []
         self.evictions = self.written = 0
@@ -70,6 +79,8 @@ class Server:
             ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
             ("PATCH", RECORD, self._note),
             ("DELETE", RECORD, self._forget),
+            ("GET", SECRET, lambda: self.secret or NONE),
+            ("POST", SECRETS, self._write_secret),
         ):
             api.on(method, path, self.step(do))
 
@@ -148,10 +159,22 @@ class Server:
         body = self.api.seen[-1].body
         if body["metadata"]["name"] in self.records:
             return TAKEN
-        name = body["metadata"]["name"]
+        return self.record(body)
+
+    def record(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Keep a ConfigMap that somebody creates."""
         self.written += 1
-        self.records[name] = {**body, "metadata": {**body["metadata"], "uid": f"record-{self.written}"}}
-        return body
+        created = datetime.now(UTC) + timedelta(seconds=self.ahead)
+        given = {"uid": f"record-{self.written}", "creationTimestamp": f"{created:%Y-%m-%dT%H:%M:%SZ}"}
+        record = {**body, "metadata": {**body["metadata"], **given}}
+        self.records[body["metadata"]["name"]] = record
+        return record
+
+    def _write_secret(self) -> Any:
+        if self.secret is not None:
+            return TAKEN
+        self.secret = self.api.seen[-1].body
+        return self.secret
 
     def _note(self) -> Any:
         if "elasticd-restore-u" not in self.records:
@@ -193,12 +216,14 @@ async def daemon(
     resumes: bool = False,
     identity: str = "one",
     leads: Callable[[], bool] = lambda: True,
+    announce: Callable[[Announce], None] = lambda _: None,
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
     writer = PodWriter(session, Discovery(session), budget, clock)
-    shop = RestorerParts(session, budget, clock, Records(session, "home"), writer, leads, identity, quiet=4.0)
-    restorer = Restorer(shop)
+    records = Records(session, "home", time.time)
+    parts = RestorerParts(session, budget, clock, records, writer, leads, announce, identity, quiet=4.0)
+    restorer = Restorer(parts)
     task = asyncio.create_task(restorer.run()) if resumes else None
     try:
         yield restorer

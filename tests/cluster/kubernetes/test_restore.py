@@ -10,8 +10,19 @@ from msgspec.structs import replace
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status, until
-from tests.cluster.kubernetes.restoring import ACTION, POD, PODS, RECORDS, Server, daemon, granted, running
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, drop, status, until
+from tests.cluster.kubernetes.restoring import (
+    ACTION,
+    POD,
+    PODS,
+    RECORDS,
+    SECRET,
+    SECRETS,
+    Server,
+    daemon,
+    granted,
+    running,
+)
 
 
 async def test_restore_runs_trial_record_eviction_and_creation_in_order(
@@ -34,7 +45,7 @@ async def test_restore_runs_trial_record_eviction_and_creation_in_order(
     assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
 
 
-STEPS = 21
+STEPS = 22
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -144,21 +155,33 @@ async def test_pod_that_differs_from_the_judged_one_is_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "told"),
+    ("method", "path", "answer", "told"),
     [
-        pytest.param(PODS, status(403, "Forbidden", "may not create pods"), "may not create pods", id="no right"),
-        pytest.param(PODS, status(422, "Invalid", "priority"), "priority", id="what the server would not create"),
-        pytest.param(RECORDS, status(403, "Forbidden", "may not create configmaps"), "configmaps", id="no record"),
+        pytest.param("POST", PODS, status(403, "Forbidden", "may not create pods"), "create pods", id="no right"),
+        pytest.param("POST", PODS, status(422, "Invalid", "priority"), "priority", id="it would not be created"),
+        pytest.param("POST", RECORDS, status(403, "Forbidden", "create configmaps"), "configmaps", id="no record"),
+        pytest.param("GET", SECRET, status(403, "Forbidden", "may not get the key"), "get the key", id="no key"),
+        pytest.param("GET", SECRET, status(404, "NotFound", "none"), "may not create the key", id="no new key"),
+        pytest.param(
+            "GET",
+            SECRET,
+            {"data": {"key": "eA=="}},
+            "Secret home/elasticd-restore-key: key: must be 32 bytes in base64: has 1 bytes",
+            id="short key",
+        ),
+        pytest.param("GET", SECRET, {"data": {}}, "key: must be 32 bytes in base64: has 0 bytes", id="empty Secret"),
+        pytest.param("GET", SECRET, {"data": {"key": "?"}}, "key: must be 32 bytes in base64: ", id="no base64"),
     ],
 )
 async def test_a_pod_that_might_not_come_back_is_not_evicted(
-    api: FakeApi, server: Server, session: Session, clock: HurriedClock, path: str, answer: Say, told: str
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock, method: str, path: str, answer: Any, told: str
 ) -> None:
-    api.on("POST", path, answer)
+    api.on("POST", SECRETS, status(403, "Forbidden", "may not create the key"))
+    api.on(method, path, answer)
     async with daemon(session, clock) as one:
-        found = await one.evict(ACTION, granted)
-    assert (found.result, found.reason) == ("refused", "NotRestorable")
-    assert told in found.message
+        refusal = await one.evict(ACTION, granted)
+    assert (refusal.result, refusal.reason) == ("refused", "NotRestorable")
+    assert told in refusal.message
     assert (server.evictions, server.untouched()) == (0, True)
 
 
@@ -264,16 +287,6 @@ async def test_eviction_reason_is_passed_to_the_daemon_that_takes_over(
     async with daemon(session, clock, resumes=True, identity="two") as two:
         await until(lambda: two.underway)
         assert [step.why for step in two.underway] == ["gives way for shop/high"]
-        await until(server.made_anew)
-
-
-async def test_a_record_without_a_reason_is_taken_up(server: Server, session: Session, clock: HurriedClock) -> None:
-    async with daemon(session, clock) as one:
-        await one.evict(ACTION, granted)
-    del server.records["elasticd-restore-u"]["data"]["why"]
-    async with daemon(session, clock, resumes=True) as one:
-        await until(lambda: one.underway)
-        assert [step.why for step in one.underway] == [""]
         await until(server.made_anew)
 
 

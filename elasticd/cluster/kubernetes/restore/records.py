@@ -1,9 +1,14 @@
 """The records of pods to recreate: one ConfigMap for each pod, written before the pod is evicted.
 
 Its name follows from the pod's UID, so that only one daemon can be the one that wrote it: the record is also the claim
-to the pod. Knows how such a record is written, found and removed; knows nothing of when.
+to the pod. A record counts only if it is genuine: it has elasticd's seal, and the server created it at about the time
+that is sealed in it, so it is no copy of an earlier one. Knows how such a record is written, checked, found and
+removed; knows nothing of when.
 """
 
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,12 +16,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.errors import UNREADABLE
+from elasticd.cluster.kubernetes.restore.seal import SEAL, SealKey
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
 from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire
+from elasticd.model.rights import RESTORE_KEY
 from elasticd.model.workload import Ref
 
 LABEL = "elasticd.io/restore"
+
+WINDOW = 300.0
+"""Seconds at most between the time that is sealed in a record and that of its creation, by the server's clock."""
 
 
 class Restoration(Struct, frozen=True):
@@ -33,11 +43,40 @@ class Restoration(Struct, frozen=True):
     """The UID of its ConfigMap; empty: it is not known."""
     why: str = ""
     since: str = ""
+    written: str = ""
+    """When its ConfigMap was written, by the clock of the daemon that did, as the API writes times."""
 
     @property
     def name(self) -> str:
         """Of its ConfigMap."""
         return f"elasticd-restore-{self.uid}"
+
+    def data(self) -> dict[str, str]:
+        """Of its ConfigMap, without the seal."""
+        return {
+            "uid": self.uid,
+            "pod": self.manifest,
+            "by": self.by,
+            "made": self.made,
+            "why": self.why,
+            "since": self.since,
+            "written": self.written,
+        }
+
+
+class LeftAlone(Struct, frozen=True):
+    """A ConfigMap that has the label of records and is none, by its name and UID, and why it is none."""
+
+    name: str
+    uid: str
+    why: str
+
+
+class NotGenuineError(ApiError):
+    """A record is not elasticd's own, or not any more. Its message says which, and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "NotGenuine", message, sent=False)
 
 
 class _WireRecord(ObjectMeta, frozen=True):
@@ -48,6 +87,7 @@ class _WireRecords(Wire, frozen=True):
     items: list[_WireRecord] | None = None
 
 
+_RECORD = msgspec.json.Decoder(_WireRecord)
 _RECORDS = msgspec.json.Decoder(_WireRecords)
 
 
@@ -58,81 +98,109 @@ class _Manifest(ObjectMeta, frozen=True):
 class Records:
     """The ConfigMaps in the daemon's own namespace, `home`."""
 
-    def __init__(self, session: Session, home: str) -> None:
-        self._session, self.home = session, home
+    def __init__(self, session: Session, home: str, now: Callable[[], float]) -> None:
+        """`now`: the time of day, which the server's is compared with."""
+        self._session, self.home, self._now, self._key = session, home, now, SealKey(session, home)
 
     async def claim(self, restoration: Restoration) -> Restoration | None:
-        """Write our record and return it; None: another daemon was first. On ApiError the record may exist."""
-        await self.write(restoration)
-        record = await self.read(restoration)
+        """Write our record and return it; None: another daemon was first. Raises NotGenuineError if it would not count,
+        as with a wrong clock, or the other one does not. On ApiError the record may exist."""
+        await self._key.keep(create=True)
+        uid = await self.write(restoration)
+        try:
+            record = await self.read(restoration)
+        except NotGenuineError:
+            with contextlib.suppress(ApiError):
+                if uid:
+                    await self.remove(replace(restoration, record=uid))
+            raise
         return record if record is not None and record.by == restoration.by else None
 
-    async def write(self, restoration: Restoration) -> None:
-        """Create the record, unless there is one already. Raises ApiError."""
+    async def write(self, restoration: Restoration) -> str:
+        """Create the record, and return the UID of its ConfigMap; empty: there is one already. Raises ApiError."""
         meta = {"name": restoration.name, "namespace": self.home, "labels": {LABEL: "pod"}}
-        body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-        body["data"] = {
-            "uid": restoration.uid,
-            "pod": restoration.manifest,
-            "by": restoration.by,
-            "why": restoration.why,
-            "since": restoration.since,
-        }
+        now = datetime.fromtimestamp(self._now(), UTC)
+        data = self._sealed(replace(restoration, written=f"{now:%Y-%m-%dT%H:%M:%SZ}"))
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
         try:
-            await self._session.send(CONFIG_MAPS.request("create", self.home, body=encode(body)))
+            created = await self._session.send(CONFIG_MAPS.request("create", self.home, body=encode(body)))
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
+            return ""
+        return decoded(created, _RECORD, "ConfigMap").metadata.uid
 
     async def read(self, restoration: Restoration) -> Restoration | None:
         """The record as it is now; None: there is none any more. Raises ApiError."""
         try:
             body = await self._session.send(CONFIG_MAPS.request("get", self.home, restoration.name))
-            record = _restoration(msgspec.json.decode(body, type=_WireRecord))
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
-        except UNREADABLE:
-            record = None
-        if record is None:
-            raise ApiError(
-                500, "Unreadable", f"ConfigMap {self.home}/{restoration.name} is no record of a pod any more"
-            )
-        return record
+        wire = decoded(body, _RECORD, "ConfigMap")
+        checked = self._check(wire)
+        if isinstance(checked, str) and await self._key.read():  # it may have been sealed with a newer key
+            checked = self._check(wire)
+        if isinstance(checked, str):
+            raise NotGenuineError(f"ConfigMap {self.home}/{restoration.name} does not count: {checked}")
+        return checked
 
     async def note(self, restoration: Restoration, made: str, since: str) -> None:
         """Write the UID and resourceVersion of the newest copy into the record. Raises ApiError."""
-        body = encode({"data": {"made": made, "since": since}})
+        data = self._sealed(replace(restoration, made=made, since=since))
+        body = encode({"data": {key: data[key] for key in ("made", "since", SEAL)}})
         await self._session.send(CONFIG_MAPS.request("patch", self.home, restoration.name, body=body))
 
-    async def remove(self, restoration: Restoration) -> None:
-        """Delete this record, but not one that was written for the same pod since. Raises ApiError."""
+    async def remove(self, restoration: Restoration) -> bool:
+        """Delete this record, but not one that was written for the same pod since; return whether it was there. Raises
+        ApiError."""
         body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": restoration.record}})
         try:
             await self._session.send(CONFIG_MAPS.request("delete", self.home, restoration.name, body=body))
         except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+            if error.code in (404, 409):
+                return False
+            raise
+        return True
 
-    async def all(self) -> tuple[list[Restoration], list[str]]:
-        """All readable records, and the names of the unreadable ones, which are left alone. Raises ApiError."""
+    async def all(self) -> tuple[list[Restoration], list[LeftAlone]]:
+        """All genuine records, and those that are none. Writes the key again if it is gone. Raises ApiError."""
         request = replace(CONFIG_MAPS.request("list", self.home), params={"labelSelector": LABEL})
         records = decoded(await self._session.send(request), _RECORDS, "list of ConfigMaps").items or []
-        parsed = [(record.metadata.name, _restoration(record)) for record in records]
-        return [restoration for _, restoration in parsed if restoration is not None], [
-            name for name, restoration in parsed if restoration is None
+        if records:
+            await self._key.keep(create=False)
+        checked = [(record.metadata, self._check(record)) for record in records]
+        return [record for _, record in checked if isinstance(record, Restoration)], [
+            LeftAlone(meta.name, meta.uid, why) for meta, why in checked if isinstance(why, str)
         ]
+
+    def _sealed(self, restoration: Restoration) -> dict[str, str]:
+        data = restoration.data()
+        return {**data, SEAL: self._key.seal(restoration.name, data)}
+
+    def _check(self, record: _WireRecord) -> Restoration | str:
+        """What a record says, if it is elasticd's own, or why it does not count."""
+        if not self._key.fits(record.metadata.name, record.data or {}):
+            return f"somebody else wrote or changed it, or Secret {RESTORE_KEY} has another key than it was sealed with"
+        restoration, created = _restoration(record), record.metadata.creation_timestamp
+        if restoration is None or created is None:
+            return "it has no manifest of a pod that can be read"
+        apart = (created - datetime.fromisoformat(restoration.written)).total_seconds()
+        if abs(apart) <= WINDOW:
+            return restoration
+        when = f"{abs(apart):.0f} s {'after' if apart > 0 else 'before'}"
+        return f"it was created {when} the time in it: it is a copy, or elasticd's clock and the API server's differ"
 
 
 def _restoration(record: _WireRecord) -> Restoration | None:
     data = record.data or {}
-    uid, manifest = data.get("uid", ""), data.get("pod", "")
+    by, made, why, since, written = (data.get(key, "") for key in ("by", "made", "why", "since", "written"))
     try:
-        meta = msgspec.json.decode(manifest, type=_Manifest).metadata
+        meta = msgspec.json.decode(data.get("pod", ""), type=_Manifest).metadata
+        datetime.fromisoformat(written)
     except UNREADABLE:
         return None
-    pod = Ref(meta.namespace, "Pod", meta.name, "v1")
-    by, new, why, since = (data.get(key, "") for key in ("by", "made", "why", "since"))
-    restoration = Restoration(pod, uid, manifest, by, new, record.metadata.uid, why, since)
+    pod, uid, manifest = Ref(meta.namespace, "Pod", meta.name, "v1"), data.get("uid", ""), data.get("pod", "")
+    restoration = Restoration(pod, uid, manifest, by, made, record.metadata.uid, why, since, written)
     return restoration if restoration.name == record.metadata.name else None

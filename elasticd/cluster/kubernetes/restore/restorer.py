@@ -7,6 +7,8 @@ and how to continue after that; knows nothing of why pods are evicted.
 
 import asyncio
 import contextlib
+import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from elasticd.base.tasks import cancel
-from elasticd.cluster.kubernetes.restore.records import Restoration
+from elasticd.cluster.kubernetes.restore.records import LeftAlone, Restoration
 from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
 from elasticd.cluster.kubernetes.wire.convert import MIRROR
@@ -22,13 +24,20 @@ from elasticd.cluster.kubernetes.wire.manifest import recreation, trial_of
 from elasticd.cluster.kubernetes.write.answers import conflict, refused_by
 from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
-from elasticd.model.actions import Answer, Evict
+from elasticd.model.actions import Announce, Answer, Evict
 from elasticd.model.moves import Underway
+from elasticd.model.workload import Ref
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 AGAIN = 30.0
 """Seconds between two looks for records that others have left."""
+
+_REMEMBERED = 10_000
+_NAMED = 5
+"""How many records that do not count are told of one by one."""
 
 
 class Restorer:
@@ -39,7 +48,22 @@ class Restorer:
         self._steps: dict[str, RestorationSteps] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
+        self._restored = deque[str](maxlen=_REMEMBERED)
+        """UIDs of the pods that were brought back, so that copies of their records do nothing."""
         self._fault = ""
+        self._left_alone: list[LeftAlone] = []
+
+    @property
+    def left_alone(self) -> str:
+        """Which records do not count, why, and what to do, in one line; empty: all do."""
+        if not self._left_alone:
+            return ""
+        whys = [f"{record.name}: {record.why}" for record in self._left_alone[:_NAMED]]
+        more = [f"and {len(self._left_alone) - _NAMED} more"] if self._left_alone[_NAMED:] else []
+        return (
+            f"ConfigMaps in {self._records.home} that do not count as records of evicted pods, so nothing is created "
+            f"from them: {'; '.join(whys + more)}. Create by hand what is missing, then delete them"
+        )
 
     @property
     def fault(self) -> str:
@@ -109,18 +133,37 @@ class Restorer:
         while True:
             if self._parts.leading():
                 await self._look()
+            else:
+                self._fault, self._left_alone = "", []
             await self._parts.clock.sleep_until(self._parts.clock.now() + (AGAIN if self._parts.leading() else 1.0))
 
     async def _look(self) -> None:
         try:
-            restorations, unreadable = await self._records.all()
+            restorations, left_alone = await self._records.all()
+            self._tell(left_alone)
+            for restoration in restorations:
+                await self._resume(restoration)
+            self._fault = ""
         except ApiError as error:
             self._fault = f"what has yet to be made anew cannot be looked for: {error}"
-            return
-        self._fault = f"no records of pods to be made anew, left alone: {', '.join(unreadable)}" if unreadable else ""
-        for restoration in restorations:
-            if restoration.uid not in self._steps and restoration.uid not in self._preparing:
-                self._begin(restoration, evicted=False)
+
+    async def _resume(self, restoration: Restoration) -> None:
+        if restoration.uid in self._restored:
+            if await self._records.remove(restoration):
+                logger.warning("%s was made anew before: another record of it was removed", restoration.pod)
+        elif restoration.uid not in self._steps and restoration.uid not in self._preparing:
+            self._begin(restoration, evicted=False)
+
+    def _tell(self, left_alone: list[LeftAlone]) -> None:
+        """Log, once, what does not count, and write an Event for each of the first few."""
+        fresh = [record for record in left_alone if record not in self._left_alone]
+        self._left_alone = left_alone
+        if fresh:
+            logger.warning("%s", self.left_alone)
+        for record in fresh[:_NAMED]:
+            ref = Ref(self._records.home, "ConfigMap", record.name, "v1")
+            text = f"no record of an evicted pod: {record.why}"
+            self._parts.announce(Announce(ref, record.uid, "NotGenuine", text, warning=True))
 
     def _begin(self, restoration: Restoration, *, evicted: bool) -> None:
         steps = RestorationSteps(restoration, self._parts, evicted=evicted)
@@ -132,6 +175,8 @@ class Restorer:
     async def _follow(self, steps: RestorationSteps) -> None:
         try:
             await steps.run()
+            if steps.gone:
+                self._restored.append(steps.restoration.uid)
         finally:
             del self._steps[steps.restoration.uid]
 

@@ -36,7 +36,7 @@ from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, Wire
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
-from elasticd.model.actions import Evict
+from elasticd.model.actions import Announce, Evict
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Ref
 
@@ -62,6 +62,7 @@ class RestorerParts(Struct, frozen=True):
     records: Records
     writer: PodWriter
     leading: Callable[[], bool]
+    announce: Callable[[Announce], None]
     identity: str = ""
     quiet: float = 30.0
 
@@ -78,6 +79,8 @@ class RestorationSteps:
         self._copy, self._copy_there = restoration.made, bool(restoration.made)
         self._copy_may_have_run = not evicted
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
+        self.gone = False
+        """Whether the pod was seen to be gone, or replaced."""
 
     @property
     def underway(self) -> Underway:
@@ -127,6 +130,7 @@ class RestorationSteps:
     async def _step(self) -> bool:
         """Do the next step; return whether the restoration is complete."""
         state = await read_pod(self._parts.session, self.restoration.pod)
+        self.gone = state is None or state.uid != self.restoration.uid
         if self._record_unsure and (state is None or state.annotations.get(RESTORED) != self.restoration.uid):
             await self._records.write(
                 self.restoration

@@ -56,6 +56,7 @@ NODES = Resource("/api/v1", "nodes", namespaced=False)
 EVENTS = Resource("/api/v1", "events")
 JOBS = Resource("/apis/batch/v1", "jobs")
 CONFIG_MAPS = Resource("/api/v1", "configmaps")
+SECRETS = Resource("/api/v1", "secrets")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 
 
