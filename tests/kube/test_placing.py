@@ -3,6 +3,7 @@ nominated, and made anew where nobody else would."""
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,9 @@ from elasticd.api import Nodes, Victims, hookimpl
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.cluster import LiveSnapshot
+from elasticd.cluster.kubernetes.credentials import Credentials
+from elasticd.cluster.kubernetes.restore.records import Records, Restoration
+from elasticd.cluster.kubernetes.session import Session
 from elasticd.journal import Journal
 from elasticd.model.actions import Answer, Bind, Evict, Nominate
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
@@ -148,6 +152,7 @@ GIVEN = {
     ("create", "pods"),
     *((verb, "poddisruptionbudgets") for verb in ("list", "watch")),
     *((verb, "configmaps") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, "secrets") for verb in ("get", "create")),
 }
 RIGHTS = ("placing-rbac.yaml", "restore-rbac.yaml")
 
@@ -351,11 +356,10 @@ async def test_a_record_left_by_a_daemon_is_resumed_by_another(kube: Kube, scene
     spec = {key: value for key, value in found["spec"].items() if key not in worked_out}
     noted = {"elasticd.io/restored-from": pod.uid, "elasticd.io/resumed": "1.0"}
     made = {"metadata": {"name": "batch", "namespace": scene.namespace, "annotations": noted}, "spec": spec}
-    record = {
-        "metadata": {"name": f"elasticd-restore-{pod.uid}", "labels": {"elasticd.io/restore": "pod"}},
-        "data": {"uid": pod.uid, "pod": json.dumps({"apiVersion": "v1", "kind": "Pod", **made})},
-    }
-    await kube.client.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", record)
+    manifest = json.dumps({"apiVersion": "v1", "kind": "Pod", **made})
+    async with Session(Credentials(str(kube.plane.kubeconfig(USER))), 10.0) as session:
+        records = Records(session, scene.namespace, time.time)
+        assert await records.claim(Restoration(pod.ref, pod.uid, manifest, "killed")) is not None
     await kube.client.delete(f"{scene.pods}/batch")
     scene.snapshot.pending()  # whoever places pods looks for what was left
     async with scene.placing():
