@@ -493,7 +493,10 @@ def test_a_running_daemon_shows_moves_and_rebalances_on_command(
     settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
     with daemons.daemon(tmp_path):
         assert called(capsys, "moves", "--config", settings) == (0, "no move is in flight\n", "")
-        assert called(capsys, "moves", "--json", "--config", settings)[:2] == (0, '{"in_flight":[],"held_back":[],"left_alone":""}\n')
+        assert called(capsys, "moves", "--json", "--config", settings)[:2] == (
+            0,
+            '{"in_flight":[],"held_back":[],"left_alone":""}\n',
+        )
         answer = called(capsys, "rebalance", "--now", "--state", tmp_path / "state", "--config", settings)
         assert answer == (0, "no policy in force has a strategy that moves pods\n", "")
 

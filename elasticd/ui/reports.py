@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from elasticd.base.errors import ElasticdError, UnavailableError, near, nearest
 from elasticd.base.text import one_line
@@ -133,7 +133,8 @@ class Moves(NamedTuple):
 def moves(settings: Settings) -> Moves:
     """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
     UnavailableError where no daemon answers."""
-    in_flight, left_alone = astuple(remote.moves(settings.http))
+    shown = remote.moves(settings.http)
+    in_flight, left_alone = shown.in_flight, shown.left_alone
     status = remote.pod(settings.http, pod="")
     if not status.leading:
         note = "what is held back is told by the elasticd that leads, and this one does not"

@@ -1,5 +1,6 @@
 """The table of rights and the roles in config/kubernetes say the same."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,12 @@ def test_roles_give_what_the_table_names_and_no_more(file: str) -> None:
 
 def test_every_file_of_the_table_is_there() -> None:
     assert {feature.file for feature in FEATURES} == set(FILES)
+
+
+def test_the_docs_name_every_file_and_no_other() -> None:
+    text = (FOLDER.parents[1] / "docs" / "running.md").read_text()
+    section = text.partition("\n## Rights\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| (\S*rbac\.yaml) \|", section, re.MULTILINE)) == set(FILES)
 
 
 def test_no_feature_needs_what_none_may_need() -> None:

@@ -89,7 +89,7 @@ class Daemon:
     def __init__(self, folder: Path) -> None:
         self.folder, self.seen = folder, SEEN
         self.in_flight: list[Underway] = []
-        self.unfit = ""
+        self.unfit = self.left_alone = ""
         (folder / "policies").mkdir()
         cluster = '[cluster]\ntype = "simulated"\nnodes = [{ name = "n", cpu = "1", memory = "1Gi" }]\n'
         self.config = folder / "elasticd.toml"
@@ -102,7 +102,7 @@ class Daemon:
         return self.unfit
 
     def moves(self, http: HttpSettings) -> remote.InFlight:
-        return remote.InFlight(self.in_flight)
+        return remote.InFlight(self.in_flight, self.left_alone)
 
 
 @pytest.fixture
@@ -234,6 +234,15 @@ def test_what_does_not_hold_here_is_not_listed(
     journal(running.folder, stays(0))
     running.seen = replace(SEEN, **changes)
     assert called(capsys, "moves", "--config", running.config) == (0, "no move is in flight\n", note)
+
+
+def test_moves_warns_of_records_that_do_not_count(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
+    journal(running.folder, PLACED)
+    running.left_alone = "ConfigMaps in home that do not count"
+    assert called(capsys, "moves", "--config", running.config)[2] == "ConfigMaps in home that do not count\n"
+    code, text, error = called(capsys, "moves", "--json", "--config", running.config)
+    assert (code, error) == (0, "")
+    assert text.endswith('"left_alone":"ConfigMaps in home that do not count"}\n')
 
 
 def test_moves_and_explain_warn_of_an_unwritten_journal(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
