@@ -45,6 +45,7 @@ from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
 from elasticd.runtime.workers import BandWorker, DecisionWorker, EvictionOrderWorker, MovesWorker, PlanWorker
 from elasticd.sources.poller import SourcePoller, opened
+from elasticd.sources.threads import DaemonThreads
 from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
@@ -269,6 +270,7 @@ async def run(path: Path, listeners: Sequence[Listener] = ()) -> None:
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
     for problem in (*registry.problems, *settings.renamed):
         log.warning("%s", problem)
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())  # a plugin that blocks in one must not outlive us
     stop, process = asyncio.Event(), _Process(path, settings, registry, loaded)
     for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, process.reload)):
         asyncio.get_running_loop().add_signal_handler(number, event.set)

@@ -67,6 +67,7 @@ TOLD = {
     "wakes-nobody": "ValueError: must wake a pod or workload or node by its key, which is text",
     "wakes-at-length": "ValueError: must wake a pod or workload or node by its key, which is text",
     "wakes-without-end": "ok|late",
+    "asked-again": "ok",
     "well": "ok",
 }
 
@@ -155,6 +156,16 @@ def test_a_reload_reopens_stuck_sources_and_signals_end_the_daemon(tmp_path: Pat
 
 def threads(running: Daemon) -> int:
     return len(list(Path(f"/proc/{running.process.pid}/task").iterdir()))
+
+
+def test_a_reload_that_blocks_keeps_the_policies_and_the_end(tmp_path: Path) -> None:
+    with begun(tmp_path) as running:
+        blocking = tmp_path / "policies" / "blocking.toml"
+        blocking.write_text(rogues.observing(rogues.OPTIONS_BLOCK))
+        running.process.send_signal(signal.SIGHUP)
+        until((tmp_path / rogues.OPTIONS_BLOCK).exists)
+        running.replicas(4)
+        assert running.stop() == 0
 
 
 X = r"x{400,500}\.\.\."

@@ -4,6 +4,7 @@ Knows the tables of elasticd.toml and how sources refer to each other; knows not
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from elasticd.config.tables import no_such, typed
 from elasticd.ports.source import JOURNAL, Source
 from elasticd.registry import Registry
 from elasticd.sources.bounds import MOST_SAMPLES
+from elasticd.sources.settled import guarded, settled
 from elasticd.telemetry.mqtt_publisher import PublisherSettings
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
@@ -112,7 +114,7 @@ def examine(settings: Settings, file: str) -> list[ConfigError]:
     errors = []
     for key, ask in checks:
         try:
-            ask()
+            guarded(ask, "", "")
         except ConfigError as error:
             errors.append(type(error)(file, key, str(error)))
     return errors
@@ -161,7 +163,9 @@ def _sources(tables: Sequence[dict[str, Any]], registry: Registry, file: str) ->
     mistakes, sources = Mistakes(), list[Source]()
     for index, table in enumerate(tables):
         with mistakes.collected():
-            sources.append(typed(table, registry.sources, registry, file, f"source[{index}]"))
+            key = f"source[{index}]"
+            decode = partial(typed, table, registry.sources, registry, file, key)
+            sources.append(settled(decode, file, key))
     mistakes.raised()
     for find in (_invalid_names, _same_labels, _unmet_references):
         mistakes.add(ConfigError(file, key, problem) for key, problem in find(sources))

@@ -17,6 +17,7 @@ from elasticd.config.tables import no_such
 from elasticd.model.policy import Policy, PoolPolicy, Strategy
 from elasticd.ports.source import Source
 from elasticd.registry import Registry
+from elasticd.sources.settled import settled
 
 _MANY = 12
 """Up to so many series are listed by name; of more, only the number is given."""
@@ -84,11 +85,12 @@ def _hint(name: str, sources: Iterable[Source], registry: Registry) -> str:
     types = []
     for kind, installed in registry.sources.items():
         try:
-            source = installed.type()
-            has = name in (source.offers() or source.usual_series or ())
-        except Exception:  # noqa: S112  # it has required options, or cannot say
+            source = settled(installed.type, "", kind)
+        except ConfigError:  # it has required options, or cannot say
             continue
-        if has and kind not in {existing.__struct_config__.tag for existing in sources}:
+        if name in (source.offers() or source.usual_series or ()) and kind not in {
+            existing.__struct_config__.tag for existing in sources
+        }:
             types.append(kind)
     return f"; a source of type {' or '.join(sorted(types))} has it" if types else ""
 

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Literal
 
 from elasticd.base.errors import EXIT_BLOCKED
-from elasticd.base.stacks import frames_of, package_of
+from elasticd.base.stacks import blocking, frames_of
 from elasticd.base.text import one_line
 
 log = logging.getLogger(__name__)
@@ -109,16 +109,10 @@ class _Watchdog:
 
 
 def culprit(frames: Sequence[FrameType]) -> str:
-    """Which function holds up the loop, of frames that are innermost first: the one that elasticd's own code called
-    last, such as a plugin's; who called it, and where it is."""
-    outermost = next((index for index, frame in enumerate(frames) if package_of(frame) == "asyncio"), len(frames))
-    callbacks = frames[:outermost] or frames[:1]
-    own = next((index for index, frame in enumerate(callbacks) if package_of(frame) == "elasticd"), len(callbacks))
-    blocking = callbacks[max(0, own - 1)]
-    text = _function(blocking)
-    if own < len(callbacks) and callbacks[own] is not blocking:
-        text += f", called by {_function(callbacks[own])}"
-    return text if blocking is callbacks[0] else f"{text}; now at {_function(callbacks[0])}"
+    """Which function holds up the loop, who called it, and where it is now, of frames that are innermost first."""
+    frame, caller = blocking(frames)
+    called = f", called by {_function(caller)}" if caller else ""
+    return _function(frame) + called + (f"; now at {_function(frames[0])}" if frame is not frames[0] else "")
 
 
 def _function(frame: FrameType) -> str:

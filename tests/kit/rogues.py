@@ -6,6 +6,7 @@ Knows every way; `tables` and `install` put them into a daemon's folder. Knows n
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -106,8 +107,13 @@ WAKES: Mapping[str, Iterable[tuple[Any, Any]]] = {
     "wakes-at-length": [("workload", LONG)],
     "wakes-without-end": [("workload", f"shop/Deployment/{number % 30_000}") for number in range(100_000)],
 }
+ASKED_AGAIN = "asked-again"
 WELL = "well"
-NAMES = (*OPEN, *READ, *SAYS, *TELLS, *WAKES, WELL)
+NAMES = (*OPEN, *READ, *SAYS, *TELLS, *WAKES, ASKED_AGAIN, WELL)
+
+
+OFFERED: Counter[str] = Counter()
+"""How often each source was asked what it offers; of nodes, too."""
 
 
 class Rogue(Source, frozen=True, kw_only=True, tag="rogue"):
@@ -116,6 +122,9 @@ class Rogue(Source, frozen=True, kw_only=True, tag="rogue"):
     every: float = 0.0
 
     def offers(self) -> tuple[str, ...]:
+        OFFERED[self.label] += 1
+        if self.label == ASKED_AGAIN and OFFERED[self.label] > 2:
+            time.sleep(FOR_EVER)
         return (f"of-{self.label}",)
 
     @asynccontextmanager
@@ -161,10 +170,19 @@ WISHES: Mapping[str, Callable[[], Any]] = {
 }
 
 
+OPTIONS_BLOCK = "options-block"
+"""A strategy that blocks while its options are decoded, after it has made a file of this name."""
+
+
 class Rogues(Strategy, tag="rogues", frozen=True):
     """A strategy that does as its option says."""
 
     how: str
+
+    def __post_init__(self) -> None:
+        if self.how == OPTIONS_BLOCK:
+            Path(OPTIONS_BLOCK).touch()
+            time.sleep(FOR_EVER)
 
     def reads(self) -> tuple[str, ...]:
         return ()
