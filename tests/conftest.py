@@ -19,6 +19,10 @@ settings.load_profile("quick")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Thousands of tests are collected and stay: looking for cycles among them again and again finds none.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Thousands of tests are collected and stay: looking for cycles among them again and again finds none."""
+    gc.enable()
     gc.freeze()

@@ -1,12 +1,14 @@
 """The demo in virtual time: the shipped settings and policies, through the daemon's own loop."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from elasticd.cluster.simulated import Simulated
-from elasticd.config import load_settings, read_policies
+from elasticd.config import Settings, load_settings, read_policies
+from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
 from elasticd.testing import simulate
@@ -20,13 +22,20 @@ START = 1_700_000_040.0
 assert START % DAY == 0
 
 
-def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_by_others: bool = True) -> Heard:
-    """What the demo decides and does in its first two minutes, or so many seconds, in all or by one policy; also
-    by what a broker outside tells, whose time is not virtual."""
-    registry, told = discover(), Heard()
+def demo() -> tuple[Settings, Sequence[Policy | PoolPolicy]]:
+    """The shipped settings and policies."""
+    registry = discover()
     settings = load_settings(DEMO, registry)
     policies, errors = read_policies(settings.policies, registry)
     assert errors == []
+    return settings, policies
+
+
+def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_by_others: bool = True) -> Heard:
+    """What the demo decides and does in its first two minutes, or so many seconds, in all or by one policy; also
+    by what a broker outside tells, whose time is not virtual."""
+    told = Heard()
+    settings, policies = demo()
     assert isinstance(settings.cluster, Simulated)
     chosen = [policy for policy in policies if only in ("", policy.name)]
     sources = [source for source in settings.sources if told_by_others or not source.pushes]
