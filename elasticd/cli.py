@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -241,7 +241,10 @@ def _explain(arguments: argparse.Namespace) -> int:
         keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
         record = {key: getattr(report, key) for key in keys}
         return _show(arguments, record, show_pods.explain(pod, report, time.time()))
-    known = lambda: {str(decision.workload) for decision in latest_of_all(folder)}  # noqa: E731
+
+    def known() -> set[str]:
+        return {str(decision.workload) for decision in latest_of_all(folder)}
+
     workload = workload_of(arguments.workload, arguments.namespace, known)
     decision, outcome = latest(folder, workload.split("/"), arguments.policy)
     _note_unready(settings)
@@ -313,7 +316,10 @@ def _rebalance(arguments: argparse.Namespace) -> int:
 
 def _query(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
-    known = lambda: remote.query(settings.http, series=arguments.series, workload="").workloads  # noqa: E731
+
+    def known() -> Collection[str]:
+        return remote.query(settings.http, series=arguments.series, workload="").workloads
+
     workload = workload_of(arguments.workload, arguments.namespace, known)
     answer = remote.query(settings.http, series=arguments.series, workload=workload)
     if not answer.found:

@@ -58,7 +58,7 @@ async def test_evictions_before_a_restart_count(folder: Path) -> None:
         assert [await one.refusal(name) for name in ("x", "y")] == ["", SPENT]
 
 
-async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path) -> None:
+async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon(folder) as one:
         found: list[object] = []
 
@@ -66,7 +66,7 @@ async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path) -> Non
             found.extend(read(folder))
             return Answer("done")
 
-        one.behind.act = act  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(one.behind, "act", act)
         await one.refusal("p")
     assert found == [OLD, Disruption(NOW, "a", "rs", "shop", "uid-p")]
 

@@ -5,7 +5,7 @@ Knows the kinds of faults; knows nothing of how they are brought about.
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 T = TypeVar("T")
 
@@ -90,10 +90,10 @@ def _trouble(random: Random, daemons: int, nodes: int) -> Trouble:
     if draw < 0.5:
         return Fault(daemon, "refused", "*", "*", begins, lasts)
     if draw < 0.65:
-        watch = random.choice(Watch.__args__)  # type: ignore[attr-defined]
+        watch = random.choice(get_args(Watch))
         value = random.uniform(0.1, 2)
         return Fault(daemon, watch, "watch", random.choice(WATCHED), begins, lasts, value=value)
-    request = random.choice(Request.__args__)  # type: ignore[attr-defined]
+    request = random.choice(get_args(Request))
     verb = "GET" if request == "old list" else random.choice((*WRITES, "GET", "*"))
     code = random.choice(CODES)
     value = random.choice((0.0, 1.0, 5.0)) if request == "status" else random.uniform(0.1, 3)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_the_same_seed_gives_the_same_faults() -> None:
 
 def test_every_kind_of_fault_is_drawn_and_ends_in_time() -> None:
     troubles = [one for seed in SEEDS for one in drawn(seed)]
-    assert {one.kind for one in troubles if isinstance(one, Blow)} == set(Blow.__annotations__["kind"].__args__)
+    assert {one.kind for one in troubles if isinstance(one, Blow)} == set(get_args(get_type_hints(Blow)["kind"]))
     assert {"refused", "lost", "status", "truncated", "old list", "gone", "silent", "drip", "twice", "cut", "late"} == {
         one.kind for one in troubles if isinstance(one, Fault)
     }

@@ -229,7 +229,9 @@ async def test_lease_is_handed_over_at_once_when_the_leader_leaves(kube: Kube, n
     assert not spec.get("holderIdentity")
 
 
-async def test_a_leader_that_is_cut_off_stops_before_another_leads(kube: Kube, namespace: str) -> None:
+async def test_a_leader_that_is_cut_off_stops_before_another_leads(
+    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lease = LeaseSettings(namespace=namespace, duration=3, renew=2, retry=0.3)
     async with opened(kube, namespace, lease=lease, identity="one") as one:
         await wait_until(lambda: one.leading)
@@ -240,7 +242,7 @@ async def test_a_leader_that_is_cut_off_stops_before_another_leads(kube: Kube, n
             async def hang() -> None:
                 await asyncio.Event().wait()
 
-            elector.step = hang  # type: ignore[method-assign]
+            monkeypatch.setattr(elector, "step", hang)
             both = []
             async with asyncio.timeout(20):
                 while not two.leading:

@@ -58,7 +58,7 @@ class Bad(Strategy, tag="bad", frozen=True):
 @pytest.mark.parametrize(
     "where", ["while a source is read", "while judgement goes on", "while the cluster is observed"]
 )
-async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str) -> None:
+async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = at_once(decide)
 
     async def judging(cases: Sequence[Case]) -> list[Decision | str]:
@@ -72,7 +72,7 @@ async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str) -> None:
     async def reload(*_: object) -> None:
         reloaded.append(where)
         play.meter.wait = None
-        play.cluster.observe = observe  # type: ignore[method-assign]
+        monkeypatch.setattr(play.cluster, "observe", observe)
         play.loop.apply([policy(mode="observe", interval=7.0)])
 
     observe = play.cluster.observe
@@ -85,7 +85,7 @@ async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str) -> None:
             await reload()
             return found
 
-        play.cluster.observe = observing  # type: ignore[method-assign]
+        monkeypatch.setattr(play.cluster, "observe", observing)
     await play.to(30)
     assert reloaded == [where]
     assert play.cluster.acts == []

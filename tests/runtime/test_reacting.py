@@ -282,7 +282,7 @@ class Both(Strategy, tag="both", frozen=True):
         return Recommendation(sum(int(one.samples[0].value) for one in observation.series.values()), "Both")
 
 
-async def test_a_renewal_of_one_source_reads_the_other_sources_again() -> None:
+async def test_a_renewal_of_one_source_reads_the_other_sources_again(monkeypatch: pytest.MonkeyPatch) -> None:
     play = Play(policy("p", Both(), interval=600.0))
     steady, other = Renewing(play.clock, 5.0), Meter(play.clock)
     steady.load = play.meter.load
@@ -295,7 +295,7 @@ async def test_a_renewal_of_one_source_reads_the_other_sources_again() -> None:
         said = await Meter.read(other, now)
         return replace(said, workloads={"more": said.workloads["load"]})
 
-    other.read = renamed  # type: ignore[method-assign]
+    monkeypatch.setattr(other, "read", renamed)
     play.loop.set_sources([SourcePoller(steady, Meters(), play.clock), SourcePoller(other, Others(), play.clock)])
     await play.to(103)  # the other says nothing new, is read ever less often, and was at 101
     other.stuck_at, other.load[WEB] = 102.0, 2

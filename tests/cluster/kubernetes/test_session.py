@@ -128,7 +128,10 @@ async def test_expired_token_is_read_anew_once_and_the_request_repeated(api: Fak
     api.on("GET", "/thing", guard({"ok": 1}))
     api.on("PATCH", "/thing", guard({"ok": 2}))
     counted: list[tuple[str, int]] = []
-    calls = lambda verb, resource, code, seconds: counted.append((verb, code))  # noqa: E731
+
+    def calls(verb: str, resource: str, code: int, seconds: float) -> None:
+        counted.append((verb, code))
+
     async with connect(api, tmp_path, calls=calls) as session:
         write_kubeconfig(tmp_path, api.url, token="fresh")
         assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}

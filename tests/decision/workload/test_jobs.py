@@ -116,14 +116,14 @@ def test_numbers_begin_again_once_no_job_is_left() -> None:
     assert grow(SET, workload([]), 1, "", "").names() == (f"transcode-{HASH}-1",)
 
 
-async def test_the_manifest_is_given_only_to_who_acts() -> None:
+async def test_the_manifest_is_given_only_to_who_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     of, cluster, given = policy(1), Scripted(), list[Action]()
 
     async def act(action: Action) -> Answer:
         given.append(action)
         return Answer("done", 201)
 
-    cluster.act = act  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster, "act", act)
     decision = judge(of, seen())
     assert MANIFEST not in msgspec.json.encode(decision).decode()
     assert [one.result async for one in carry_out(cluster, VirtualClock(NOW), decision, of.job)] == ["done"]
@@ -265,10 +265,10 @@ async def test_a_stopping_daemon_begins_no_further_decided_action() -> None:
     assert [(one.result, one.reason, one.after) for one in told.outcomes] == [("failed", STOPPED, 3)]
 
 
-async def test_jobs_that_are_deleted_are_an_outcome_of_their_own() -> None:
+async def test_jobs_that_are_deleted_are_an_outcome_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     told, clock = Told(), VirtualClock(NOW)
     cluster = Slow()
-    cluster.act = Scripted().act  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster, "act", Scripted().act)
     loop = Loop(cluster, Journal(), clock, [told])
     loop.apply([policy(3, successful_history=0)])
     await loop.tick(NOW)

@@ -88,14 +88,6 @@ class Bench:
         self.clock, self.heard = VirtualClock(NOW), Heard()
         self.board = Board(self.clock, nodes, pods)
         journal = self.journal = journal or Journal()
-        self.wrote: list[object] = []
-        append = journal.append
-
-        def wrote(record: Any) -> None:
-            self.wrote.append(record)
-            append(record)
-
-        journal.append = wrote  # type: ignore[method-assign]
         placer = self.placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
         placer.apply([policy])

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from elasticd.decision.pool.asking import PoolCase
+from elasticd.journal import Journal, read
 from elasticd.model.actions import Action, Answer, Evict
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodOutcome
@@ -45,20 +47,21 @@ async def test_a_refused_move_is_reported_once_until_the_answer_changes(
         assert [one.reason for one in it.heard.outcomes] == told
 
 
-async def test_a_delayed_move_is_reported_with_its_final_target() -> None:
-    async with bench(NODES, PODS, every=10.0) as it:
+async def test_a_delayed_move_is_reported_with_its_final_target(tmp_path: Path) -> None:
+    async with bench(NODES, PODS, every=10.0, journal=Journal(tmp_path)) as it:
         it.board.refuse = lambda _: Answer("refused", 0, "night", "Blackout")
         await it.until(15)
         it.board.refuse = lambda _: None
         it.board.add(node("c", cpu=64))
         await it.until(35)
+        it.journal.close()
     first, last = it.heard.decisions[:2]
     assert [(one.verdict, one.target) for one in (first, last)] == [("move", "b"), ("move", "c")]
     assert first.at < last.at
     assert [(one.reason, one.decision) for one in it.heard.outcomes] == [("Blackout", first.id), ("", last.id)]
-    records = [one for one in it.wrote if isinstance(one, MoveDecision | PodOutcome) and one.pod.name == "p"][:4]
+    records = [one for one in read(tmp_path) if isinstance(one, MoveDecision | PodOutcome) and one.pod.name == "p"][:4]
     assert [type(one) for one in records] == [MoveDecision, PodOutcome] * 2, "the decision before what came of it"
-    assert records[2] is last
+    assert records[2] == last
 
 
 async def test_a_move_let_through_at_once_is_reported_once() -> None:

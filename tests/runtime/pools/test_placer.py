@@ -112,7 +112,7 @@ async def test_pending_pods_are_bound_and_each_sees_those_before_it() -> None:
         assert it.heard.waits == [{"Unschedulable": 1}]
 
 
-async def test_a_pod_being_bound_reserves_its_room_at_once() -> None:
+async def test_a_pod_being_bound_reserves_its_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench([node("a", cpu=1)], [pod("p0", cpu=0.6)]) as it:
         gate = asyncio.Event()
 
@@ -120,7 +120,7 @@ async def test_a_pod_being_bound_reserves_its_room_at_once() -> None:
             await gate.wait()
             return Answer("done")
 
-        it.board.act = slowly  # type: ignore[method-assign]
+        monkeypatch.setattr(it.board, "act", slowly)
         await it.placer.tick(NOW)
         it.board.add(pod("p1", cpu=0.6))
         await it.placer.tick(NOW + 1)

@@ -134,7 +134,7 @@ async def test_f32_a_stale_snapshot_leads_to_no_second_victim() -> None:
         assert it.done() == ["note a on urgent", "evict x"]
 
 
-async def test_f32_another_pod_picks_another_victim_during_a_slow_eviction() -> None:
+async def test_f32_another_pod_picks_another_victim_during_a_slow_eviction(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
         gate, act = asyncio.Event(), it.board.act
 
@@ -143,7 +143,7 @@ async def test_f32_another_pod_picks_another_victim_during_a_slow_eviction() -> 
                 await gate.wait()
             return await act(action)
 
-        it.board.act = slowly  # type: ignore[method-assign]
+        monkeypatch.setattr(it.board, "act", slowly)
         await it.tick()
         it.board.add(urgent("second"))
         await it.tick(1)
@@ -152,7 +152,7 @@ async def test_f32_another_pod_picks_another_victim_during_a_slow_eviction() -> 
         assert it.board.tried(Evict) == [(NOW + 1, "x"), (NOW + 1, "y")]
 
 
-async def test_a_daemon_that_stops_while_it_evicts_writes_nothing_more() -> None:
+async def test_a_daemon_that_stops_while_it_evicts_writes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         act = it.board.act
 
@@ -161,14 +161,14 @@ async def test_a_daemon_that_stops_while_it_evicts_writes_nothing_more() -> None
                 await asyncio.Event().wait()
             return await act(action)
 
-        it.board.act = never  # type: ignore[method-assign]
+        monkeypatch.setattr(it.board, "act", never)
         await it.tick()
         await it.placer.actions.drain(0)
         assert it.done() == ["note a on urgent"]
         assert [(one.action, one.reason) for one in it.outcomes] == [("nominate", ""), ("evict", "Stopped")]
 
 
-async def test_f34_nobody_more_is_evicted_once_the_pod_is_gone() -> None:
+async def test_f34_nobody_more_is_evicted_once_the_pod_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     there = [old(name, 0.25) for name in "wxyz"]
     async with bench(ONE, [*there, urgent()]) as it:
         act = it.board.act
@@ -179,7 +179,7 @@ async def test_f34_nobody_more_is_evicted_once_the_pod_is_gone() -> None:
                 it.board.remove("urgent")
             return answer
 
-        it.board.act = then_goes  # type: ignore[method-assign]
+        monkeypatch.setattr(it.board, "act", then_goes)
         await it.run(5)
         assert it.done() == ["note a on urgent", "evict w", "evict x"]
         refused = [one for one in it.outcomes if one.result != "done"]
@@ -208,7 +208,7 @@ async def test_f34_a_higher_pod_takes_the_room_clearing_the_nomination() -> None
         assert it.board.pods["urgent"].nominated == ""
 
 
-async def test_f34_most_victims_bounds_all_evictions_for_one_pod() -> None:
+async def test_f34_most_victims_bounds_all_evictions_for_one_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(ONE, [old("x0"), urgent()], Preemption(most_victims=3)) as it:
         act, count = it.board.act, 0
 
@@ -220,7 +220,7 @@ async def test_f34_most_victims_bounds_all_evictions_for_one_pod() -> None:
                 it.board.add(old(f"x{count}"))
             return answer
 
-        it.board.act = another_comes  # type: ignore[method-assign]
+        monkeypatch.setattr(it.board, "act", another_comes)
         await it.run(120)
         assert len(it.board.tried(Evict)) == 3
         assert it.board.pods["urgent"].node == ""

@@ -84,13 +84,13 @@ async def test_a_pod_waits_as_disturbed_when_the_broker_refuses_evictions() -> N
     assert board.done == []
 
 
-async def test_a_pod_about_which_nobody_was_asked_yet_waits() -> None:
+async def test_a_pod_about_which_nobody_was_asked_yet_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench([node("a", cpu=1)], [pod("p")]) as it:
 
         async def awaited(*_: Any) -> dict[Any, Any]:
             return {}
 
-        it.placer.router.read = awaited  # type: ignore[method-assign,assignment]
+        monkeypatch.setattr(it.placer.router, "read", awaited)
         await it.placer.tick(NOW)
         assert now(it) == {"NotAskedYet": 1}
 

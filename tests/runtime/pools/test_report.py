@@ -424,10 +424,10 @@ async def test_a_nominated_pod_is_no_victim_on_its_node() -> None:
         )
 
 
-async def test_a_surging_pod_is_reported_as_awaiting_its_replacement() -> None:
+async def test_a_surging_pod_is_reported_as_awaiting_its_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
         going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
-        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(it.mover.surging, "in_flight", lambda _: [going])
         await it.look()
         found = await it.pool()
         assert found.moving is not None
@@ -441,10 +441,10 @@ async def test_a_surging_pod_is_reported_as_awaiting_its_replacement() -> None:
         assert ("p", "Leaving", told) in [(one.name, one.stays, one.why) for one in view.leaving]
 
 
-async def test_a_surge_being_taken_back_is_reported_as_staying() -> None:
+async def test_a_surge_being_taken_back_is_reported_as_staying(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], moves={"per_look": 1}) as it:
         going = Underway(pod("p").ref, "uid-p", "surge", "wait", NOW, "a")
-        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(it.mover.surging, "in_flight", lambda _: [going])
         it.journal.append(decided("p"))
         it.board.refuse = lambda _: Answer("refused", 0, "its own move is being taken back", "UnderWay")
         await it.look()
@@ -459,12 +459,12 @@ async def test_a_surge_being_taken_back_is_reported_as_staying() -> None:
         assert found.summary == "nothing moves: 2 pods should, and stay: 1 Enough, 1 TakenBack"
 
 
-async def test_a_previous_daemons_move_is_shown_with_its_decision() -> None:
+async def test_a_previous_daemons_move_is_shown_with_its_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = (node("a"), node("b"))
     async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
         it.journal.append(decided("p"))
         going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
-        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(it.mover.surging, "in_flight", lambda _: [going])
         await it.look()
         found = (await it.pool()).moving
         assert found is not None
@@ -474,7 +474,7 @@ async def test_a_previous_daemons_move_is_shown_with_its_decision() -> None:
         ]
 
 
-async def test_a_bare_pods_preemption_is_not_shown_as_a_move() -> None:
+async def test_a_bare_pods_preemption_is_not_shown_as_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, bare = (node("a", labels=LEAVE), node("b")), {"owner": ("", "", "")}
     async with bench(nodes, [running("p", "a", **bare), running("r", "b")], moves={"bare": False}) as it:
         await it.look()
@@ -482,7 +482,7 @@ async def test_a_bare_pods_preemption_is_not_shown_as_a_move() -> None:
         assert [one.refusal for one in it.journal.moves("pool")] == ["Bare"]
         it.board.remove("p")
         anew = Underway(pod("p").ref, "uid-p", "anew", "gone", NOW, why="gives way for shop/high")
-        it.board.restoring = lambda: [anew]  # type: ignore[method-assign]
+        monkeypatch.setattr(it.board, "restoring", lambda: [anew])
         found = (await it.pool()).moving
         assert found is not None
         assert (found.moves, found.summary[:14]) == ((), "nothing moves:"), "before the next look"

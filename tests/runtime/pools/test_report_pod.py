@@ -135,9 +135,9 @@ async def test_looks_at_pods_that_wait_no_longer_are_forgotten(scene: Scene) -> 
     assert scene.placer.decisions.latest("uid-next")
 
 
-async def test_a_command_is_answered_as_the_daemon_sees_it(scene: Scene) -> None:
+async def test_a_command_is_answered_as_the_daemon_sees_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told()
-    told.pod = scene.find  # type: ignore[method-assign]
+    monkeypatch.setattr(told, "pod", scene.find)
     async with serve(told.pages(), "127.0.0.1", 0) as address:
         http = HttpSettings(port=int(address.rpartition(":")[2]))
         assert await asyncio.to_thread(remote.pod, http, pod="shop/runs") == await scene.find("shop/runs")
