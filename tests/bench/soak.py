@@ -2,11 +2,10 @@
 many hours of virtual time (24 unless given), with a journal on disk and the daemon's metrics.
 
 It prints what there is after each part of the time, and ends with 1 if anything has grown from the second third to the
-last. Caches, each of which has a size of its own, are emptied before.
+last.
 """
 
 import asyncio
-import functools
 import gc
 import os
 import sys
@@ -61,8 +60,6 @@ class Soak:
                 self._measure()
 
     def _measure(self) -> None:
-        for cache in [found for found in gc.get_objects() if isinstance(found, functools._lru_cache_wrapper)]:
-            cache.cache_clear()
         gc.collect()
         self.held.append(
             Held(
