@@ -62,7 +62,7 @@ RECORDS = Feature(
     "remember pods that are made anew", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
 )
 SEALING = Feature(
-    "seal what is remembered of them",
+    "seal the records of pods that are made anew",
     PLACING,
     (*_rights("get", "", "secrets", name=RESTORE_KEY), *_rights("create", "", "secrets")),
     "home",

@@ -111,8 +111,8 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
             "anew (for pool): see config/kubernetes/placing-rbac.yaml"
         ),
         (
-            f"get secrets elasticd-restore-key, create secrets in namespace {namespace}, to seal what is remembered of "
-            "them (for pool): see config/kubernetes/placing-rbac.yaml"
+            f"get secrets elasticd-restore-key, create secrets in namespace {namespace}, to seal the records of pods "
+            "that are made anew (for pool): see config/kubernetes/placing-rbac.yaml"
         ),
         (
             f"create pods/eviction, patch pods/status in namespace {namespace}, to let pods give way or move them "

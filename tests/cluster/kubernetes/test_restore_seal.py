@@ -242,6 +242,24 @@ async def test_the_first_eviction_creates_the_key(server: Server, session: Sessi
     assert len(key_of(server)) == 32
 
 
+@pytest.mark.parametrize("fault", ["lost", "undone", "killed before", "killed after"])
+async def test_a_failure_to_create_the_key_loses_nothing(
+    server: Server, session: Session, clock: HurriedClock, fault: str
+) -> None:
+    server.secret = None
+    server.fault = lambda step, what: fault if what == "POST secrets" else ""
+    async with daemon(session, clock) as one:
+        eviction = asyncio.create_task(one.evict(ACTION, granted))
+        await until(lambda: eviction.done() or server.killed.is_set())
+        eviction.cancel()
+        await asyncio.gather(eviction, return_exceptions=True)
+        assert server.untouched()
+    server.fault = lambda step, what: ""
+    async with daemon(session, clock) as other:
+        assert (await other.evict(ACTION, granted)).result == "done"
+        await until(server.made_anew)
+
+
 async def test_of_two_keys_created_at_once_one_counts(server: Server, session: Session, clock: HurriedClock) -> None:
     server.secret = None
 

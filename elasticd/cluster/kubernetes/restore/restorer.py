@@ -149,8 +149,9 @@ class Restorer:
 
     async def _resume(self, restoration: Restoration) -> None:
         if restoration.uid in self._restored:
-            if await self._records.remove(restoration):
-                logger.warning("%s was made anew before: another record of it was removed", restoration.pod)
+            with contextlib.suppress(ApiError):  # one that stays is found by the next look
+                if await self._records.remove(restoration):
+                    logger.warning("%s was made anew before: another record of it was removed", restoration.pod)
         elif restoration.uid not in self._steps and restoration.uid not in self._preparing:
             self._begin(restoration, evicted=False)
 
