@@ -133,6 +133,7 @@ class Daemon:
                 journal_failures=self.journal.failures,
                 sources=self.loop.router.report(self.clock.now()),
                 moves=self.mover.in_flight(self.loop.snapshot),
+                left_alone=self.cluster.problems().get(LEFT_ALONE, ""),
             ),
             health=self.health,
             readiness=self.readiness,

@@ -236,6 +236,8 @@ class DaemonMetrics:
         self._reads = make(Counter, "source_reads_total", "Reads of a source.", ("source", "result"))
         self._read_time = make(Histogram, "source_read_duration_seconds", "Time of those reads.", ("source",))
         self._leader = make(Gauge, "leader", "1 where this daemon may act.")
+        text = "1 while there are ConfigMaps that do not count as records of evicted pods."
+        self._left_alone = make(Gauge, "restore_records_left_alone", text)
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
         self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
         self._policies = make(Gauge, "policies", "Policies in force.")
@@ -310,10 +312,12 @@ class DaemonMetrics:
         journal_failures: int,
         sources: Sequence[SourceReport] = (),
         moves: Sequence[Underway] = (),
+        left_alone: str = "",
     ) -> bytes:
         """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
         self._sources, self._pods.moves = sources, moves
         self._leader.set(leading)
+        self._left_alone.set(bool(left_alone))
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)
         return generate_latest(self._registry)

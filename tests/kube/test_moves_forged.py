@@ -80,6 +80,7 @@ async def test_a_forged_record_creates_no_pod(kube: Kube, namespace: str, tmp_pa
 
             await wait_until(told, within=90, what="it is reported")
             assert name in (await one.running.status())["cluster"]["problems"]["restore records"]
+            assert "elasticd_restore_records_left_alone 1.0" in (await one.running.page("/metrics"))[1]
             assert (await one.running.page("/readyz"))[0] == 200
             log = (one.running.folder / "elasticd.log").read_text()
             assert log.count("do not count as records of evicted pods") == 1

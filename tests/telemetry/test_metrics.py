@@ -28,6 +28,7 @@ COUNTS = (
     "elasticd_source_up",
     "elasticd_moves_in_flight",
     "elasticd_moves_in_trouble",
+    "elasticd_restore_records_left_alone",
 )
 
 
@@ -237,6 +238,12 @@ def test_sources_that_are_too_many_are_counted_together() -> None:
 
 def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(DaemonMetrics(), leading=False, journal_failures=Journal().failures)
+
+
+@pytest.mark.parametrize(("left_alone", "gauge"), [("", 0), ("ConfigMaps in home that do not count", 1)])
+def test_records_that_do_not_count_are_a_gauge(left_alone: str, gauge: int) -> None:
+    shown = text(DaemonMetrics(), left_alone=left_alone)
+    assert f"elasticd_restore_records_left_alone {gauge}.0\n" in shown
 
 
 def test_actual_and_recommended_requests_are_exported_by_container() -> None:
