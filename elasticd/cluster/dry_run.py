@@ -14,6 +14,7 @@ among the pending pods. Only a moved pod is shown on its target node, as itself,
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
-from elasticd.model.workload import Node, Pod, Ref, Room, Workload
+from elasticd.model.workload import Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
 
 MESSAGE = "dry run: not sent"
@@ -70,8 +71,9 @@ class Pretence(Struct, frozen=True):
 
 
 class DryRunSnapshot:
-    """A snapshot in which the pretended counts, annotations and placements replace the real ones. `cache` is passed on
-    to the next snapshot's, so that a node on which nothing changed keeps the same sequence."""
+    """A snapshot in which the pretended counts, annotations and placements replace the real ones; all else is the real
+    one's. `cache` is passed on to the next snapshot's, so that a node on which nothing changed keeps the same sequence.
+    """
 
     def __init__(
         self, real: Snapshot, counts: Mapping[Ref, _PretendedCount], pretence: Pretence, cache: PodCache
@@ -83,20 +85,8 @@ class DryRunSnapshot:
         self._on_nodes: OnNodes | None = None
         self._rooms: tuple[Room, ...] | None = None
 
-    @property
-    def confirmed(self) -> float:
-        return self.real.confirmed
-
-    @property
-    def nodes_confirmed(self) -> float:
-        return self.real.nodes_confirmed
-
-    def confirmed_for(self, ref: Ref) -> float:
-        return self.real.confirmed_for(ref)
-
-    @property
-    def version(self) -> int:
-        return self.real.version
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
 
     def workloads(self) -> Collection[Workload]:
         if not self._counts:
@@ -108,18 +98,6 @@ class DryRunSnapshot:
     def workload(self, ref: Ref) -> Workload | None:
         workload = self.real.workload(ref)
         return workload and self._pretend(workload)
-
-    def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        return self.real.pods(workload)
-
-    def selector_fault(self, workload: Workload) -> str:
-        return self.real.selector_fault(workload)
-
-    def nodes(self) -> tuple[Node, ...]:
-        return self.real.nodes()
-
-    def autoscaler(self, ref: Ref) -> str:
-        return self.real.autoscaler(ref)
 
     def _pretend(self, workload: Workload) -> Workload:
         pretended = self._counts.get(workload.ref)

@@ -49,9 +49,9 @@ from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
-from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import LEFT_ALONE, Kind
-from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
+from elasticd.ports.metrics_api import Followed, Pull
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -248,8 +248,10 @@ class KubernetesCluster:
         )
         self._jobs = Jobs(session, parts.budget, clock, deps.times, view.job_store)
         self._metrics = MetricsClient(deps.discovery, deps.times, deps.namespaces)
-        self._custom = AggregatedMetrics(deps.discovery, deps.times, parts.patience)
+        self.usage, self.node_usage = self._metrics.usage, self._metrics.node_usage
+        self.metrics = AggregatedMetrics(deps.discovery, deps.times, parts.patience).read
         self._kubelets = Kubelets(session, deps.times)
+        self.summary = self._kubelets.summary
         self._restoring = False
         self._tasks = [tasks.create_task(parts.elector.run())] if parts.elector is not None else []
 
@@ -291,18 +293,6 @@ class KubernetesCluster:
         self.snapshot.watch_kinds(kinds)
         await self.snapshot.settled(self._parts.patience)
         return self.snapshot
-
-    async def usage(self, now: float) -> Readings:
-        return await self._metrics.usage(now)
-
-    async def node_usage(self, now: float) -> Readings:
-        return await self._metrics.node_usage(now)
-
-    async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        return await self._custom.read(queries, now)
-
-    async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
-        return await self._kubelets.summary(node, now, part, within)
 
     @contextlib.asynccontextmanager
     async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
