@@ -6,8 +6,7 @@ import msgspec
 
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
-from elasticd.cluster.simulated.cluster import SimulatedCluster
-from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
+from elasticd.cluster.simulated.cluster import SimulatedCluster, SimulatedSnapshot
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.workload import Pod, Ref, Sample, Workload
 from elasticd.ports.cluster import Kind

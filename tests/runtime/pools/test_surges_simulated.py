@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
+from elasticd.cluster.simulated.cluster import SimulatedSnapshot
 from elasticd.journal import Journal
 from elasticd.kit.surge import SURGE
 from elasticd.model.listener import Notice
