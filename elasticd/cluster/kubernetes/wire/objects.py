@@ -1,9 +1,8 @@
 """The Kubernetes wire format, as far as it is used.
 
-Knows JSON shapes; knows nothing of HTTP, of the model or of what is watched. A type without a docstring is what the
-Kubernetes API calls so, or so without Wire. Unknown fields are ignored, so a newer server changes nothing; an object
-that cannot be read costs only itself. What the pods of a template share stays as it came (msgspec.Raw) until it is
-known that no pod before had the same: see convert.py.
+Knows JSON shapes; knows nothing of HTTP, of the model or of what is watched. Unknown fields are ignored, so
+a newer server changes nothing; an object that cannot be read costs only itself. What the pods of a template share stays
+as it came (msgspec.Raw) until it is known that no pod before had the same: see convert.py.
 """
 
 from collections.abc import Callable
@@ -31,6 +30,8 @@ class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
 
 
 class OwnerReference(Wire, frozen=True):
+    """An owner reference of an object."""
+
     kind: str
     name: str
     uid: str
@@ -38,6 +39,8 @@ class OwnerReference(Wire, frozen=True):
 
 
 class ResourceRequirements(Wire, frozen=True):
+    """What a container, or a pod as a whole, requests and may use."""
+
     requests: Amounts = None
     limits: Amounts = None
 
@@ -51,21 +54,29 @@ class WirePort(Wire, frozen=True):
 
 
 class WireRequirement(Wire, frozen=True):
+    """A rule about a label or field."""
+
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
 class NodeTerm(Wire, frozen=True):
+    """Rules about a node, all of which must hold."""
+
     match_expressions: list[WireRequirement] | None = None
     match_fields: list[WireRequirement] | None = None
 
 
 class NodeTerms(Wire, frozen=True):
+    """Terms of which one must hold."""
+
     node_selector_terms: list[NodeTerm] | None = None
 
 
 class LabelSelector(Wire, frozen=True):
+    """A labelSelector: which objects something is about."""
+
     match_labels: Labels = None
     match_expressions: list[WireRequirement] | None = None
 
@@ -86,6 +97,8 @@ class Affinity(Wire, Generic[T], frozen=True):
 
 
 class WireToleration(Wire, frozen=True):
+    """Taints that a pod puts up with."""
+
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -93,6 +106,8 @@ class WireToleration(Wire, frozen=True):
 
 
 class SpreadConstraint(Wire, frozen=True):
+    """How evenly pods must be spread."""
+
     when_unsatisfiable: str = ""
 
 
@@ -139,6 +154,8 @@ class Identity(Wire, frozen=True):
 
 
 class Metadata(Identity, frozen=True):
+    """Of any object."""
+
     labels: Labels = None
     generation: int = 0
     creation_timestamp: Time | None = None
@@ -183,6 +200,8 @@ class _StatusDetails(Wire, frozen=True):
 
 
 class Status(Wire, frozen=True):
+    """An error, as the API reports it."""
+
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -207,12 +226,16 @@ class WireContainer(Wire, frozen=True):
 
 
 class WireAffinity(Wire, frozen=True):
+    """Which nodes and pods a pod wants to be on and near."""
+
     node_affinity: Raw = UNREAD
     pod_affinity: Raw = UNREAD
     pod_anti_affinity: Raw = UNREAD
 
 
 class PodSpec(Wire, frozen=True):
+    """What a pod wants."""
+
     node_name: str = ""
     containers: list[WireContainer] | None = None
     init_containers: list[WireContainer] | None = None
@@ -236,6 +259,8 @@ class PodSpec(Wire, frozen=True):
 
 
 class WireCondition(Wire, frozen=True):
+    """One condition of a pod or node."""
+
     type: str
     status: str
     last_transition_time: Time | None = None
@@ -280,6 +305,8 @@ class ContainerStatus(Wire, frozen=True):
 
 
 class PodStatus(Wire, frozen=True):
+    """What became of a pod."""
+
     phase: str = ""
     reason: str = ""
     start_time: Time | None = None
@@ -293,6 +320,8 @@ class PodStatus(Wire, frozen=True):
 
 
 class WirePod(Wire, frozen=True):
+    """A Pod."""
+
     metadata: PodMetadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -305,6 +334,8 @@ class _WireTaint(Wire, frozen=True):
 
 
 class NodeSpec(Wire, frozen=True):
+    """A node's desired state."""
+
     unschedulable: bool = False
     taints: list[_WireTaint] | None = None
 
@@ -315,6 +346,8 @@ class _NodeStatus(Wire, frozen=True):
 
 
 class WireNode(ObjectMeta, frozen=True):
+    """A Node."""
+
     spec: NodeSpec = NodeSpec()
     status: _NodeStatus = _NodeStatus()
 
@@ -327,6 +360,8 @@ class ScaleCount(Wire, frozen=True):
 
 
 class WireScale(ObjectMeta, frozen=True):
+    """The scale subresource (autoscaling/v1)."""
+
     spec: ScaleCount = ScaleCount()
     status: ScaleCount = ScaleCount()
 
@@ -336,6 +371,8 @@ class WireScale(ObjectMeta, frozen=True):
 
 
 class LeaseSpec(Wire, frozen=True):
+    """Who leads, and since when."""
+
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -344,6 +381,8 @@ class LeaseSpec(Wire, frozen=True):
 
 
 class WireLease(ObjectMeta, frozen=True):
+    """A Lease (coordination.k8s.io/v1)."""
+
     spec: LeaseSpec = LeaseSpec()
 
 
@@ -355,6 +394,8 @@ class ContainerUsage(Wire, frozen=True):
 
 
 class UsageMetrics(Wire, frozen=True):
+    """PodMetrics or NodeMetrics."""
+
     metadata: Identity
     timestamp: Time
     window: str = ""
@@ -383,6 +424,8 @@ class WireEvent(ObjectMeta, frozen=True):
 
 
 class ObjectReference(Wire, frozen=True):
+    """Which object something is about."""
+
     kind: str = ""
     namespace: str = ""
     name: str = ""
@@ -449,6 +492,8 @@ class _WorkloadStatus(Wire, frozen=True):
 
 
 class WireWorkload(ObjectMeta, frozen=True):
+    """A Deployment, StatefulSet or ReplicaSet."""
+
     metadata: _WorkloadMetadata
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
@@ -459,6 +504,8 @@ class _AutoscalerSpec(Wire, frozen=True):
 
 
 class WireAutoscaler(ObjectMeta, frozen=True):
+    """A HorizontalPodAutoscaler."""
+
     spec: _AutoscalerSpec
 
 
@@ -481,6 +528,8 @@ class _GroupVersion(Wire, frozen=True):
 
 
 class ApiGroup(Wire, frozen=True):
+    """The versions of a group."""
+
     versions: list[_GroupVersion] | None = None
     preferred_version: _GroupVersion | None = None
 
@@ -493,6 +542,8 @@ class Discovered(Wire, frozen=True):
 
 
 class Version(Wire, frozen=True):
+    """The answer of /version."""
+
     git_version: str = "unknown"
 
 
