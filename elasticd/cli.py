@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_workload_arguments(explain, "or KIND/NAME with -n, as deploy/web; or pod NAMESPACE/NAME")
     query.add_argument("series", metavar="SERIES")
     _add_workload_arguments(query, "or KIND/NAME with -n, as deploy/web")
-    nodes = command("nodes", _nodes, "Show a running daemon's pools: load of nodes, who gives way, what moves next.")
+    nodes = command(
+        "nodes", _nodes, "Show a running daemon's pools: load of nodes, which pods are preempted, what moves next."
+    )
     nodes.add_argument("node", metavar="NODE", nargs="?", default="", help="this one, and its pods; default: all")
     nodes.add_argument("--json", action="store_true", help="for a machine")
     moves = command("moves", _moves, "Show a running daemon's moves in flight, and who is held back.")

@@ -35,7 +35,7 @@ class BindingRules(PoolStrategy, tag="binding", frozen=True):
 
     mode: Annotated[
         Literal["product", "paper"],
-        Meta(description="paper: where force finds nobody who gives way the pod goes to any node; else it waits"),
+        Meta(description="paper: where force finds no pod to preempt the pod goes to any node; else it waits"),
     ] = "product"
     rules: Annotated[tuple[BindingRule, ...], Meta(description="bindings of pods by the operator")] = ()
     annotations: Annotated[
@@ -82,9 +82,7 @@ class BindingRules(PoolStrategy, tag="binding", frozen=True):
         for index, rule in enumerate(self.rules):
             warnings = [*rule.brings_nothing(policy.pool.namespaces)]
             if rule.resource_not_fit == "force" and "select_victims" not in hooks:
-                warnings.append(
-                    "resource_not_fit: force brings nothing: no strategy here lets others give way (preemption)"
-                )
+                warnings.append("resource_not_fit: force brings nothing: no strategy here preempts others (preemption)")
             if rule.node_label_change != "still" and "rebind_pods" not in hooks:
                 change = rule.node_label_change
                 warnings.append(f"node_label_change: {change} brings nothing: no strategy here does that (rebind)")

@@ -143,7 +143,7 @@ def test_a_reload_reopens_stuck_sources_and_signals_end_the_daemon(tmp_path: Pat
             until(lambda: all("rogues.py" in reports(running)[name]["health"] for name in stuck[:2]))
             running.process.send_signal(signal.SIGHUP)
             for name in stuck[:2] if turn < 3 else ():
-                running.logged(f"source {name}: is opened anew", turn + 1)
+                running.logged(f"source {name}: is reopened", turn + 1)
                 ask(running, name)
         for name in stuck[:2]:
             running.logged(f"source {name}: 4 threads of it are stuck, so that only a restart opens it again")

@@ -59,7 +59,7 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     breaker: Annotated[
         float, Meta(gt=0, le=1, description="part of the nodes, or of what a source measures, gone at once")
     ] = 0.5
-    blackout: Annotated[tuple[Hours, ...], Meta(description="times in which no pod is moved or made to give way")] = ()
+    blackout: Annotated[tuple[Hours, ...], Meta(description="times in which no pod is moved or preempted")] = ()
     bounds_step: Replicas = 10
     bounds_most: Replicas = 100
     bounds_total: Replicas = 500

@@ -282,7 +282,7 @@ class DryRun(ClusterWrapper):
         pretended = self._wanted.get(action.workload) or _PretendedCount(real.uid, real.replicas, real.replicas, {})
         if isinstance(action, Mark):
             if action.uid != real.uid:
-                return Answer("conflict", 0, f"dry run: {action.workload} was made anew", "NotFound")
+                return Answer("conflict", 0, f"dry run: {action.workload} was recreated", "NotFound")
             return self._pretend(action.workload, replace(pretended, marks={**pretended.marks, **action.annotations}))
         version = action.version if isinstance(action, Scale) else real.version  # Jobs change meanwhile
         judged, present = (action.uid, version, action.before), (real.uid, real.version, pretended.replicas)

@@ -33,7 +33,7 @@ Empty = Annotated[
 NotFit = Annotated[
     Literal["default", "force", "reschedule"],
     Meta(
-        description="where nodes match and none has room: default places it elsewhere, force lets others give way, "
+        description="where nodes match and none has room: default places it elsewhere, force preempts others, "
         "reschedule lets it wait"
     ),
 ]

@@ -44,7 +44,7 @@ def one_failed(before: Sequence[Pod], now: Sequence[Pod]) -> bool:
 
 
 def rooted(pod: Pod) -> tuple[str, str] | None:
-    """Why a pod can never be moved or made to give way: one word and a sentence; None: it can."""
+    """Why a pod can never be moved or preempted: one word and a sentence; None: it can."""
     if pod.static or pod.owner[0] == "Node":
         return "Static", "a kubelet runs it from a file"
     if pod.owner[0] == "DaemonSet":

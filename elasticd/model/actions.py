@@ -106,7 +106,7 @@ class Bind(Struct, frozen=True, gc=False, tag="bind"):
     reason: str = ""
 
 
-GIVES_WAY = "gives way for"
+GIVES_WAY = "is preempted for"
 """How the reason of an eviction begins that makes room for another pod."""
 
 

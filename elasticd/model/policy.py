@@ -371,7 +371,7 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     local_storage: Annotated[bool, Meta(description="also pods with emptyDir or hostPath volumes")] = False
     claims: Annotated[bool, Meta(description="also pods with persistent volume claims, or disks of their own")] = False
     single: Annotated[bool, Meta(description="also the only pod of its controller")] = False
-    bare: Annotated[bool, Meta(description="also pods without a controller: they are made anew under their name")] = (
+    bare: Annotated[bool, Meta(description="also pods without a controller: they are recreated under their name")] = (
         True
     )
     rerun: Annotated[

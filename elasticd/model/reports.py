@@ -176,7 +176,7 @@ class HeapPod(Struct, frozen=True, gc=False):
 
 class NodeView(Struct, frozen=True):
     """One node of a pool. `never`, `on_failure` and `always` are its pods by restartPolicy, each in the order in which
-    they would give way, those behind that something keeps; in `rooted` are those that never do, with why, and in
+    they would be preempted, those behind that something keeps; in `rooted` are those that never do, with why, and in
     `leaving` those that are on their way from it, or to it. `labels` are those that somebody asks for."""
 
     mode: str
@@ -191,11 +191,11 @@ class NodeView(Struct, frozen=True):
     """Of the moves, those from it or to it; None: pods of this pool are never moved."""
     leaving: tuple[HeapPod, ...] = ()
     yields: bool = False
-    """Whether pods of this pool give way to others."""
+    """Whether pods of this pool are preempted for others."""
     rule: str = ""
     """To whom, in a clause."""
     failures: tuple[Failure, ...] = ()
-    """Strategies that failed to say which pods give way."""
+    """Strategies that failed to say which pods are preempted."""
 
 
 class PoolAbout(Struct, frozen=True):
@@ -263,7 +263,7 @@ class PodReport(Struct, frozen=True):
     since: float | None = None
     """Since when the same move has been decided: one that is held back is decided again when the pod goes at last."""
     gone: float | None = None
-    """When it was seen to have left the node that it was to leave; None too where it gave way meanwhile."""
+    """When it was seen to have left the node that it was to leave; None too where it was preempted meanwhile."""
     others: frozenset[str] = frozenset()
     """Other policies that have decided something about it, where it was asked for one's alone."""
 

@@ -53,23 +53,21 @@ USAGE = Feature("read what pods use", BASE, _rights("list", "metrics.k8s.io", "p
 NODE_USAGE = Feature("read what nodes use", BASE, _rights("list", "metrics.k8s.io", "nodes"))
 BINDING = Feature("put pods on nodes", PLACING, (*_rights("create", "", "pods/binding"), *_rights("get", "", "pods")))
 EVICTING = Feature(
-    "let pods give way or move them",
+    "preempt or move pods",
     PLACING,
     (*_rights("create", "", "pods/eviction"), *_rights("patch", "", "pods/status")),
 )
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
 RECORDS = Feature(
-    "remember pods that are made anew", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
+    "remember pods that are recreated", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
 )
 SEALING = Feature(
-    "seal the records of pods that are made anew",
+    "seal the records of pods that are recreated",
     PLACING,
     (*_rights("get", "", "secrets", name=RESTORE_KEY), *_rights("create", "", "secrets")),
     "home",
 )
-RESTORING = Feature(
-    "make pods anew that have no controller", "restore-rbac.yaml", _rights("create", "", "pods"), "each"
-)
+RESTORING = Feature("recreate pods that have no controller", "restore-rbac.yaml", _rights("create", "", "pods"), "each")
 VERTICAL = Feature(
     "resize pods that run", "vertical-rbac.yaml", (*_rights("get", "", "pods"), *_rights("patch", "", "pods/resize"))
 )

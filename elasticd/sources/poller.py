@@ -229,7 +229,7 @@ class SourcePoller:
         """Open a stuck source again, in a fresh thread."""
         if isinstance(self._reader, ThreadReader) and self._reader.reopen():
             self._retry_at = self._served_until = float("-inf")
-            self.warn("is opened anew")
+            self.warn("is reopened")
 
     def _note(self, readings: Readings) -> None:
         """Log that the source or some of its series fail, once for each change."""

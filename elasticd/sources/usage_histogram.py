@@ -120,7 +120,7 @@ class _Keeper:
         except OSError as error:
             self._file_trouble = f"{self._path}: must be readable, is not: {error.strerror}"
         except ValueError as error:
-            self._file_trouble = f"{self._path}: {error}; it was set aside, and learning begins anew"
+            self._file_trouble = f"{self._path}: {error}; it was set aside, and learning starts over"
             await asyncio.to_thread(self._path.replace, self._path.with_name(f"{self._path.name}.damaged"))
         if self._file_trouble:
             logger.warning("source %s: %s", self._options.label, self._file_trouble)

@@ -78,12 +78,12 @@ def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
 
 
 _FORCED: tuple[tuple[bool, Mapping[str, int]], ...] = ((False, {}), (True, {}), (False, {"cpu": 1, "memory": 0}))
-"""Whether a pod's own binding asks that others give way, and what filters say is missing."""
+"""Whether a pod's own binding asks that others be preempted, and what filters say is missing."""
 
 
 def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Answers]:
-    """What it answers about each of these pods, about all together, about who should give way on which node, and about
-    who should leave; by what was asked."""
+    """What it answers about each of these pods, about all together, which should be preempted on which node, and which
+    should leave; by what was asked."""
     waiting = case.observation.pending
     found: dict[tuple[str, ...], Answers] = {(hook,): case.ask(hook, movable=lambda _: True) for hook in _BY_POOL}
     for candidate in pods:

@@ -28,7 +28,7 @@ _DOES = {
     "select_nodes": "binds pods to nodes",
     "score_nodes": "scores nodes",
     "place_pods": "places pods together",
-    "select_victims": "lets pods give way",
+    "select_victims": "preempts pods",
     "rebind_pods": "moves pods as labels change",
     "rebalance_nodes": "moves pods off nodes",
 }

@@ -100,7 +100,7 @@ def _gives_way(outcome: PodOutcome, pod: str) -> bool:
 
 
 def _departure(moves: Sequence[MoveDecision], moving: MoveDecision | None, gave_way: PodOutcome | None) -> float | None:
-    """When a pod was seen to have left its node; None where it gave way to another meanwhile."""
+    """When a pod was seen to have left its node; None where it was preempted for another meanwhile."""
     if moving is None or moves[0].reason != GONE:
         return None
     evicted = gave_way is not None and moving.at <= gave_way.at <= moves[0].at

@@ -143,7 +143,7 @@ def _view(view: NodeView, now: float) -> list[RenderableType]:
     if view.leaving:
         parts += [Text(), Text("On their way", style="bold"), _reason_table(view.leaving)]
     if view.rooted:
-        parts += [Text(), Text("Never give way, nor are moved", style="bold"), _reason_table(view.rooted)]
+        parts += [Text(), Text("Never preempted or moved", style="bold"), _reason_table(view.rooted)]
     return [*parts, *([Text(), *_moving("Next in its pool", view.moving, now)] if view.moving else [])]
 
 
@@ -159,16 +159,16 @@ def _load(node: NodeReport) -> Table:
 
 def _eviction_rule(view: NodeView) -> Text:
     if view.yields:
-        return Text(one_line(f"Pods give way {view.rule}".strip()))
+        return Text(one_line(f"Pods are preempted {view.rule}".strip()))
     moved = "" if view.moving else ", nor is anybody moved: none of its strategies makes pods leave"
-    return Text(f"Nobody gives way in this pool{moved}", style="dim")
+    return Text(f"No pod is preempted in this pool{moved}", style="dim")
 
 
 def _heap(title: str, pods: Sequence[HeapPod], view: NodeView) -> list[RenderableType]:
-    """A table of one group of pods, the first to give way first."""
+    """A table of one group of pods, the first to be preempted first."""
     if not pods:
         return [Text(), Text.assemble((title, "bold"), (", nobody", "dim"))]
-    columns = [*(["gives\nway"] if view.yields else []), *(["moved\nnow?"] if view.moving else [])]
+    columns = [*(["victim\nno."] if view.yields else []), *(["moved\nnow?"] if view.moving else [])]
     table = _tight(make_table("pod", "priority", "memory\nasked", "cpu\nused", "memory\nused", *columns), 1, 5)
     for pod in pods:
         requested = _amount("memory", pod.requested.get("memory", 0.0))

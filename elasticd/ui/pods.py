@@ -240,7 +240,7 @@ class _PodView:
     def gave_way(self, outcome: PodOutcome) -> list[RenderableType]:
         """For which pod it was evicted."""
         message = f"; {outcome.message}" if outcome.message else ""
-        line = f"gave way for {outcome.pod.full_name} on {outcome.node} {ago(outcome.at, self._at)}{message}"
+        line = f"was preempted for {outcome.pod.full_name} on {outcome.node} {ago(outcome.at, self._at)}{message}"
         head = f"  policy {one_line(outcome.policy)}\n"
         return [Text.assemble((self._name, "bold"), head, (one_line(line), _DOUBT))]
 
@@ -317,7 +317,7 @@ def moves(in_flight: Iterable[Underway], now: float) -> Table:
     """A row for each move in flight: of which pod, how, and how far it is."""
     table = make_table("pod", "from", "how", "step", "for", "trouble")
     for move in sorted(in_flight, key=lambda move: move.pod):
-        how = {"anew": "made anew", "surge": "another first", "evicted": "evicted"}[move.how]
+        how = {"anew": "recreated", "surge": "another first", "evicted": "evicted"}[move.how]
         how = f"{how}: {move.why}" if move.why else how
         add_row(table, move.pod.full_name, move.node, how, move.step, seconds(max(0.0, now - move.since)), move.fault)
     return table

@@ -28,7 +28,7 @@ from .signals import Signal, Span, any_active, combine, describe_largest, parts,
 from .triggers import Formula, Trigger, check_triggers
 
 APART = 300.0
-"""Seconds that may lie between two readings of a series before a cooldown begins anew."""
+"""Seconds that may lie between two readings of a series before a cooldown starts over."""
 
 Wait = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 

@@ -66,21 +66,22 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         Meta(description="of equal priority, restartPolicy Always counts more than OnFailure, and that than Never"),
     ] = True
     min_run: Annotated[
-        float, Meta(ge=0, le=86400, description="seconds that a pod has run before it may have to give way")
+        float, Meta(ge=0, le=86400, description="seconds that a pod has run before it may be preempted")
     ] = 60.0
-    most_victims: Annotated[int, Meta(ge=1, le=1000, description="pods that give way for one, in all")] = 10
-    spare_namespaces: Annotated[tuple[str, ...], Meta(description="whose pods never give way")] = ("kube-system",)
-    spare_labels: Annotated[dict[str, str], Meta(description="pods that have one of these labels never give way")] = (
-        field(default_factory=lambda: {"app.kubernetes.io/name": "elasticd"})
-    )
+    most_victims: Annotated[int, Meta(ge=1, le=1000, description="pods that are preempted for one, in all")] = 10
+    spare_namespaces: Annotated[tuple[str, ...], Meta(description="whose pods are never preempted")] = ("kube-system",)
+    spare_labels: Annotated[
+        dict[str, str], Meta(description="pods that have one of these labels are never preempted")
+    ] = field(default_factory=lambda: {"app.kubernetes.io/name": "elasticd"})
     spare_priority: Annotated[
-        int, Meta(ge=-(2**31), le=CRITICAL, description="pods of this priority or more never give way")
+        int, Meta(ge=-(2**31), le=CRITICAL, description="pods of this priority or more are never preempted")
     ] = CRITICAL
     local_storage: Annotated[
-        bool, Meta(description="whether pods may give way that have storage which is lost then, such as emptyDir")
+        bool, Meta(description="whether pods may be preempted that have storage which is lost then, such as emptyDir")
     ] = False
     others: Annotated[
-        bool, Meta(description="whether pods may give way that another scheduler places than the one they give way for")
+        bool,
+        Meta(description="whether pods may be preempted that are placed by another scheduler than the preemptor"),
     ] = False
 
     def __post_init__(self) -> None:
@@ -97,7 +98,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         """Warn that `only_forced` has no effect where no strategy binds pods."""
         if not self.only_forced or "select_nodes" in hooks:
             return ()
-        return ("only_forced: nobody ever gives way: no strategy here binds pods",)
+        return ("only_forced: no pod is ever preempted: no strategy here binds pods",)
 
     @hookimpl
     def select_victims(
@@ -140,11 +141,11 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     def _rule(self) -> str:
         classes = "of a higher restartPolicy (Never, OnFailure, Always)"
         if self.mode == "paper":
-            rule = f"to those {classes}, whatever their priority"
+            rule = f"for those {classes}, whatever their priority"
         else:
-            equal = f", and of equal priority to those {classes}" if self.restart_classes else ""
-            rule = f"to those of higher priority{equal}; at most {self.most_victims} for one pod"
-        return f"{rule}; only to those whose binding says resourceNotFit force" if self.only_forced else rule
+            equal = f", and of equal priority for those {classes}" if self.restart_classes else ""
+            rule = f"for those of higher priority{equal}; at most {self.most_victims} for one pod"
+        return f"{rule}; only for those whose binding says resourceNotFit force" if self.only_forced else rule
 
     def _victims_on(
         self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, missing: Mapping[str, int]
@@ -181,7 +182,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             return None
         why = f"more would have to go than most_victims = {self.most_victims}"
         if before:
-            why += f", as {_have(before)} given way for it already"
+            why += f", as {_have(before)} been preempted for it already"
         mend = f"most_victims {_OWN} is {before + victims} or more"
         return Spared(why, (mend,) if victims > self.most_victims else ())
 
@@ -310,7 +311,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         clauses += [f"restartPolicy {pod.needs.restart} goes before {' and '.join(below)}"] if below else []
         clauses += [f"of {unknown} the use of CPU is not known, so the request counts"] if unknown else []
         before = observation.gave_way.get(pod.uid, 0)
-        clauses += [f"{_have(before)} given way for it already"] if before else []
+        clauses += [f"{_have(before)} been preempted for it already"] if before else []
         return "; ".join(clauses)
 
 

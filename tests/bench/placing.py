@@ -1,4 +1,4 @@
-"""What placing costs on 5,000 nodes: pods decided a second, and who gives way among 150,000 pods. `make bench`.
+"""What placing costs on 5,000 nodes: pods decided a second, and victims found among 150,000 pods. `make bench`.
 
 The strategies are those that a user would take: filters, two scores, preemption. Every figure is printed with the
 machine it was measured on, in seconds of CPU; nothing here passes or fails.

@@ -200,7 +200,7 @@ BOTH = 'p.toml: pool.scheduler: kube-scheduler places the pods of "default-sched
 
 
 class Chooser(Strategy, tag="chooser", frozen=True):
-    """Lets others give way."""
+    """Lets others are preempted."""
 
     @hookimpl
     def select_victims(self) -> None:
@@ -236,13 +236,11 @@ NEVER = "expressions: no node ever matches: a must exist and must not"
         pytest.param(
             pool(bind(resource_not_fit="force")),
             [
-                f"strategy[0].rules[0].resource_not_fit: force {IN_VAIN} lets others give way (preemption)",
+                f"strategy[0].rules[0].resource_not_fit: force {IN_VAIN} preempts others (preemption)",
             ],
             id="force without preemption",
         ),
-        pytest.param(
-            pool(bind(resource_not_fit="force"), Chooser()), [], id="force with one that lets others give way"
-        ),
+        pytest.param(pool(bind(resource_not_fit="force"), Chooser()), [], id="force with one that preempts others"),
         pytest.param(
             pool(Load(), bind(node_label_change="kill")),
             [f"strategy[1].rules[0].node_label_change: kill {IN_VAIN} does that (rebind)"],
@@ -252,7 +250,7 @@ NEVER = "expressions: no node ever matches: a must exist and must not"
         pytest.param(pool(Preemption(only_forced=True), bind()), [], id="only by force, and something binds"),
         pytest.param(
             pool(Preemption(only_forced=True)),
-            ["strategy[0].only_forced: nobody ever gives way: no strategy here binds pods"],
+            ["strategy[0].only_forced: no pod is ever preempted: no strategy here binds pods"],
             id="only by force, and nothing binds",
         ),
         pytest.param(pool(Preemption()), [], id="for all, and nothing binds"),

@@ -1,4 +1,4 @@
-"""Pods that may give way, and what a pool asks of preemption."""
+"""Pods that may be preempted, and what a pool asks of preemption."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +37,7 @@ def running(name: str, restart: str = "Never", cpu: float = 0.1, memory: float =
 def chosen(
     strategy: Preemption, waiting: Pod, there: Iterable[Pod], has: Node | None = None, forced: bool = False, **more: Any
 ) -> Victims | None:
-    """The victims on a node of one core with 8 GiB; None: nobody gives way."""
+    """The victims on a node of one core with 8 GiB; None: no pod is preempted."""
     found = asked(strategy, waiting, there, has, forced, **more)
     return found if isinstance(found, Victims) else None
 

@@ -191,7 +191,7 @@ class HollowNodes:
     async def _patch_status(self, pod: JSON, status: JSON) -> None:
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
-        # With the uid, so that a pod made anew under the same name is left alone.
+        # With the uid, so that a pod recreated under the same name is left alone.
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
         await self._is_alive(pod)
         await self._insist(lambda: self.client.patch(path, body, "strategic"))

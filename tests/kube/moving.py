@@ -200,7 +200,7 @@ class Stage:
         return await self.kube.client.list(self.pods, labelSelector=f"app={app}")
 
     async def records(self) -> list[JSON]:
-        """What is written down of pods to be made anew."""
+        """What is written down of pods to be recreated."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps"
         return await self.kube.client.list(path, labelSelector="elasticd.io/restore")
 
@@ -226,7 +226,7 @@ class Stage:
 
     @asynccontextmanager
     async def never_lost(self, name: str) -> AsyncIterator[None]:
-        """At every look there is the pod, or what it is made anew from."""
+        """At every look there is the pod, or what it is recreated from."""
 
         async def look() -> None:
             while True:

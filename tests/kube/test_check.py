@@ -112,14 +112,14 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
         ),
         (
             f"get secrets elasticd-restore-key, create secrets in namespace {namespace}, to seal the records of pods "
-            "that are made anew (for pool): see config/kubernetes/placing-rbac.yaml"
+            "that are recreated (for pool): see config/kubernetes/placing-rbac.yaml"
         ),
         (
-            f"create pods/eviction, patch pods/status in namespace {namespace}, to let pods give way or move them "
+            f"create pods/eviction, patch pods/status in namespace {namespace}, to preempt or move pods "
             "(for pool): see config/kubernetes/placing-rbac.yaml"
         ),
         (
-            f"create pods in namespace {namespace}, to make pods anew that have no controller (for pool): "
+            f"create pods in namespace {namespace}, to recreate pods that have no controller (for pool): "
             "see config/kubernetes/restore-rbac.yaml"
         ),
         (

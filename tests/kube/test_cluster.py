@@ -179,7 +179,7 @@ async def test_workload_recreated_under_its_name_is_another_one(kube: Kube, name
         for version in (judged.version, ""):
             answer = await cluster.act(scale_of(judged, 4, version=version))
             code = 409 if version else 0
-            assert answer == Answer("conflict", code, "it was deleted and created anew", "Conflict")
+            assert answer == Answer("conflict", code, "it was deleted and recreated", "Conflict")
         assert await replicas_of(kube, judged) == 2
 
 

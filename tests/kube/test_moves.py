@@ -158,7 +158,7 @@ async def test_a_pod_that_cannot_be_recreated_stays_recorded_and_reported(scene:
     first.proxy.denied = "create"
     began = time.monotonic()
     await scene.cordon(pod["spec"]["nodeName"])
-    wanted = f"{scene.namespace}/Pod/{name} has yet to be made anew, from ConfigMap {scene.namespace}/elasticd-restore-"
+    wanted = f"{scene.namespace}/Pod/{name} has yet to be recreated, from ConfigMap {scene.namespace}/elasticd-restore-"
 
     async def told() -> bool:
         return wanted in str((await first.running.status())["cluster"]["problems"])

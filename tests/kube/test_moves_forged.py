@@ -55,7 +55,7 @@ def privileged(namespace: str) -> JSON:
 def record_of(uid: str, **data: str) -> JSON:
     """A record as it looks to somebody who has not the key."""
     meta = {"name": f"elasticd-restore-{uid}", "labels": {"elasticd.io/restore": "pod"}}
-    return {"metadata": meta, "data": {"uid": uid, "by": "one", "why": "gives way", "since": "1", **data}}
+    return {"metadata": meta, "data": {"uid": uid, "by": "one", "why": "is preempted", "since": "1", **data}}
 
 
 async def moves(daemon: Daemon) -> JSON:

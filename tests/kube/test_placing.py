@@ -1,5 +1,5 @@
 """Pods are placed on a genuine API server, with no more rights than are shipped: bound once, evicted within budgets,
-nominated, and made anew where nobody else would."""
+nominated, and recreated where nobody else would."""
 
 import asyncio
 import json
@@ -139,7 +139,7 @@ class Scene:
         return [one["message"] for one in found]
 
     async def records(self) -> Sequence[JSON]:
-        """What is written down of pods to be made anew."""
+        """What is written down of pods to be recreated."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps"
         return await self.kube.client.list(path, labelSelector="elasticd.io/restore")
 
@@ -270,7 +270,7 @@ async def test_a_node_failed_or_cordoned_after_planning_gets_no_pod(scene: Scene
 
 async def test_an_eviction_keeps_disruption_budgets_and_says_so(scene: Scene) -> None:
     pod = await scene.bound("web")
-    action = Evict(pod.ref, pod.uid, pod.node, "gives way for shop/x")
+    action = Evict(pod.ref, pod.uid, pod.node, "is preempted for shop/x")
     for name in ("first", "second"):
         await budget(scene, name, {"app": "web"})
     found = await wait_until(lambda: len(scene.snapshot.budgets() or ()) == 2 and scene.snapshot.budgets())
@@ -326,14 +326,16 @@ async def test_a_bare_pod_returns_under_its_name_without_leftovers(
 ) -> None:
     before = await scene.bound("batch", restartPolicy="OnFailure", nodeSelector={"pool": scene.namespace})
     first = await scene.read("batch")
-    answer = await scene.cluster.act(Evict(before.ref, before.uid, before.node, "gives way for shop/x", restore=True))
+    answer = await scene.cluster.act(
+        Evict(before.ref, before.uid, before.node, "is preempted for shop/x", restore=True)
+    )
     assert answer == Answer("done", 201)
 
     async def back() -> JSON:
         pod = await scene.read("batch")
         return pod if pod and pod["metadata"]["uid"] != before.uid else None
 
-    again = await wait_until(back, what="it is made anew")
+    again = await wait_until(back, what="it is recreated")
     assert again["metadata"]["annotations"]["elasticd.io/restored-from"] == before.uid
     assert again["metadata"]["labels"] == first["metadata"]["labels"]
     assert {key: value for key, value in first["spec"].items() if key != "nodeName"} == again["spec"]
@@ -370,7 +372,7 @@ async def test_a_record_left_by_a_daemon_is_resumed_by_another(kube: Kube, scene
 async def test_without_the_create_right_a_bare_pod_is_not_evicted(kube: Kube, namespace: str) -> None:
     async with staged(kube, namespace, RIGHTS[:1]) as scene:
         pod = await scene.bound("batch")
-        answer = await scene.cluster.act(Evict(pod.ref, pod.uid, pod.node, "gives way for shop/x", restore=True))
+        answer = await scene.cluster.act(Evict(pod.ref, pod.uid, pod.node, "is preempted for shop/x", restore=True))
         assert (answer.result, answer.code, answer.reason) == ("refused", 403, "NotRestorable"), answer
         assert "deletionTimestamp" not in (await scene.read("batch"))["metadata"]
         assert await scene.records() == []
@@ -402,7 +404,7 @@ async def test_a_pod_of_higher_priority_gets_room_and_victims_return(scene: Scen
             urgent = await scene.runs("urgent")
             gone = [name for name in ("low-0", "low-1") if await _waits(scene, name)]
             assert len(gone) == 1
-            await wait_until(lambda: _anew(scene, gone[0]), what="it is made anew")
+            await wait_until(lambda: _anew(scene, gone[0]), what="it is recreated")
             await client.delete(f"{scene.pods}/urgent")
             await scene.runs(gone[0], urgent["spec"]["nodeName"])
             await wait_until(lambda: _none(scene), what="its record is removed")

@@ -81,14 +81,14 @@ async def test_t3_table_6_11_of_the_thesis(
             await all_run(kube, namespace, "new")
 
         async def anew() -> set[str]:
-            """Those that were made anew: they wait, or are back where there is room for them."""
+            """Those that were recreated: they wait, or are back where there is room for them."""
             now = await uids(kube, namespace)
             return {name for name in SIX if now.get(name) not in (None, before[name])}
 
         async def settled() -> bool:
             return await anew() == set(victims)
 
-        await wait_until(settled, what="the victims are made anew")
+        await wait_until(settled, what="the victims are recreated")
         assert {"pod3", "pod5", "pod6"} <= await bound(kube, namespace)
 
 

@@ -1,4 +1,4 @@
-"""What is written about an object that was deleted and created anew since it was judged is told as gone."""
+"""What is written about an object that was deleted and recreated since it was judged is told as gone."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def actions(namespace: str, pod: JSON) -> dict[str, Action]:
         "a mark on a pod": Mark(web, OLD, NOTED, pod=name),
         "a mark on a workload": Mark(web, OLD, NOTED),
         "a nomination": Nominate(one, OLD, "node-0"),
-        "an eviction": Evict(one, OLD, "node-0", "gives way"),
+        "an eviction": Evict(one, OLD, "node-0", "is preempted"),
         "a count": Scale(web, OLD, "1", 1, 3, "cpu above target"),
     }
 

@@ -313,7 +313,7 @@ def test_it_says_how_many_have_gone_for_it_before() -> None:
     more: dict[str, Any] = {"use": use, "gave_way": {"uid-p": 2}}
     victims = chosen(decode(), pod("p", 1, priority=9), [running("x", cpu=1)], **more)
     assert victims is not None
-    assert victims.why == "1 of lower priority; 2 have given way for it already"
+    assert victims.why == "1 of lower priority; 2 have been preempted for it already"
 
 
 def test_it_says_why_they_go() -> None:
@@ -378,7 +378,7 @@ def test_a_pod_whose_policy_is_never_to_preempt_waits() -> None:
     view = columns([node("a", cpu=1)], [running("it", cpu=1)])
     (decision,) = planned([Filters(), decode()], view, [replace_needs(URGENT, preempts=False)])
     assert decision.verdict == "wait"
-    assert decision.message.endswith("; nobody gives way for it, as its preemptionPolicy is Never")
+    assert decision.message.endswith("; no pod is preempted for it, as its preemptionPolicy is Never")
 
 
 def test_the_thesis_knows_no_priorities() -> None:

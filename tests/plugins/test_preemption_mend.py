@@ -1,4 +1,4 @@
-"""What preemption says would have to be otherwise is true: done, and nothing else, others give way."""
+"""What preemption says would have to be otherwise is true: done, and nothing else, others are preempted."""
 
 from typing import Any
 

@@ -81,7 +81,7 @@ POOL = PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
 
 
 def line(strategy: Preemption, *there: Pod, **use: float) -> list[tuple[str, str, str]]:
-    """Who would have to give way, the first first, and what keeps each."""
+    """Who would be preempted, the first first, and what keeps each."""
     cpu = {f"shop/{name}": amount for name, amount in use.items()}
     seen = PoolObservation(NOW, use={"cpu": cpu})
     found = strategy.explain_victims(0, columns([node("a")], there), seen, POOL)
@@ -179,7 +179,7 @@ def test_of_equals_the_one_that_uses_more_goes_first() -> None:
             {"mode": "paper"},
             running("p", "Always"),
             ("Highest", "no restartPolicy is above Always"),
-            id="paper: Always gives way to nobody",
+            id="paper: Always is preempted for nobody",
         ),
     ],
 )
@@ -197,24 +197,24 @@ def test_each_says_which_option_keeps_it(options: dict[str, Any], one: Pod, kept
     [
         pytest.param(
             {},
-            "to those of higher priority, and of equal priority to those of a higher restartPolicy "
+            "for those of higher priority, and of equal priority for those of a higher restartPolicy "
             "(Never, OnFailure, Always); at most 10 for one pod",
             id="default",
         ),
         pytest.param(
             {"restart_classes": False, "most_victims": 3},
-            "to those of higher priority; at most 3 for one pod",
+            "for those of higher priority; at most 3 for one pod",
             id="no classes",
         ),
         pytest.param(
             {"restart_classes": False, "only_forced": True},
-            "to those of higher priority; at most 10 for one pod; "
-            "only to those whose binding says resourceNotFit force",
+            "for those of higher priority; at most 10 for one pod; "
+            "only for those whose binding says resourceNotFit force",
             id="only forced",
         ),
         pytest.param(
             {"mode": "paper"},
-            "to those of a higher restartPolicy (Never, OnFailure, Always), whatever their priority",
+            "for those of a higher restartPolicy (Never, OnFailure, Always), whatever their priority",
             id="paper",
         ),
     ],

@@ -56,7 +56,7 @@ def _rank(one: Pod, mode: str) -> tuple[int, int]:
 
 
 def _suffices(view: NodeTable, decisions: Sequence[PodDecision], pods: Sequence[Pod], gone: Sequence[Pod]) -> None:
-    """Once all who go have gone, everybody who is on a node of somebody who gave way, or came there, has room."""
+    """Once all who go have gone, everybody who is on a node of somebody who was preempted, or came there, has room."""
     left = [one for one in pods if one.node and one not in gone and not one.deleted]
     comes = {decision.uid: decision.node for decision in decisions if decision.node}
     came = [replace(one, node=comes[one.uid]) for one in pods if one.uid in comes]

@@ -1,4 +1,4 @@
-"""Preemption says why nobody gives way, and what would help."""
+"""Preemption says why no pod is preempted, and what would help."""
 
 from typing import Any
 
@@ -267,15 +267,15 @@ REFUSED = DisruptionBudget(
             {"most_victims": 2},
             [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
             {"gave_way": {"uid-p": 1}},
-            "more would have to go than most_victims = 2, as 1 has given way for it already",
+            "more would have to go than most_victims = 2, as 1 has been preempted for it already",
             "",
-            id="too many, as one gave way in vain",
+            id="too many, as one was preempted in vain",
         ),
         pytest.param(
             {"most_victims": 1},
             [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
             {"gave_way": {"uid-p": 2}},
-            "more would have to go than most_victims = 1, as 2 have given way for it already",
+            "more would have to go than most_victims = 1, as 2 have been preempted for it already",
             "most_victims of strategy preemption is 4 or more",
             id="too many, and would be without those",
         ),
@@ -313,13 +313,13 @@ def test_it_says_why_nobody_gives_way(
             [running(f"x{i:02}", cpu=0.05, started=NOW) for i in range(20)],
             {"gave_way": {"uid-p": 1}},
             "lesser pods have run for 60 s and most_victims of strategy preemption is 21 or more",
-            id="most_victims, with one that gave way before",
+            id="most_victims, with one that was preempted before",
         ),
         pytest.param(
             [running("x0", cpu=0.5, started=NOW), running("x1", cpu=0.5)],
             {"gave_way": {"uid-p": 9}},
             "",
-            id="nothing where it would be too many again, as others gave way in vain",
+            id="nothing where it would be too many again, as others were preempted in vain",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A source in a thread of its own: what it may ask, that it comes back, and how often it is opened anew."""
+"""A source in a thread of its own: what it may ask, that it comes back, and how often it is reopened."""
 
 import asyncio
 import threading

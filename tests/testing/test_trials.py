@@ -113,7 +113,7 @@ class Dreamy(Strategy, tag="dreamy", frozen=True):
 
 
 class Greedy(Strategy, tag="greedy", frozen=True):
-    """Lets a pod give way twice, and on every node."""
+    """Preempts a pod twice, and on every node."""
 
     @hookimpl
     def select_victims(self, nodes: Nodes) -> Victims:

@@ -20,7 +20,7 @@ REGISTRY = discover()
         ("cooldown", ["limit"], "limits counts"),
         ("filters", ["pool strategy"], "filters nodes"),
         ("topsis", ["pool strategy"], "scores nodes"),
-        ("preemption", ["pool strategy"], "lets pods give way"),
+        ("preemption", ["pool strategy"], "preempts pods"),
         ("rebalance", ["pool strategy"], "moves pods off nodes"),
         ("prometheus", ["source"], ""),
         ("forecast", ["strategy", "source"], "says how many replicas"),

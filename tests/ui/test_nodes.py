@@ -152,7 +152,7 @@ VIEW = NodeView(
     moving=MOVES,
     leaving=(HeapPod("shop", "old", "Always", stays="Replaced", why="another is made first, and awaited: up"),),
     yields=True,
-    rule="to those of higher priority",
+    rule="for those of higher priority",
 )
 
 
@@ -166,20 +166,20 @@ def test_a_node_is_its_load_its_heaps_and_its_moves() -> None:
         "taint gpu=yes:NoSchedule\n"
         "label zone=a\n"
         "\n"
-        "Pods give way to those of higher priority\n"
+        "Pods are preempted for those of higher priority\n"
         "\n"
         "Of restartPolicy Never\n"
-        "                     memory  cpu      memory   gives  moved\n"
-        "pod        priority  asked   used     used     way    now?\n"
-        "shop/big   0         512Mi   250m     300Mi    1      may be\n"
-        "shop/held  5         64Mi    unknown  unknown  Young  Budget\n"
+        "                     memory  cpu      memory   victim  moved\n"
+        "pod        priority  asked   used     used     no.     now?\n"
+        "shop/big   0         512Mi   250m     300Mi    1       may be\n"
+        "shop/held  5         64Mi    unknown  unknown  Young   Budget\n"
         "\n"
         "Of restartPolicy OnFailure, nobody\n"
         "\n"
         "Of restartPolicy Always\n"
-        "                    memory  cpu      memory   gives  moved\n"
-        "pod       priority  asked   used     used     way    now?\n"
-        "shop/web  0         0Mi     unknown  unknown  2      Budget\n"
+        "                    memory  cpu      memory   victim  moved\n"
+        "pod       priority  asked   used     used     no.     now?\n"
+        "shop/web  0         0Mi     unknown  unknown  2       Budget\n"
         "\n"
         "Young: it has run for less than min_run = 60 s\n"
         "Budget: a PodDisruptionBudget forbids it\n"
@@ -188,7 +188,7 @@ def test_a_node_is_its_load_its_heaps_and_its_moves() -> None:
         "pod       why\n"
         "shop/old  Replaced: another is made first, and awaited: up\n"
         "\n"
-        "Never give way, nor are moved\n"
+        "Never preempted or moved\n"
         "pod                why\n"
         "kube-system/proxy  DaemonSet: its DaemonSet wants it on this node"
     )
@@ -198,14 +198,14 @@ def test_a_node_without_moving_strategies_shows_no_next_moves() -> None:
     text = printed(NodeView("act", replace(A, level=None)))
     assert "Next" not in text
     assert text.count(", nobody") == 3
-    assert "Nobody gives way in this pool, nor is anybody moved: none of its strategies makes pods leave" in text
+    assert "No pod is preempted in this pool, nor is anybody moved: none of its strategies makes pods leave" in text
 
 
 @pytest.mark.parametrize(
     ("more", "columns", "cells"),
     [
-        pytest.param({"moving": None}, ["used", "way"], ["1", "Young"], id="pods give way and are not moved"),
-        pytest.param({"yields": False}, ["used", "now?"], ["be", "Budget"], id="pods are moved and do not give way"),
+        pytest.param({"moving": None}, ["used", "no."], ["1", "Young"], id="pods are preempted and are not moved"),
+        pytest.param({"yields": False}, ["used", "now?"], ["be", "Budget"], id="pods are moved and are not preempted"),
         pytest.param({"yields": False, "moving": None}, ["used", "used"], ["300Mi", "unknown"], id="neither"),
     ],
 )
@@ -214,7 +214,7 @@ def test_rules_not_in_force_in_a_pool_are_not_shown(more: dict[str, Any], column
     (head, first, second) = [row for row in rows(text) if row[:1] in (["pod"], ["shop/big"], ["shop/held"])][:3]
     assert (head[-2:], [first[-1], second[-1]]) == (columns, cells)
     assert ("Young: " in text) == more.get("yields", True)
-    assert ("Nobody gives way in this pool" in text) != more.get("yields", True)
+    assert ("No pod is preempted in this pool" in text) != more.get("yields", True)
 
 
 def test_a_pod_is_shown_as_unknown_when_explain_victims_fails() -> None:

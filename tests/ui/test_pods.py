@@ -91,7 +91,7 @@ def test_moves_in_flight_show_their_step_and_any_fault() -> None:
     slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b", why="Drained")
     lines = printed(show_pods.moves([slow, surge, made], 105.0)).splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
-        ["shop/batch", "made", "anew"],
+        ["shop/batch", "recreated", "gone"],
         ["shop/web-1", "a", "another"],
         ["shop/web-2", "b", "evicted:"],
     ]

@@ -142,23 +142,23 @@ def told(story: PodReport, seen: PodStatus | str = ON_A) -> list[str]:
             GONE,
             [
                 "shop/web  policy pool",
-                "gave way for shop/urgent on a 60 s ago",
+                "was preempted for shop/urgent on a 60 s ago",
                 "now: it is gone: no pod of this name waits or runs",
             ],
-            id="it gave way",
+            id="it was preempted",
         ),
         pytest.param(
             PodReport(moving=stays(60), gave_way=GAVE_WAY),
             GONE,
             [
                 "shop/web  policy pool",
-                "gave way for shop/urgent on a 60 s ago",
+                "was preempted for shop/urgent on a 60 s ago",
                 "now: it is gone: no pod of this name waits or runs",
                 "",
                 "shop/web  policy pool (act), 90 s ago",
                 "should leave a: Drain; stays: NoOtherNode, no room",
             ],
-            id="it gave way, though it was to be moved",
+            id="it was preempted, though it was to be moved",
         ),
         pytest.param(
             PodReport(replace(PLACED, at=NOW + 100), gave_way=GAVE_WAY),
@@ -168,7 +168,7 @@ def told(story: PodReport, seen: PodStatus | str = ON_A) -> list[str]:
                 "bind to a: Placed; no answer is recorded",
                 "now: another pod of this name is on b",
             ],
-            id="it was made anew",
+            id="it was recreated",
         ),
         pytest.param(
             PodReport(PLACED, (came(1, PLACED),)),
@@ -269,10 +269,10 @@ DRY = "dry run: not sent"
             PodReport(PLACED, (came(1, PLACED),), gave_way=replace(GAVE_WAY, message=DRY)),
             replace(ON_A, found=replace(HERE, pretended="evicted")),
             [
-                "gave way for shop/urgent on a 60 s ago; dry run: not sent",
+                "was preempted for shop/urgent on a 60 s ago; dry run: not sent",
                 "now: in the dry run it was evicted; in the cluster it still runs on a",
             ],
-            id="it would have given way",
+            id="it would have been preempted",
         ),
         pytest.param(
             PodReport(moving=FIRST, moved=(came(61, FIRST, message=DRY),)),
@@ -304,12 +304,14 @@ def test_a_dry_run_shows_where_the_pod_really_is(story: PodReport, seen: PodStat
     ("story", "heads"),
     [
         pytest.param(
-            PodReport(PLACED, (), FIRST, gave_way=GAVE_WAY), ["gave way", "should leave", "bind to"], id="all"
+            PodReport(PLACED, (), FIRST, gave_way=GAVE_WAY), ["was preempted", "should leave", "bind to"], id="all"
         ),
         pytest.param(
-            PodReport(PLACED, (), move(120), gave_way=GAVE_WAY), ["should leave", "gave way", "bind to"], id="by time"
+            PodReport(PLACED, (), move(120), gave_way=GAVE_WAY),
+            ["should leave", "was preempted", "bind to"],
+            id="by time",
         ),
-        pytest.param(PodReport(placed(100), gave_way=GAVE_WAY), ["bind to", "gave way"], id="it waited again"),
+        pytest.param(PodReport(placed(100), gave_way=GAVE_WAY), ["bind to", "was preempted"], id="it waited again"),
     ],
 )
 def test_what_was_decided_stands_with_the_newest_first(story: PodReport, heads: list[str]) -> None:
@@ -327,7 +329,7 @@ def test_what_was_decided_stands_with_the_newest_first(story: PodReport, heads: 
         pytest.param(PodReport(WAITING), ON_A, False, id="it has a node"),
         pytest.param(PodReport(WAITING, gave_way=GAVE_WAY), WAITS, False, id="something has happened since"),
         pytest.param(
-            PodReport(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it gave way before"
+            PodReport(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it was preempted before"
         ),
     ],
 )

@@ -82,7 +82,7 @@ def test_it_is_told_why_nothing_was_decided(what: PodStatus, told: str) -> None:
         pytest.param(seen(found=replace(WEB, node="a", deleted=True)), "it is being deleted on a", id="it is leaving"),
         pytest.param(seen(), "it is gone: no pod of this name waits or runs", id="it is gone"),
         pytest.param(
-            seen(found=replace(WEB, uid="anew", node="b")), "another pod of this name is on b", id="it was made anew"
+            seen(found=replace(WEB, uid="anew", node="b")), "another pod of this name is on b", id="it was recreated"
         ),
         pytest.param(
             seen(confirmed=NOW - 300),

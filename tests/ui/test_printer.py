@@ -31,7 +31,7 @@ PREEMPTS = PodDecision(
     "act",
     "preempt",
     "Preempts",
-    "shop/low gives way on a",
+    "shop/low is preempted on a",
     node="a",
     actions=(Nominate(POD, "uid-web", "a"), Evict(LOW, "uid-low", "a")),
 )
@@ -90,25 +90,25 @@ def lines(records: list[Record], *, dry_run: bool = False) -> list[str]:
         ),
         pytest.param(
             [PREEMPTS, BLACKOUT],
-            ["make room on a: Preempts, shop/low gives way on a; refused: Blackout, no pod is moved: until 06:00"],
+            ["make room on a: Preempts, shop/low is preempted on a; refused: Blackout, no pod is moved: until 06:00"],
             id="a blackout",
         ),
         pytest.param(
             [PREEMPTS, BLACKOUT, PREEMPTS, BLACKOUT, PREEMPTS, NOTED, GONE, PREEMPTS, BLACKOUT],
             [
-                "make room on a: Preempts, shop/low gives way on a; refused: Blackout, no pod is moved: until 06:00",
-                "make room on a: Preempts, shop/low gives way on a",
-                "make room on a: Preempts, shop/low gives way on a; refused: Blackout, no pod is moved: until 06:00",
+                "make room on a: Preempts, shop/low is preempted on a; refused: Blackout, no pod is moved: until 06:00",
+                "make room on a: Preempts, shop/low is preempted on a",
+                "make room on a: Preempts, shop/low is preempted on a; refused: Blackout, no pod is moved: until 06:00",
             ],
             id="in vain again and again",
         ),
         pytest.param([PREEMPTS, NOTED], [], id="noted and not evicted yet"),
         pytest.param(
-            [PREEMPTS, NOTED, GONE], ["make room on a: Preempts, shop/low gives way on a"], id="they have gone"
+            [PREEMPTS, NOTED, GONE], ["make room on a: Preempts, shop/low is preempted on a"], id="they have gone"
         ),
         pytest.param(
             [PREEMPTS, NOTED, replace(GONE, result="refused", reason="Budget")],
-            ["make room on a: Preempts, shop/low gives way on a; refused (shop/low): Budget"],
+            ["make room on a: Preempts, shop/low is preempted on a; refused (shop/low): Budget"],
             id="one that may not go",
         ),
         pytest.param([WAITS], ["wait: Unschedulable, 0/1 nodes are available"], id="it waits"),

@@ -77,7 +77,7 @@ class Filtered(Struct, frozen=True, eq=False):
         return self.fits if bound.full == "any" and bound.nodes.any() and not within.any() else within
 
     def places(self) -> tuple[Mask | None, bool]:
-        """The nodes where others may give way for it, None for nowhere; and whether its binding asks for that."""
+        """The nodes where others may be preempted for it, None for nowhere; and whether its binding asks for that."""
         bound = self.bound
         if bound is None or not bound.nodes.any() or bound.full == "any":
             return self.curable, False

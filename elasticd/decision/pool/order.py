@@ -18,7 +18,7 @@ def in_order(
 ) -> tuple[Pod, ...]:
     """Pods in the order in which they are placed.
 
-    Of equal priority those that others already gave way for go first, then those that were evicted and have
+    Of equal priority those that others were already preempted for go first, then those that were evicted and have
     restartPolicy OnFailure, the last evicted first (each came to the head of the queue), then by age. Any other that
     was evicted is new again: it goes to the tail (thesis, 4.3 and 5.5.4). By "paper" priorities do not count, and one
     that found no place goes to the tail each time (4.2, 5.5.3). `moved`, `returned`: see PoolObservation.

@@ -19,10 +19,10 @@ from elasticd.model.disruption import Refused
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict
 from elasticd.model.workload import Failure, Pod
 
-NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
+NEVER = "no pod is preempted for it, as its preemptionPolicy is Never"
 
 QUESTIONS = 10_000
-"""Nodes on which one plan looks for pods to give way, for all its pods together, so that it ends."""
+"""Nodes on which one plan looks for pods to be preempted, for all its pods together, so that it ends."""
 
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
@@ -42,12 +42,12 @@ def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
 
 
 SUPPOSED = 500
-"""Nodes on which one plan looks for pods that would give way if the pending pod were different, to tell what would
+"""Nodes on which one plan looks for pods that would be preempted if the pending pod were different, to tell what would
 help. Of a pod that would need more of them nothing is told."""
 
 PREEMPTS = "its preemptionPolicy is not Never"
 FORCE = "its binding says resourceNotFit force"
-UNFORCED = "nobody gives way on the nodes that it is bound to"
+UNFORCED = "no pod is preempted on the nodes that it is bound to"
 
 
 class Draft:
@@ -64,7 +64,7 @@ class Draft:
 
     def decide_together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Decide about all pods by one call of place_pods, then check each where it was put. One that was put nowhere
-        waits, or has others give way."""
+        waits, or preempts others."""
         filtered = {pod.uid: look(self._case, pod) for pod in pods if not _why_skipped(pod)}
         open_ = [pod for pod in pods if pod.uid in filtered]
         candidates = [Candidate(pod, filtered[pod.uid].allowed()) for pod in open_]
@@ -118,8 +118,8 @@ class Draft:
         return _only_node(allowed, place.node if place else None) if together else allowed
 
     def _no_place(self, filtered: Filtered) -> PodDecision:
-        """Decide about a pod that fits nowhere it may go: it waits for those that are leaving, others give way, or it
-        just waits."""
+        """Decide about a pod that fits nowhere it may go: it waits for those that are leaving, preempts others, or just
+        waits."""
         pod, bound = filtered.pod, filtered.bound
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
             return self._wait(filtered, "NoNodeMatches")
@@ -137,23 +137,23 @@ class Draft:
         if why := self._refused.get(self._like(filtered.pod)):
             return self._wait_for_budget(filtered, why)
         if self._nodes_searched > QUESTIONS:
-            return self._wait(filtered, "Unschedulable", "who could give way is asked at a later look")
+            return self._wait(filtered, "Unschedulable", "which pods could be preempted is asked at a later look")
         if not self.budgets.known:
-            return self._wait(filtered, UNKNOWN[0], f"nobody gives way while {UNKNOWN[1]}")
+            return self._wait(filtered, UNKNOWN[0], f"no pod is preempted while {UNKNOWN[1]}")
         room = self._find_room(filtered)
         if isinstance(room, Preemption):
             return self._preempt(filtered, room)
         if failures := room.failures:
             return self.decision(filtered.pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
-        text = ": ".join(filter(None, ("no others can give way for it", room.why)))
+        text = ": ".join(filter(None, ("no other pods can be preempted for it", room.why)))
         return self._no_victims(filtered, text, room.mends)
 
     def _like(self, pod: Pod) -> Hashable:
-        """A key that is equal for pods for which the same others would give way."""
+        """A key that is equal for pods for which the same others would be preempted."""
         return _equivalence(pod), self._case.observation.gave_way.get(pod.uid, 0)
 
     def _wait_for_budget(self, filtered: Filtered, why: Refused) -> PodDecision:
-        return self._wait(filtered, why[0], f"those who would give way are not let go: {why[1]}")
+        return self._wait(filtered, why[0], f"the pods that would be preempted may not be evicted: {why[1]}")
 
     def _no_victims(self, filtered: Filtered, detail: str = "", yields: Mapping[str, int] | None = None) -> PodDecision:
         """Without victims: the pod waits, or goes to any node with room, as its binding says."""
@@ -188,7 +188,7 @@ class Draft:
         self, filtered: Filtered, reason: str, detail: str = "", yields: Mapping[str, int] | None = None
     ) -> PodDecision:
         """Let a pod wait, and remove the note of a node that it has not got. `yields`: what would have to change for
-        others to give way, on how many nodes."""
+        others to be preempted, on how many nodes."""
         pod, message = filtered.pod, "; ".join(filter(None, (filtered.unavailable(), detail)))
         like = _equivalence(pod)
         if like not in self._remedies:
@@ -197,7 +197,7 @@ class Draft:
         return self.decision(pod, "wait", reason, message, filtered, mend=mend, actions=actions)
 
     def _suppose(self, filtered: Filtered) -> tuple[str, ...]:
-        """What would have to change about the pod alone for others to give way; tried on some nodes, and once for
+        """What would have to change about the pod alone for others to be preempted; tried on some nodes, and once for
         equivalent pods."""
         pod, bound = filtered.pod, filtered.bound
         if not self._case.hooks.implements("select_victims") or not self.budgets.known:
@@ -219,7 +219,7 @@ class Draft:
         return self._supposed[like]
 
     def _take(self, node: int, pod: Pod) -> None:
-        """Promise a node to a pod; what equivalent pods lacked, and who would give way, has changed with it."""
+        """Promise a node to a pod; what equivalent pods lacked, and which pods would be preempted, has changed."""
         self._remedies.clear()
         self._refused.clear()
         self.columns.take(node, pod)
@@ -246,8 +246,8 @@ class Draft:
         self._take(room.node, pod)
         scores = (filtered.ranked.shown(room.node, self.columns),)
         gone = ", ".join(f"{victim.namespace}/{victim.name}" for victim in room.victims)
-        gives = "gives" if len(room.victims) == 1 else "give"
-        message = f"{gone} {gives} way on {name}" + (f": {room.why}" if room.why else "")
+        are = "is" if len(room.victims) == 1 else "are"
+        message = f"{gone} {are} preempted on {name}" + (f": {room.why}" if room.why else "")
         return self.decision(pod, "preempt", "Preempts", message, filtered, node=name, scores=scores, actions=actions)
 
     def decision(

@@ -18,8 +18,8 @@ from elasticd.model.placement import DisruptionBudget, EvictionOrder, Mask, Spar
 from elasticd.model.workload import Failure, Pod
 
 OFFERS = 100
-"""How many of the nodes where others could give way are compared, best score first; kube-scheduler compares a tenth of
-the nodes and at least as many."""
+"""How many of the nodes where others could be preempted are compared, best score first; kube-scheduler compares a tenth
+of the nodes and at least as many."""
 
 BUDGET = Spared("a PodDisruptionBudget lets too few of them go")
 IN_VAIN = Spared("it would not suffice")
@@ -31,7 +31,7 @@ TOLD = 5
 
 
 class Preemption(Struct, frozen=True, eq=False):
-    """A node and the pods that give way there; without pods: those that are leaving already make the room."""
+    """A node and the pods that are preempted there; without pods: those that are leaving already make the room."""
 
     node: int
     victims: tuple[Pod, ...]
@@ -185,7 +185,7 @@ def _by_score(case: PoolCase, filtered: Filtered, places: Mask) -> list[int]:
 
 
 class NodeOrder(Struct, frozen=True, eq=False):
-    """The eviction order of a node's pods, None where no pod gives way there; and the implementations that failed."""
+    """The eviction order of a node's pods, None where none is preempted there; and the implementations that failed."""
 
     order: EvictionOrder | None = None
     failures: tuple[Failure, ...] = ()

@@ -22,7 +22,7 @@ def lacking(case: PoolCase, filtered: Filtered, yields: Mapping[str, int], own: 
     """Tell in a sentence what would have to change for a pod; empty where no filter has said why it is refused.
 
     It names what is missing on the node that lacks least, of those where only other pods are in the way; or what else
-    would do by itself, and on how many nodes; or what would let others give way: `yields`, with numbers of nodes, and
+    would do by itself, and on how many nodes; or what would let it preempt others: `yields`, with numbers of nodes, and
     what of the pod's `own`.
     """
     columns, pod, bound = case.columns, filtered.pod, filtered.bound

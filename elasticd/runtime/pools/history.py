@@ -225,7 +225,7 @@ class PoolHistory:
 
 
 def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comebacks:
-    """What has come back to a node once a pod is moved from there. Where none came back for long, it begins anew."""
+    """What has come back to a node once a pod is moved from there. Where none came back for long, it starts over."""
     if before is not None and pod is not None and before.includes(pod):
         return Comebacks(before.first, at, before.count + 1)
     if before is None or at > before.last + PUT_BACK:

@@ -42,7 +42,7 @@ def moving(latest: Latest, underway: Mapping[str, Underway], reasons: Reasons) -
 
 def _still_holds(decision: MoveDecision, underway: Underway | None) -> bool:
     """Whether a decision still says what becomes of its pod: not if the pod leaves by another decision, for example
-    because it gives way to another pod."""
+    because it is preempted for another pod."""
     if underway is None or underway.stays:
         return True
     if underway.why.startswith(GIVES_WAY):

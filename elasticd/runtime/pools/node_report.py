@@ -1,4 +1,4 @@
-"""Reports the nodes of a pool, and the pods of one node in the order in which they give way.
+"""Reports the nodes of a pool, and the pods of one node in the order in which they are preempted.
 
 Pure. Knows the node table, the load score and which pods cannot be evicted; knows nothing of how it is shown.
 """
@@ -72,11 +72,11 @@ def _scores(columns: NodeTable) -> Column:
 def heaps(
     pods: Iterable[Pod], use: Use, leaving: Mapping[str, Why], moved: Mapping[str, Why], order: Sequence[Turn] | None
 ) -> Mapping[str, tuple[HeapPod, ...]]:
-    """The pods of a node, one heap for each restartPolicy, the first to give way first and those that something keeps
-    last. Apart are those that are "leaving", and the "rooted", which never give way.
+    """The pods of a node, one heap for each restartPolicy, the first to be preempted first and those that something
+    keeps last. Apart are those that are "leaving", and the "rooted", which are never preempted.
 
     By the UIDs of pods, one word and a sentence each: how they leave the node or come to it (`leaving`), and what keeps
-    the others from being moved now (`moved`). `order` is the eviction order; None: no pod ever gives way, and the
+    the others from being moved now (`moved`). `order` is the eviction order; None: no pod is ever preempted, and the
     lowest priority comes first, then the largest memory request, then the largest use of cpu (thesis, 4.3; the request
     where the use is not known), then the name.
     """

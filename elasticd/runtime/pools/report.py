@@ -148,7 +148,7 @@ class PoolReports:
         self, look: _Look, index: int, order: EvictionOrder | None
     ) -> tuple[dict[str, Why], dict[str, Why], list[Turn] | None]:
         """How pods of a node are leaving or coming, what keeps the others from being moved, and in which order they
-        give way."""
+        are preempted."""
         pods, name = look.case.columns.pods(index), look.case.columns.names[index]
         leaving = {pod.uid: why for pod in pods if (why := _departure_of(pod, name, look.underway))}
         staying = {pod.uid: pod for pod in pods if pod.uid not in leaving}
@@ -244,7 +244,7 @@ def _departure_of(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why 
         if going.how == "surge":
             return "Replaced", f"another is made first, and awaited: {going.step}"
         why = f" ({going.why})" if going.why else ""
-        return LEAVING, f"it was evicted{why}{', and is made anew' if going.how == 'anew' else ''}: {going.step}"
+        return LEAVING, f"it was evicted{why}{', and is recreated' if going.how == 'anew' else ''}: {going.step}"
     if pod.node != node:
         return "Coming", "it is to run here, and does not yet"
     return (LEAVING, "it is being deleted") if pod.deleted else None

@@ -30,7 +30,7 @@ RECORD = f"{RECORDS}/elasticd-restore-u"
 SECRETS = "/api/v1/namespaces/home/secrets"
 SECRET = f"{SECRETS}/elasticd-restore-key"
 KEY = bytes(range(32))
-ACTION = Evict(Ref("shop", "Pod", "batch", "v1"), "u", "n1", "gives way", restore=True)
+ACTION = Evict(Ref("shop", "Pod", "batch", "v1"), "u", "n1", "is preempted", restore=True)
 SPEC = {"schedulerName": "elasticd", "restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "i"}]}
 TAKEN = status(409, "AlreadyExists", "it exists")
 NONE = status(404, "NotFound", "none")
@@ -46,7 +46,7 @@ def running(uid: str = "u", **meta: Any) -> dict[str, Any]:
 class Server:
     """A scripted server that keeps the pod and its record. Each write and read is a step; a fault may be set for one.
 
-    An evicted pod ends after it was read twice, and one that was made anew runs after it was read twice.
+    An evicted pod ends after it was read twice, and one that was recreated runs after it was read twice.
     """
 
     def __init__(self, api: FakeApi) -> None:
@@ -191,7 +191,7 @@ class Server:
         return self.records.pop("elasticd-restore-u")
 
     def made_anew(self) -> bool:
-        """The pod was made anew, as it was, and nothing is left to do."""
+        """The pod was recreated, as it was, and nothing is left to do."""
         return self.made(1)
 
     def made(self, times: int) -> bool:

@@ -560,7 +560,7 @@ async def test_restore_records_are_looked_for_only_when_pods_are_placed(api: Fak
         await until(cluster.problems)
         assert len(api.asked("GET", RECORDS)) == 1
         assert cluster.problems() == {
-            ("v1", "ConfigMap"): "what has yet to be made anew cannot be looked for: 403 Forbidden: not for you"
+            ("v1", "ConfigMap"): "what has yet to be recreated cannot be looked for: 403 Forbidden: not for you"
         }
 
 

@@ -15,7 +15,7 @@ from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, st
 
 POD = "/api/v1/namespaces/shop/pods/web"
 EVICTION = f"{POD}/eviction"
-ACTION = Evict(Ref("shop", "Pod", "web", "v1"), "u", "n1", "gives way for shop/x")
+ACTION = Evict(Ref("shop", "Pod", "web", "v1"), "u", "n1", "is preempted for shop/x")
 DONE = {"kind": "Status", "status": "Success"}
 LOST = status(504, "Timeout", "slow")
 PODS = {"name": "pods", "kind": "Pod", "namespaced": True}

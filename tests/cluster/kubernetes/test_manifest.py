@@ -1,4 +1,4 @@
-"""The manifest of a pod that is made anew: what is kept, and what the server puts in by itself."""
+"""The manifest of a pod that is recreated: what is kept, and what the server puts in by itself."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from tests.kit.pools import node, pod
 
 POD, RUNS = pod("p"), pod("r", on="n")
 BIND = Bind(POD.ref, POD.uid, "n")
-EVICT = Evict(RUNS.ref, RUNS.uid, "n", "gives way for shop/p")
+EVICT = Evict(RUNS.ref, RUNS.uid, "n", "is preempted for shop/p")
 DONE = Answer("done", 201)
 
 
@@ -123,7 +123,7 @@ async def test_preempted_pod_is_announced_once_and_not_evicted_again() -> None:
     scene = Scene()
     assert await scene.actions.act(EVICT) == DONE
     assert scene.pods.get("shop", "r") == replace(RUNS, deleted=True)
-    assert scene.told == [Announce(RUNS.ref, RUNS.uid, "Preempted", "gives way for shop/p, from n")]
+    assert scene.told == [Announce(RUNS.ref, RUNS.uid, "Preempted", "is preempted for shop/p, from n")]
     assert await scene.actions.act(EVICT) == TERMINATING
     assert scene.writer.asked == [EVICT]
 

@@ -70,7 +70,7 @@ async def test_server_without_resize_subresource_is_asked_again_and_not_patched(
 @pytest.mark.parametrize(
     ("found", "reason", "told"),
     [
-        pytest.param(pod("v"), "NotFound", "it was deleted and created anew", id="another of that name"),
+        pytest.param(pod("v"), "NotFound", "it was deleted and recreated", id="another of that name"),
         pytest.param(
             pod(cpu="150m"), "Conflict", "main requests cpu 150m, memory 200000000, not cpu 100m, memory 200000000",
             id="changed by somebody",

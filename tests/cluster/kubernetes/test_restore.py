@@ -1,4 +1,4 @@
-"""Pods without a controller are evicted and made anew: exactly one is there in the end, whatever is lost or killed."""
+"""Pods without a controller are evicted and recreated: exactly one is there in the end, whatever is lost or killed."""
 
 import asyncio
 from typing import Any
@@ -251,7 +251,7 @@ async def test_refused_creation_is_retried_and_reported_until_it_succeeds(
         api.on("POST", PODS, status(403, "Forbidden", "exceeded quota"))
         await until(lambda: one.fault)
         assert one.fault == (
-            "shop/Pod/batch has yet to be made anew, from ConfigMap home/elasticd-restore-u: "
+            "shop/Pod/batch has yet to be recreated, from ConfigMap home/elasticd-restore-u: "
             "403 Forbidden: exceeded quota"
         )
         api.on("POST", PODS, server.step(server.create))
@@ -267,7 +267,7 @@ async def test_restore_waits_and_reports_while_another_pod_has_the_name(
         server.pod = running("stranger", labels={"app": "other"})
         await until(lambda: one.fault)
         assert one.fault == (
-            "shop/Pod/batch has yet to be made anew, from ConfigMap home/elasticd-restore-u: "
+            "shop/Pod/batch has yet to be recreated, from ConfigMap home/elasticd-restore-u: "
             "409 AlreadyExists: another pod has its name"
         )
         assert [(step.pod.name, step.how, step.step) for step in one.underway] == [
@@ -282,11 +282,11 @@ async def test_eviction_reason_is_passed_to_the_daemon_that_takes_over(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
-        await one.evict(replace(ACTION, reason="gives way for shop/high"), granted)
-        assert [step.why for step in one.underway] == ["gives way for shop/high"]
+        await one.evict(replace(ACTION, reason="is preempted for shop/high"), granted)
+        assert [step.why for step in one.underway] == ["is preempted for shop/high"]
     async with daemon(session, clock, resumes=True, identity="two") as two:
         await until(lambda: two.underway)
-        assert [step.why for step in two.underway] == ["gives way for shop/high"]
+        assert [step.why for step in two.underway] == ["is preempted for shop/high"]
         await until(server.made_anew)
 
 
@@ -299,4 +299,4 @@ async def test_a_pod_recreated_by_somebody_else_is_left_alone(
             server.pod = running("applied")
             await until(lambda: not server.records)
     assert server.pod == running("applied")
-    assert "shop/Pod/batch was made anew by somebody else" in caplog.text
+    assert "shop/Pod/batch was recreated by somebody else" in caplog.text

@@ -56,7 +56,7 @@ async def test_a_copy_that_goes_before_it_ran_is_made_again(
         await one.evict(ACTION, granted)
         await until(lambda: server.made(2))
     assert (server.evictions, server.steps[CREATED]) == (1, "POST pods")
-    assert "shop/Pod/batch was made anew, and is gone before it ran: it is made again in 0 s" in caplog.text
+    assert "shop/Pod/batch was recreated, and is gone before it ran: it is made again in 0 s" in caplog.text
 
 
 CREATED, AGAIN = 12, 27
@@ -204,7 +204,7 @@ async def test_pod_that_waits_long_to_run_keeps_its_record(
     async with daemon(session, clock) as one:
         server.waits = 1000
         await one.evict(ACTION, granted)
-        await until(lambda: "made anew, on no node for" in one.fault)
+        await until(lambda: "recreated, on no node for" in one.fault)
         assert server.records
         server.waits = 0
         await until(server.made_anew)

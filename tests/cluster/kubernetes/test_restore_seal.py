@@ -45,7 +45,7 @@ OTHER = bytes(32)
 def data(**changed: str) -> dict[str, str]:
     """What a record of the pod says."""
     now = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%dT%H:%M:%SZ}"
-    restoration = Restoration(ACTION.workload, "u", json.dumps(POD), "one", why="gives way", since="7", written=now)
+    restoration = Restoration(ACTION.workload, "u", json.dumps(POD), "one", why="is preempted", since="7", written=now)
     return {**restoration.data(), **changed}
 
 
@@ -145,7 +145,7 @@ async def test_a_record_patched_during_its_move_creates_nothing(
         assert (await one.evict(ACTION, granted)).result == "done"
         await until(lambda: one.fault)
         assert one.fault == (
-            f"shop/Pod/batch has yet to be made anew, from ConfigMap home/{NAME}: "
+            f"shop/Pod/batch has yet to be recreated, from ConfigMap home/{NAME}: "
             f"ConfigMap home/{NAME} does not count: {BY_OTHERS}"
         )
         assert (server.created, list(server.records)) == ([], [NAME])
@@ -190,7 +190,7 @@ async def test_a_record_replayed_after_its_move_creates_nothing(
         server.record(copy)
         await until(lambda: not server.records)
         assert (len(server.created), one.underway) == (1, [])
-    assert "shop/Pod/batch was made anew before: another record of it was removed" in caplog.text
+    assert "shop/Pod/batch was recreated before: another record of it was removed" in caplog.text
 
 
 async def test_the_next_daemon_removes_a_replayed_record_too(

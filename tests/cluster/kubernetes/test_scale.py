@@ -68,7 +68,7 @@ async def test_status_update_meanwhile_is_no_conflict(api: FakeApi, bench: Bench
         pytest.param(scale(4), 409, "it has 4 replicas, not 3", id="another count"),
         pytest.param(scale(0), 409, "it has 0 replicas, not 3", id="paused by a person"),
         pytest.param(scale(6), 409, "it has 6 replicas, not 3", id="somebody did the same"),
-        pytest.param(scale(3, uid="other"), 409, "it was deleted and created anew", id="another uid"),
+        pytest.param(scale(3, uid="other"), 409, "it was deleted and recreated", id="another uid"),
         pytest.param(status(404, "NotFound", "gone"), 404, "cannot be read again", id="gone"),
         pytest.param(status(500, "InternalError", "boom"), 500, "cannot be read again", id="unreadable"),
         pytest.param({"metadata": 7}, 500, "no Scale", id="garbage"),
@@ -133,7 +133,7 @@ async def test_lost_reply_of_an_uncompleted_write_is_a_failure(api: FakeApi, ben
     ("now", "result", "message"),
     [
         pytest.param(scale(9), "conflict", "it has 9 replicas, not 3", id="a third count"),
-        pytest.param(scale(6, uid="other"), "conflict", "created anew", id="another uid"),
+        pytest.param(scale(6, uid="other"), "conflict", "recreated", id="another uid"),
         pytest.param(status(404), "conflict", "it is gone", id="gone"),
         pytest.param(status(503, "Down", "down"), "failed", "cannot be read back", id="never readable"),
     ],

@@ -122,7 +122,7 @@ def test_important_pods_displace_lesser_ones_that_return_and_wait() -> None:
     assert sorted(binds[:2]) == [(0, "lesser-1"), (0, "lesser-2")]
     at, name = binds[2]
     assert name == "vital"
-    assert 33 <= at <= 35, "when those that gave way have stopped"
+    assert 33 <= at <= 35, "when those that was preempted have stopped"
     back = [(at, name) for at, name in binds[3:]]
     assert {name for _, name in back} == {"lesser-1", "lesser-2"}
     assert all(at >= 55 for at, _ in back), "when it has ended"

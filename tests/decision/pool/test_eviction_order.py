@@ -1,4 +1,4 @@
-"""Who would have to give way on a node, in which order, and what keeps each."""
+"""Who would be preempted on a node, in which order, and what keeps each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from tests.kit.pools import NOW, columns, node, pod
 
 
 class Yields(Strategy, tag="yields", frozen=True):
-    """Lets pods give way by name."""
+    """Lets pods are preempted by name."""
 
     rule: str = "by name"
 
@@ -45,7 +45,7 @@ class Also(Yields, tag="also", frozen=True):
 
 
 class Silent(Strategy, tag="silent", frozen=True):
-    """Lets pods give way, and does not say whom."""
+    """Lets pods are preempted, and does not say whom."""
 
     def reads(self) -> tuple[str, ...]:
         return ()

@@ -21,7 +21,7 @@ def at(name: str, age: float = 0.0, **more: Any) -> Pod:
 
 
 def resumed(name: str, restart: str, evicted: float, **more: Any) -> Pod:
-    """One that was evicted so many seconds ago, and made anew at once."""
+    """One that was evicted so many seconds ago, and recreated at once."""
     return at(name, evicted, restart=restart, annotations={RESUMED: str(NOW - evicted)}, **more)
 
 
@@ -40,7 +40,10 @@ def order(pods: list[Pod], by: Order = "priority", returned: Mapping[str, float]
         pytest.param([at("low", 9), at("high", 1, priority=5)], "priority", "high low", id="priority before age"),
         pytest.param([at("low", 9), at("high", 1, priority=5)], "fifo", "low high", id="age alone"),
         pytest.param(
-            [at("old", 9), at("noted", 1, nominated="a")], "priority", "noted old", id="others gave way for it already"
+            [at("old", 9), at("noted", 1, nominated="a")],
+            "priority",
+            "noted old",
+            id="others were preempted for it already",
         ),
         pytest.param(
             [at("high", 1, priority=5), at("noted", 9, nominated="a")],

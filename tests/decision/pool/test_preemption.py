@@ -1,4 +1,4 @@
-"""Who gives way: how answers are compared, that budgets hold, and that nobody goes in vain."""
+"""Which pods are preempted: how answers are compared, that budgets hold, and that nobody goes in vain."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -75,18 +75,18 @@ URGENT = pod("urgent", 1, priority=9)
 def test_the_node_is_noted_and_then_they_go_in_order() -> None:
     there = [pod("x", 0.5, on="a", restart="OnFailure"), pod("y", 0.5, on="a", owner=("Job", "j", "uid-j"))]
     (decision,) = preempting(there, [URGENT])
-    why = "gives way for shop/urgent"
+    why = "is preempted for shop/urgent"
     assert decision.actions == (
         Nominate(URGENT.ref, "uid-urgent", "a"),
         Evict(there[0].ref, "uid-x", "a", why, restore=True, first=True),
         Evict(there[1].ref, "uid-y", "a", why, restore=False, first=False, owner="uid-j"),
     )
-    assert decision.message == "shop/x, shop/y give way on a"
+    assert decision.message == "shop/x, shop/y are preempted on a"
 
 
 def test_one_alone_gives_way_in_the_singular() -> None:
     (decision,) = preempting([OLD], [URGENT])
-    assert decision.message == "shop/old gives way on a"
+    assert decision.message == "shop/old is preempted on a"
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_insufficient_victims_are_never_evicted_whatever_a_plugin_says() -> None
     (decision,) = preempting(there, [URGENT], lambda _, index, nodes, __: Victims(staying(index, nodes)[:1], (1.0,)))
     assert (decision.verdict, evicted(decision)) == ("wait", [])
     assert (
-        decision.message
-        == "0/1 nodes are available: 1 Insufficient cpu; no others can give way for it: on 1 node it would not suffice"
+        decision.message == "0/1 nodes are available: 1 Insufficient cpu; no other pods can be preempted for it: "
+        "on 1 node it would not suffice"
     )
 
 
@@ -122,7 +122,9 @@ def test_why_nobody_gives_way_is_counted_by_node() -> None:
 
     there = [pod(f"old-{name}", 1, on=name) for name in "abcd"]
     first, second = preempting(there, [URGENT, pod("urgent2", 1, priority=9)], answer)
-    assert first.message.endswith("no others can give way for it: on 2 nodes all sleep, on 1 node nobody is lesser")
+    assert first.message.endswith(
+        "no other pods can be preempted for it: on 2 nodes all sleep, on 1 node nobody is lesser"
+    )
     assert second.message == first.message, "one like it is told the same without asking again"
 
 
@@ -139,7 +141,7 @@ def test_of_many_reasons_the_most_frequent_are_reported() -> None:
     (decision,) = preempting(there, [URGENT], lambda _, index, *__: Spared(f"reason {max(1, index)}"))
     told = [f"on 1 node reason {index}" for index in (2, 3, 4, 5)]
     expected = ", ".join(["on 2 nodes reason 1", *told, "on 2 nodes for other reasons"])
-    assert decision.message.endswith(f"no others can give way for it: {expected}")
+    assert decision.message.endswith(f"no other pods can be preempted for it: {expected}")
 
 
 def test_next_best_node_is_taken_where_the_best_is_insufficient() -> None:
@@ -190,13 +192,13 @@ def budget(allowed: int, *pods: str) -> DisruptionBudget:
         pytest.param(
             {"budgets": (budget(0, "old"),)},
             "Unschedulable",
-            "no others can give way for it: on 1 node a PodDisruptionBudget lets too few of them go",
+            "no other pods can be preempted for it: on 1 node a PodDisruptionBudget lets too few of them go",
             id="a budget forbids it",
         ),
         pytest.param(
             {"budgets_known": False},
             "BudgetsUnknown",
-            "nobody gives way while PodDisruptionBudgets are not known",
+            "no pod is preempted while PodDisruptionBudgets are not known",
             id="budgets are not known",
         ),
     ],
@@ -341,7 +343,7 @@ def test_a_plan_limits_its_questions_and_defers_the_rest(monkeypatch: pytest.Mon
     there = [pod(f"x{name}", 1, on=name) for name in "ab"]
     decisions = preempting(there, [pod(f"p{index}", 1, labels={"own": str(index)}) for index in range(3)], nobody)
     assert asked == ["p0", "p0", "p1", "p1"]
-    assert decisions[-1].message.endswith("; who could give way is asked at a later look")
+    assert decisions[-1].message.endswith("; which pods could be preempted is asked at a later look")
 
 
 def test_only_enough_nodes_with_possible_victims_are_compared() -> None:

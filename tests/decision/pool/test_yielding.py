@@ -127,7 +127,7 @@ def by_other_means(
     return decision
 
 
-UNFORCED = "nobody gives way on the nodes that it is bound to"
+UNFORCED = "no pod is preempted on the nodes that it is bound to"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ UNFORCED = "nobody gives way on the nodes that it is bound to"
     [
         pytest.param(urgent(), {}, ("bind", "b", UNFORCED), id="it goes to any node"),
         pytest.param(
-            urgent(), {"there": [LESSER, EQUAL]}, ("preempt", "a", "shop/lesser gives way on a"), id="victims"
+            urgent(), {"there": [LESSER, EQUAL]}, ("preempt", "a", "shop/lesser is preempted on a"), id="victims"
         ),
         pytest.param(urgent(preempts=False), {}, ("bind", "b", UNFORCED), id="its preemptionPolicy is Never"),
         pytest.param(urgent(restart="Never"), {"there": [LESSER, EQUAL]}, ("bind", "b", UNFORCED), id="it is Never"),
@@ -155,7 +155,7 @@ def test_paper_mode_tries_other_means_when_force_finds_no_victims(
 @pytest.mark.parametrize(
     "strategies",
     [
-        pytest.param([LoadBalance()], id="no strategy lets others give way"),
+        pytest.param([LoadBalance()], id="no strategy preempts others"),
         pytest.param([BaldEagle(), Preemption(mode="paper")], id="placed together"),
     ],
 )

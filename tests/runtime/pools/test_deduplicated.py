@@ -43,7 +43,7 @@ def test_a_decision_is_news_when_it_says_something_else(then: dict[str, object],
     assert it.news(replace(WAIT, **then)) is news
 
 
-NODES = "0/{} nodes are available: {}, {}; no others can give way for it: {}, {}"
+NODES = "0/{} nodes are available: {}, {}; no other pods can be preempted for it: {}, {}"
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ PREEMPT = said("preempt", "Preempts", actions=(NOTE,))
         pytest.param([], "", {UNASKED: 1}, id="nobody has been asked"),
         pytest.param([WAIT], "", {"Unschedulable": 1}, id="it waits"),
         pytest.param([said("leave", "Unsupported")], "", {"Unsupported": 1}, id="it is left alone"),
-        pytest.param([PREEMPT], "", {"Preempts": 1}, id="others give way"),
+        pytest.param([PREEMPT], "", {"Preempts": 1}, id="others are preempted"),
         pytest.param([PREEMPT], "PerNode", {"PerNode": 1}, id="the broker refuses that"),
         pytest.param([said("bind", "Placed", actions=(BIND,))], "", {}, id="it is on its way"),
         pytest.param([said("bind", "Placed", actions=(BIND,))], "Conflict", {"Conflict": 1}, id="its binding failed"),
         pytest.param([PREEMPT, WAIT], "", {"Unschedulable": 1}, id="the last counts"),
         pytest.param([said("bind", "Placed", mode="observe")], "", {OBSERVED: 1}, id="it would be bound"),
-        pytest.param([said("preempt", "Preempts", mode="observe")], "", {OBSERVED: 1}, id="others would give way"),
+        pytest.param([said("preempt", "Preempts", mode="observe")], "", {OBSERVED: 1}, id="others would be preempted"),
         pytest.param([said(mode="observe")], "", {"Unschedulable": 1}, id="it would wait"),
     ],
 )

@@ -249,7 +249,7 @@ def test_a_move_taken_back_outside_the_plan_is_not_listed() -> None:
     assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
 
 
-GAVE_WAY = going("p", "anew", why="gives way for shop/high")
+GAVE_WAY = going("p", "anew", why="is preempted for shop/high")
 
 
 @pytest.mark.parametrize("verdict", ["Budget", "", "Leaving"], ids=["held back", "not let through", "seen to leave"])

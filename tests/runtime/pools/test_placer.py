@@ -220,7 +220,7 @@ async def test_an_eviction_that_is_refused_ends_that_attempt() -> None:
 
 
 async def test_room_freed_by_preemption_is_kept_while_the_pod_rests() -> None:
-    """The one that gave way is made anew, and would take its old place."""
+    """The one that was preempted is recreated, and would take its old place."""
     async with bench([node("a", cpu=1)], [pod("x", cpu=1, on="a"), pod("new", cpu=1, priority=5)]) as it:
         await it.placer.tick(NOW)
         await it.settle()
@@ -239,7 +239,7 @@ async def test_unknown_budgets_prevent_preemption_but_not_binding() -> None:
         assert it.board.done == []
         (told,) = it.heard.decisions
         assert (told.verdict, told.reason) == ("wait", "BudgetsUnknown")
-        assert told.message.endswith("nobody gives way while PodDisruptionBudgets are not known")
+        assert told.message.endswith("no pod is preempted while PodDisruptionBudgets are not known")
         it.board.limits = ()
         await it.until(2)
         assert it.board.tried(Evict) == [(NOW + BACKOFF.first, "x")]

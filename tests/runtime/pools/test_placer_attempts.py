@@ -109,7 +109,8 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     (decision,) = heard.decisions
     assert (decision.verdict, decision.reason) == ("wait", "Disturbed")
     assert decision.message.endswith(
-        "those who would give way are not let go: 8 pods of its controller would have to go at once, and 5 may: "
+        "the pods that would be preempted may not be evicted: "
+        "8 pods of its controller would have to go at once, and 5 may: "
         "per_controller of [disruption] never lets more go"
     )
 

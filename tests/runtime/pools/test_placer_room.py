@@ -1,4 +1,4 @@
-"""The loop for pods, where some give way for others: what may happen between a plan and its end."""
+"""The loop for pods, where some are preempted for others: what may happen between a plan and its end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -225,9 +225,9 @@ async def test_f34_most_victims_bounds_all_evictions_for_one_pod(monkeypatch: py
         assert len(it.board.tried(Evict)) == 3
         assert it.board.pods["urgent"].node == ""
         told = [one.message for one in it.board.announced]
-        assert any("shop/x1 gives way on a: 1 of lower priority" in one for one in told)
-        assert any(one.endswith("; 1 has given way for it already") for one in told)
-        assert told[-1].endswith("more would have to go than most_victims = 3, as 3 have given way for it already")
+        assert any("shop/x1 is preempted on a: 1 of lower priority" in one for one in told)
+        assert any(one.endswith("; 1 has been preempted for it already") for one in told)
+        assert told[-1].endswith("more would have to go than most_victims = 3, as 3 have been preempted for it already")
 
 
 async def test_nominated_room_is_kept_from_lower_pods_until_the_bind() -> None:
@@ -305,7 +305,7 @@ async def test_nobody_gives_way_while_budgets_are_not_known() -> None:
         await it.run(60)
         assert it.done() == []
         (told,) = it.board.announced
-        assert told.message.endswith("nobody gives way while PodDisruptionBudgets are not known")
+        assert told.message.endswith("no pod is preempted while PodDisruptionBudgets are not known")
 
 
 async def test_a_budget_of_the_cluster_is_kept() -> None:

@@ -37,7 +37,7 @@ URGENT = pod("urgent", cpu=1, priority=5)
         pytest.param([pod("p", cpu=0.5)], "act", {}, id="one that is bound"),
         pytest.param([pod("p", cpu=9), pod("q", cpu=9)], "act", {"Unschedulable": 2}, id="two that fit nowhere"),
         pytest.param([pod("p", cpu=0.5)], "observe", {"Observed": 1}, id="one that would be bound"),
-        pytest.param([LESSER, URGENT], "observe", {"Observed": 1}, id="one for which others would give way"),
+        pytest.param([LESSER, URGENT], "observe", {"Observed": 1}, id="one for which others would be preempted"),
         pytest.param([pod("p", cpu=9), pod("q", cpu=0.5)], "observe", {"Unschedulable": 1, "Observed": 1}, id="both"),
     ],
 )

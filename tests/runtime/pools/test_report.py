@@ -327,7 +327,7 @@ async def test_without_moves_a_node_report_shows_the_rules_of_preemption() -> No
         it.board.limits = (DisruptionBudget("shop", "j", frozenset({"uid-kept"}), 0),)
         found = await it.node("a")
         assert (found.moving, found.yields) == (None, True)
-        assert found.rule.startswith("to those of higher priority")
+        assert found.rule.startswith("for those of higher priority")
         assert [(one.name, one.turn, one.spared, one.stays) for one in (*found.never, *found.always)] == [
             ("free", 1, "", ""),
             ("kept", 0, "Budget", ""),
@@ -358,7 +358,7 @@ async def test_a_node_report_says_when_explain_victims_does_not_answer() -> None
 
 
 class Hangs(Strategy, tag="hangs", frozen=True):
-    """Says who gives way when the gate is opened."""
+    """Says which pods are preempted when the gate is opened."""
 
     @hookimpl
     def select_victims(self) -> None:
@@ -481,7 +481,7 @@ async def test_a_bare_pods_preemption_is_not_shown_as_a_move(monkeypatch: pytest
         assert await it.summary() == "nothing moves: 1 pod should, and stays: Bare"
         assert [one.refusal for one in it.journal.moves("pool")] == ["Bare"]
         it.board.remove("p")
-        anew = Underway(pod("p").ref, "uid-p", "anew", "gone", NOW, why="gives way for shop/high")
+        anew = Underway(pod("p").ref, "uid-p", "anew", "gone", NOW, why="is preempted for shop/high")
         monkeypatch.setattr(it.board, "restoring", lambda: [anew])
         found = (await it.pool()).moving
         assert found is not None

@@ -81,7 +81,7 @@ class Restorer:
     async def evict(self, action: Evict, allowed: Allowed) -> Answer:
         """Evict the pod, if the server would accept its recreation."""
         if action.uid in self._steps or action.uid in self._preparing:
-            return Answer("refused", 0, "it is being made anew already", "UnderWay")
+            return Answer("refused", 0, "it is being recreated already", "UnderWay")
         self._preparing.add(action.uid)
         try:
             restoration = await self._prepare(action, allowed)
@@ -117,7 +117,7 @@ class Restorer:
         if isinstance(tried_out, Answer):
             return tried_out
         claimed = await self._written(partial(self._records.claim, restoration), allowed)
-        return claimed or Answer("refused", 409, "another elasticd makes it anew", "UnderWay")
+        return claimed or Answer("refused", 409, "another elasticd recreates it", "UnderWay")
 
     async def _written(self, write: Callable[[], Awaitable[T]], allowed: Allowed) -> T | Answer:
         if stop := await self._parts.budget.turn(allowed):
@@ -145,13 +145,13 @@ class Restorer:
                 await self._resume(restoration)
             self._fault = ""
         except ApiError as error:
-            self._fault = f"what has yet to be made anew cannot be looked for: {error}"
+            self._fault = f"what has yet to be recreated cannot be looked for: {error}"
 
     async def _resume(self, restoration: Restoration) -> None:
         if restoration.uid in self._restored:
             with contextlib.suppress(ApiError):  # one that stays is found by the next look
                 if await self._records.remove(restoration):
-                    logger.warning("%s was made anew before: another record of it was removed", restoration.pod)
+                    logger.warning("%s was recreated before: another record of it was removed", restoration.pod)
         elif restoration.uid not in self._steps and restoration.uid not in self._preparing:
             self._begin(restoration, evicted=False)
 

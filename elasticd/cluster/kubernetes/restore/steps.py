@@ -105,10 +105,10 @@ class RestorationSteps:
             self._parts.budget.pause(error.quiet)
             fault = str(error)
         except Exception:
-            logger.exception("%s: cannot be made anew", self.restoration.pod)
+            logger.exception("%s: cannot be recreated", self.restoration.pod)
             fault = "internal error, see the log"
         where = f"ConfigMap {self._records.home}/{self.restoration.name}"
-        fault = f"{self.restoration.pod} has yet to be made anew, from {where}: {fault}" if fault else ""
+        fault = f"{self.restoration.pod} has yet to be recreated, from {where}: {fault}" if fault else ""
         if fault and not self.fault:
             logger.warning("%s", fault)
         self.fault = fault
@@ -160,7 +160,7 @@ class RestorationSteps:
         if record is None:
             return True
         if self._copy_may_have_run and await self._has_run(record):
-            logger.info("%s was made anew, has run, and is gone since", self.restoration.pod)
+            logger.info("%s was recreated, has run, and is gone since", self.restoration.pod)
             return await self._forget()
         self._count_lost()
         if self._clock.now() < self._wait_until:
@@ -195,7 +195,7 @@ class RestorationSteps:
         pause = WAITS.delay(self._lost - 1)
         self._wait_until = self._clock.now() + pause
         logger.warning(
-            "%s was made anew, and is gone before it ran: it is made again in %g s", self.restoration.pod, pause
+            "%s was recreated, and is gone before it ran: it is made again in %g s", self.restoration.pod, pause
         )
 
     async def _follow_copy(self, state: PodState) -> bool:
@@ -226,7 +226,7 @@ class RestorationSteps:
             return await self._forget()
         recorded = msgspec.json.decode(self.restoration.manifest, type=dict[str, Any])
         if is_equivalent(recorded, msgspec.json.decode(state.body)):
-            logger.info("%s was made anew by somebody else", self.restoration.pod)
+            logger.info("%s was recreated by somebody else", self.restoration.pod)
             return await self._forget()
         self._enter("its name is taken")
         raise ApiError(409, "AlreadyExists", "another pod has its name")
@@ -245,7 +245,7 @@ def _step_of(copy: PodState) -> str:
         return "taken away before it ran"
     if copy.phase == "Failed":
         return "ended before it ran"
-    return f"starting on {copy.node}" if copy.node else "made anew, on no node"
+    return f"starting on {copy.node}" if copy.node else "recreated, on no node"
 
 
 def creation(pod: Ref, manifest: bytes, **params: str) -> Request:

@@ -64,7 +64,7 @@ class Patcher:
         except ApiError as error:
             self._budget.pause(error.quiet)
             if other_uid(error):
-                return conflict(404, f"it was deleted and created anew: {error}")
+                return conflict(404, f"it was deleted and recreated: {error}")
             if error.code in (404, 409):
                 return conflict(error.code, f"it is gone or has changed: {error}")
             return refused_by(error)
@@ -100,7 +100,7 @@ def _explain(error: ApiError, mark: Mark) -> Answer:
 
 def _find_change(resize: Resize, pod: Pod) -> Answer | None:
     if pod.uid != resize.uid:
-        return conflict(404, "it was deleted and created anew")
+        return conflict(404, "it was deleted and recreated")
     present = {container.name: container.requests for container in pod.containers}
     for name, amounts in resize.after.items():
         now = {key: value for key, value in present.get(name, {}).items() if key in amounts}

@@ -137,5 +137,5 @@ class Scaler:
 def _another(scale: WireScale, action: Scale) -> str:
     """What to say when the object of this name is not the one that was judged."""
     if action.uid and scale.metadata.uid and scale.metadata.uid != action.uid:
-        return "it was deleted and created anew"
+        return "it was deleted and recreated"
     return ""
