@@ -16,10 +16,10 @@ INTRUDER = "intruder"
 
 
 @asynccontextmanager
-async def intruder(kube: Kube, namespace: str) -> AsyncIterator[Client]:
-    """A client that may create ConfigMaps in this namespace, and read them."""
+async def intruder(kube: Kube, namespace: str, *verbs: str) -> AsyncIterator[Client]:
+    """A client that may do so with ConfigMaps in this namespace, and no more."""
     core, rbac = f"/api/v1/namespaces/{namespace}", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    meta, rule = {"name": INTRUDER}, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}
+    meta, rule = {"name": INTRUDER}, {"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": INTRUDER}
     subject = {"kind": "ServiceAccount", "name": INTRUDER, "namespace": namespace}
     await kube.client.create(f"{core}/serviceaccounts", {"metadata": meta})
@@ -68,7 +68,7 @@ async def test_a_forged_record_creates_no_pod(kube: Kube, namespace: str, tmp_pa
     async with (
         stage(kube, tmp_path) as scene,
         granted_from(kube.plane, FOLDER / "restore-rbac.yaml", USER, namespace),
-        intruder(kube, scene.namespace) as client,
+        intruder(kube, scene.namespace, "create") as client,
     ):
         forged = record_of(str(uuid.uuid4()), pod=json.dumps(privileged(namespace)))
         name = forged["metadata"]["name"]
@@ -105,7 +105,7 @@ async def test_a_record_replayed_after_its_move_creates_no_pod(kube: Kube, tmp_p
     """Within the five minutes in which a copy is not older than it may be."""
     async with (
         stage(kube, tmp_path) as scene,
-        intruder(kube, scene.namespace) as client,
+        intruder(kube, scene.namespace, "create", "get") as client,
         scene.daemon("one") as one,
     ):
         pod = await scene.pod("batch")
