@@ -9,6 +9,7 @@ import gc
 import logging
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ from elasticd.runtime.pools.surges import ROLLING
 from elasticd.runtime.workers import BandWorker, DecisionWorker, EvictionOrderWorker, MovesWorker, PlanWorker
 from elasticd.sources.poller import SourcePoller, opened
 from elasticd.sources.threads import DaemonThreads
+from elasticd.telemetry import memory
 from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
@@ -63,6 +65,9 @@ STALLED = 30.0
 
 PREVIEW = 10.0
 """Seconds that a preview waits for the cluster and the sources."""
+
+MEMORY_LOOK = 10.0
+"""Seconds between looks at how much memory is in use."""
 
 GRACE = 10.0
 """Seconds that actions under way have to end when the daemon is stopped."""
@@ -84,6 +89,8 @@ class Daemon:
     dry_run: bool = False
     caps: PolicyCaps | None = None
     policies: tuple[Policy | PoolPolicy, ...] = ()
+    memory: str = ""
+    """That the limit of memory is near, and what there is most of; empty while it is not."""
 
     def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
@@ -158,7 +165,18 @@ class Daemon:
             leader=str(getattr(cluster, "leader", "")),
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
+            memory=self.memory,
         )
+
+    def holdings(self) -> list[tuple[int, str]]:
+        """How much there is of what takes memory, in numbers that cost little."""
+        counts = [(report.samples, f"samples of source {report.name}") for report in self.loop.router.report(0.0)]
+        by_policy = Counter(decision.policy for decision in self.journal.decisions())
+        counts += [(count, f"workloads of policy {policy}") for policy, count in by_policy.items()]
+        if (snapshot := self.loop.snapshot) is not None:
+            counts += [(len(snapshot.workloads()), "workloads"), (len(snapshot.nodes()), "nodes")]
+            counts.append((sum(map(len, snapshot.on_nodes().values())), "pods on nodes"))
+        return counts
 
     async def _query(self, series: str, workload: str) -> object:
         series_by_policy = await self.loop.query(series, workload)
@@ -318,6 +336,7 @@ class _Process:
                         self._watch_files(),
                         self._reload(daemon),
                         self._feed_watchdog(daemon),
+                        self._watch_memory(daemon),
                     )
 
     async def _watch_files(self) -> None:
@@ -375,6 +394,19 @@ class _Process:
             if not daemon.health():
                 self.notifier.alive()
             await asyncio.sleep(self.notifier.watchdog / 3)
+
+    async def _watch_memory(self, daemon: Daemon) -> None:
+        """Say what there is most of when the limit of memory is near, once, until it is not."""
+        nearness = memory.Nearness()
+        installed = (*self.registry.strategies.values(), *self.registry.sources.values())
+        packages = {"elasticd", *(plugin.type.__module__.partition(".")[0] for plugin in installed)}
+        while True:
+            if (present := memory.memory()) is not None and nearness.changed(present.share):
+                most = memory.most([*daemon.holdings(), *memory.entries(packages)])
+                share = f"{present.share:.0%} of {present.limit >> 20} MB of memory are in use"
+                daemon.memory = f"{share}; the daemon holds {most}" if nearness.near else ""
+                log.warning("%s", daemon.memory or f"{share} again")
+            await asyncio.sleep(MEMORY_LOOK)
 
 
 async def run_together(*works: Coroutine[object, object, None]) -> None:

@@ -214,6 +214,11 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     return registry
 
 
+MOST_ITEMS = 1_000_000
+"""Items of one answer: moves of pods, ranks, scores. As many as a read of a source may have samples."""
+
+_COLLECTIONS = (list, tuple, dict)
+
 Read = Callable[[Any, str], Any]
 """Converts an answer and the name of its strategy. Raises if the answer is invalid."""
 
@@ -296,6 +301,8 @@ class Hooks:
             if value is None:
                 continue
             try:
+                if isinstance(value, _COLLECTIONS) and len(value) > MOST_ITEMS:
+                    raise ValueError(f"must have at most {MOST_ITEMS} items, has {len(value)}")
                 given.append(value if read is None else read(value, name))
             except BaseException as error:  # whatever a stranger's object does when it is looked at
                 if is_interrupt(error):

@@ -439,6 +439,15 @@ def test_a_system_exit_while_reading_an_answer_is_a_failure() -> None:
     assert failure.message.endswith(": SystemExit: 3")
 
 
+@pytest.mark.parametrize("collection", [list, tuple, dict.fromkeys], ids=["list", "tuple", "dict"])
+def test_an_answer_with_too_many_items_is_a_failure(collection: Callable[[range], object]) -> None:
+    endless = strategy(recommend_replicas=hookimpl(lambda self: collection(range(1_000_001))))()
+    answers = Hooks([endless, Fixed()]).ask("recommend_replicas", arguments())
+    (failure,) = answers.failures
+    assert failure.message.endswith(": must have at most 1000000 items, has 1000001")
+    assert [name for name, _ in answers.values] == ["fixed"]
+
+
 def test_one_that_is_switched_off_is_not_called_but_told() -> None:
     bad = strategy(recommend_replicas=hookimpl(raising(AssertionError())))()
     said = Hooks([bad, Fixed()]).ask("recommend_replicas", arguments(), frozenset({"odd"}))

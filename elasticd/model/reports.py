@@ -30,6 +30,7 @@ class StatusReport(Struct, frozen=True):
 
     Without a daemon (`running`), `note` says so and `decisions` are the last in the journal; `leading` is then unknown,
     and so are the policies if their files have mistakes (None). `leader` is the identity of the leader, if known.
+    `memory` says that its limit is near, and what the daemon has most of.
     """
 
     running: bool
@@ -41,6 +42,7 @@ class StatusReport(Struct, frozen=True):
     cluster: object = None
     outlet: object = None
     note: str = ""
+    memory: str = ""
 
 
 class PreviewRow(Struct, frozen=True):

@@ -18,6 +18,7 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.ports.source import Counts
 from elasticd.sources.poller import SourceReport
+from elasticd.telemetry.memory import memory
 
 _WORKLOAD = ("policy", "namespace", "kind", "name")
 _AGES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0)
@@ -128,6 +129,15 @@ def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
     yield _family(CounterMetricFamily, "source_messages", text, ("source", "result"), messages)
 
 
+def _collect_memory() -> Iterator[Metric]:
+    present = memory()
+    for name, text, value in (
+        ("memory_bytes", "Memory in use of the control group that limits it.", present and present.used),
+        ("memory_limit_bytes", "The limit of that memory.", present and present.limit),
+    ):
+        yield _family(GaugeMetricFamily, name, text, (), [((), value)])
+
+
 class _PodMetrics:
     """Counts what is decided and done about pods. Series are of policies, not of pods, which are short-lived."""
 
@@ -211,6 +221,7 @@ class DaemonMetrics:
         self._age_by_source: dict[str, Histogram] = {}
         registry.register(_Collector(lambda: _collect_decisions(list(self._latest.values()))))
         registry.register(_Collector(lambda: _collect_sources(self._sources)))
+        registry.register(_Collector(_collect_memory))
 
         def make(kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
             return kind(f"elasticd_{name}", text, labels, registry=registry, **options)

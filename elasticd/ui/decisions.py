@@ -300,6 +300,8 @@ def preview(report: Preview) -> Iterator[RenderableType]:
 def status(report: StatusReport, now: float) -> Iterator[RenderableType]:
     """How the daemon stands, and a row for each governed workload: its last decision."""
     yield Text(one_line(_standing_line(report)), style="default" if report.running and report.leading else "yellow")
+    if report.memory:
+        yield Text(one_line(report.memory), style="yellow")
     yield _decision_table(report, now)
     rows = {decision.policy for decision in report.decisions}
     silent = [policy.policy for policy in report.policies or () if not policy.pool and policy.policy not in rows]
