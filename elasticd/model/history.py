@@ -3,6 +3,8 @@
 Frozen records; times are seconds since the epoch. Knows nothing of the journal that they come from.
 """
 
+from itertools import takewhile
+
 from msgspec import Struct
 
 
@@ -65,12 +67,8 @@ class Past(Struct, frozen=True, gc=False):
 
     def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""
-        counts: list[int] = []
-        for run in reversed(self.runs):
-            if run.last < after or (run.last == after and not inclusive):
-                break
-            counts.append(run.replicas)
-        return counts
+        runs = takewhile(lambda run: run.last > after or (inclusive and run.last == after), reversed(self.runs))
+        return [run.replicas for run in runs]
 
     def others(self, at: float, count: int) -> tuple[Change, ...]:
         """The changes that somebody else made, including the one that this count, seen at this time, shows. A count
@@ -81,9 +79,4 @@ class Past(Struct, frozen=True, gc=False):
 
     def changes_after(self, after: float) -> list[Change]:
         """The scalings strictly later than a time, newest first."""
-        changes: list[Change] = []
-        for change in reversed(self.changes):
-            if change.at <= after:
-                break
-            changes.append(change)
-        return changes
+        return list(takewhile(lambda change: change.at > after, reversed(self.changes)))

@@ -212,11 +212,8 @@ class Needs(Struct, frozen=True, gc=False):
 
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps the pod off a node; None: it tolerates all."""
-        for taint in taints:
-            tolerated = any(toleration.tolerates(taint) for toleration in self.tolerations)
-            if taint.effect != "PreferNoSchedule" and not tolerated:
-                return taint
-        return None
+        strict = (taint for taint in taints if taint.effect != "PreferNoSchedule")
+        return next((taint for taint in strict if not any(each.tolerates(taint) for each in self.tolerations)), None)
 
     def excludes(self, labels: Mapping[str, str]) -> bool:
         """Whether nodeSelector and affinity rule out every node with these labels, whatever others it has."""

@@ -5,7 +5,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, repeat
 from math import inf
 from typing import Any, Literal
@@ -117,6 +117,15 @@ class Container(Struct, frozen=True, gc=False):
     limits: dict[str, float] = {}
 
 
+def total_requests(containers: Iterable[Container]) -> dict[str, float]:
+    """What containers request together."""
+    total: dict[str, float] = {}
+    for container in containers:
+        for resource, amount in container.requests.items():
+            total[resource] = total.get(resource, 0.0) + amount
+    return total
+
+
 class Pod(Struct, frozen=True, gc=False):
     """A pod as far as judgement needs it. `ready` None: no Ready condition yet. `resize` is how far the kubelet is with
     new requests (Deferred, Infeasible, InProgress; or done: empty), `killed` when containers last lacked memory."""
@@ -167,10 +176,7 @@ class Pod(Struct, frozen=True, gc=False):
     def requested(self) -> dict[str, float]:
         """What the pod requests of each resource: as it says for the whole pod, else the sum of its containers. What
         nothing requests is left out."""
-        total: dict[str, float] = {}
-        for container in self.containers:
-            for resource, amount in container.requests.items():
-                total[resource] = total.get(resource, 0.0) + amount
+        total = total_requests(self.containers)
         return {**total, **self.requests} if self.requests else total
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -157,12 +158,6 @@ class SimulatedSnapshot:
         return (ref.api_version, ref.kind) in self.kinds
 
 
-class _Nothing(NamedTuple):
-    """What is followed where there is nothing to follow."""
-
-    problem: str
-
-
 class SimulatedCluster:
     """A Cluster in memory. It advances to the time of each observation, and to its clock's for each action.
 
@@ -241,7 +236,7 @@ class SimulatedCluster:
         return Readings("simulated", now, error=message)
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
-        return nullcontext(_Nothing("a simulated cluster pulls no images"))
+        return nullcontext(SimpleNamespace(problem="a simulated cluster pulls no images"))
 
     async def act(self, action: Action) -> Answer:
         if isinstance(action, Announce):

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import Claim, claim_of
 from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable, amount, further
-from elasticd.model.workload import COST, Container, Pod, Ref, Workload
+from elasticd.model.workload import COST, Container, Pod, Ref, Workload, total_requests
 
 
 class ServingPods(NamedTuple):
@@ -219,15 +219,6 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
         )
 
 
-def requests_of(containers: Iterable[Container]) -> dict[str, float]:
-    """What containers request together."""
-    totals: dict[str, float] = {}
-    for container in containers:
-        for resource, request in container.requests.items():
-            totals[resource] = totals.get(resource, 0.0) + request
-    return totals
-
-
 def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, int, float, int]:
     """A ReplicaSet's order (unbound, pending, unready, cheapest, shortest ready, newest), without its count by node."""
     cost = int(pod.annotations.get(COST, "0"))
@@ -265,7 +256,7 @@ def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
     most_cpu = inf if table.cpu_limit is None else amount("cpu_limit", table.cpu_limit) * table.max_utilisation
     series = tuple((entry, entry.demand.curve()) for entry in table.series)
     containers = _containers(table)
-    requests = requests_of(containers)
+    requests = total_requests(containers)
     memory = requests["memory"] if table.memory_per_pod is None else amount("memory_per_pod", table.memory_per_pod)
     claim = claim_of(table.needs(requests, table.stop_seconds), containers)
     shares = sum(part.share for part in table.containers) or 1.0

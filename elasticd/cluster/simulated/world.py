@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.nodes import Claim, NodePool, claim_of
 from elasticd.cluster.simulated.options import OWN, NodeChange
-from elasticd.cluster.simulated.pods import Bare, SimulatedPod, SimulatedWorkload, make_uid, requests_of
+from elasticd.cluster.simulated.pods import Bare, SimulatedPod, SimulatedWorkload, make_uid
 from elasticd.decision.pool.order import RESUMED
 from elasticd.model.actions import Create, Remove
-from elasticd.model.workload import Container, Node
+from elasticd.model.workload import Container, Node, total_requests
 
 ORPHANED = 40.0
 """Seconds that pods of a node that is gone are left in the API, as its garbage collector does (PodGC's quarantine)."""
@@ -100,7 +100,7 @@ class World:
 
     def resize(self, pod: SimulatedPod, containers: tuple[Container, ...]) -> None:
         """Let a bound pod request something else. Where its node has no room for that, it only asks for it."""
-        claim = claim_of(replace(pod.owner.claim.needs, requests=requests_of(containers)), containers)
+        claim = claim_of(replace(pod.owner.claim.needs, requests=total_requests(containers)), containers)
         pod.sizes, pod.resize = containers, "Infeasible"
         if pod.held and self.nodes.resize(pod.node, pod.claim, claim):
             pod.given, pod.resize = claim, ""

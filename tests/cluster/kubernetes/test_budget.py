@@ -1,48 +1,69 @@
-"""The write budget: arithmetic on given times, and waiting on a virtual clock."""
+"""The write budget, on a virtual clock."""
 
 import asyncio
+from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.kubernetes.write.budget import Bucket, Budget
+from elasticd.base.tasks import cancel
+from elasticd.cluster.kubernetes.write.budget import Budget
 
 
-def test_burst_is_free_and_then_each_write_waits_its_turn() -> None:
-    bucket = Bucket(rate=10, burst=3, now=100)
-    assert [bucket.reserve(100) for _ in range(6)] == pytest.approx([100, 100, 100, 100.1, 100.2, 100.3])
+class Stuck(VirtualClock):
+    """A clock on which nobody's time comes."""
+
+    async def sleep_until(self, when: float) -> None:
+        await asyncio.Event().wait()
 
 
-def test_level_grows_with_time_up_to_the_burst() -> None:
-    bucket = Bucket(rate=10, burst=4, now=0)
-    for _ in range(4):
-        bucket.reserve(0)
-    assert [bucket.level(at) for at in (0, 0.1, 0.25, 1, 1000)] == pytest.approx([0, 1, 2.5, 4, 4])
+async def test_burst_is_free_and_then_each_write_waits_its_turn() -> None:
+    clock, taken = VirtualClock(100), list[float]()
+    budget = Budget(clock, rate=10, burst=3)
+    for _ in range(6):
+        assert await budget.take(patience=1)
+        taken.append(clock.now())
+    assert taken == pytest.approx([100, 100, 100, 100.1, 100.2, 100.3])
 
 
-def test_optional_writes_never_take_the_second_half_of_the_burst() -> None:
-    bucket = Bucket(rate=1, burst=10, now=0)
-    assert [bucket.spare(0) for _ in range(7)] == [True] * 5 + [False] * 2
-    assert [bucket.reserve(0) for _ in range(5)] == [0] * 5
+async def test_level_grows_with_time_up_to_the_burst() -> None:
+    budget = Budget(VirtualClock(0), rate=10, burst=4)
+    assert [await budget.take(patience=0) for _ in range(4)] == [True] * 4
+    assert [budget.level(at) for at in (0, 0.1, 0.25, 1, 1000)] == pytest.approx([0, 1, 2.5, 4, 4])
 
 
-def test_pause_holds_everything_until_its_end() -> None:
-    bucket = Bucket(rate=10, burst=10, now=0)
-    bucket.pause(7)
-    bucket.pause(3)
-    assert bucket.reserve(1) == 7
-    assert not bucket.spare(6.9)
-    assert bucket.spare(7)
+async def test_optional_writes_never_take_the_second_half_of_the_burst() -> None:
+    budget = Budget(VirtualClock(0), rate=1, burst=10)
+    assert [budget.spare() for _ in range(7)] == [True] * 5 + [False] * 2
+    assert [await budget.take(patience=0) for _ in range(5)] == [True] * 5
 
 
-def test_reservation_that_was_not_used_is_given_back() -> None:
-    bucket = Bucket(rate=1, burst=2, now=0)
-    bucket.reserve(0)
-    bucket.give_back()
-    bucket.give_back()
-    assert bucket.level(0) == 2
+async def test_pause_holds_everything_until_its_end() -> None:
+    clock = VirtualClock(0)
+    budget = Budget(clock, rate=10, burst=10)
+    budget.pause(7)
+    budget.pause(3)
+    await clock.sleep_until(1)
+    assert budget.wait(1) == 6
+    await clock.sleep_until(6.9)
+    assert not budget.spare()
+    await clock.sleep_until(7)
+    assert budget.spare()
+
+
+async def test_turn_given_back_fills_no_more_than_the_burst() -> None:
+    clock = Stuck(0)
+    budget = Budget(clock, rate=1, burst=2)
+    budget.pause(1)
+    waiting = asyncio.create_task(budget.take(patience=2))
+    await asyncio.sleep(0)
+    assert budget.level(0) == 1
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert budget.level(1000) == 2
 
 
 @given(
@@ -53,13 +74,28 @@ def test_reservation_that_was_not_used_is_given_back() -> None:
 def test_no_window_ever_sees_more_than_burst_plus_rate(
     rate: float, burst: int, steps: list[tuple[float, bool]]
 ) -> None:
-    bucket, now, used = Bucket(rate, burst, 0.0), 0.0, list[float]()
-    for pause, urgent in steps:
-        now += pause
-        if urgent:
-            used.append(bucket.reserve(now))
-        elif bucket.spare(now):
-            used.append(now)
+    now, used = 0.0, list[float]()
+
+    class Stepped(Stuck):
+        """A clock that the steps move."""
+
+        def now(self) -> float:
+            return now
+
+    async def write() -> None:
+        nonlocal now
+        budget, writing = Budget(Stepped(), rate, burst), list[asyncio.Task[bool]]()
+        for pause, urgent in steps:
+            now += pause
+            if urgent:
+                used.append(now + budget.wait(now))
+                writing.append(asyncio.create_task(budget.take(inf)))
+                await asyncio.sleep(0)
+            elif budget.spare():
+                used.append(now)
+        await cancel(*writing)
+
+    asyncio.run(write())
     used.sort()
     for start in range(len(used)):
         for end in range(start, len(used)):
@@ -99,10 +135,6 @@ async def test_waiting_write_heeds_a_pause_the_server_asks_for_meanwhile() -> No
 
 
 async def test_cancelled_wait_gives_its_turn_back() -> None:
-    class Stuck(VirtualClock):
-        async def sleep_until(self, when: float) -> None:
-            await asyncio.Event().wait()
-
     budget = Budget(Stuck(0), rate=0.001, burst=2)
     assert await budget.take(0)
     assert await budget.take(0)
@@ -111,4 +143,4 @@ async def test_cancelled_wait_gives_its_turn_back() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert budget.bucket.level(0) == pytest.approx(0)
+    assert budget.level(0) == pytest.approx(0)
