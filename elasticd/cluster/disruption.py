@@ -67,7 +67,6 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def caps(self) -> PolicyCaps:
-        """How much one policy changes by itself."""
         return PolicyCaps(self.within, self.bounds_step, self.bounds_most, self.newly_governed)
 
 
@@ -99,7 +98,6 @@ class DisruptionGuard(ClusterWrapper):
         self._last_count = float("-inf")
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
-        """Observe the inner cluster, and count at times what there is."""
         self._snapshot = await self._inner.observe(now, kinds)
         if now >= self._last_count + EVERY:
             self._last_count = now
@@ -107,7 +105,6 @@ class DisruptionGuard(ClusterWrapper):
         return self._snapshot
 
     def disruption(self, now: float) -> DisruptionState:
-        """The remaining budgets now, and what else forbids evictions."""
         within = self._settings.within
         while self._recent and self._recent[0].at <= now - within:
             self._recent.popleft()
@@ -123,7 +120,6 @@ class DisruptionGuard(ClusterWrapper):
         )
 
     async def act(self, action: Action) -> Answer:
-        """Carry out an action, or answer why it is refused."""
         now = self._clock.now()
         disruption = disruption_of(action, now)
         if isinstance(action, Evict) or disruption is not None:

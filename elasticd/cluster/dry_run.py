@@ -135,14 +135,12 @@ class DryRunSnapshot:
         return self._rooms
 
     def strays(self) -> tuple[Stray, ...]:
-        """The pods whose pretended node differs from their real one."""
         pretence = self.pretence
         bound = [Stray(pod, "", pod.node) for pod in pretence.bound.values()]
         elsewhere = {uid: pod.node for uid, pod in pretence.moved.items()}
         return (*bound, *[Stray(pod, pod.node, elsewhere.get(uid, "")) for uid, pod in pretence.gone.items()])
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """What disruption budgets would still allow; None: they are not known."""
         real_budgets, gone = self.real.budgets(), self.pretence.gone.keys()
         if not real_budgets or not gone:
             return real_budgets
@@ -253,7 +251,6 @@ class DryRun(ClusterWrapper):
         return ()
 
     def describe(self) -> object:
-        """The real cluster's, and that nothing is sent to it."""
         return {"dry_run": True, "cluster": self._inner.describe()}
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> DryRunSnapshot:

@@ -39,7 +39,6 @@ class Actions(Generic[K]):
         return len(self._tasks) + len(self._announcing)
 
     def keys(self) -> KeysView[K]:
-        """The keys of the actions under way."""
         return self._tasks.keys()
 
     def begin(self, key: K, name: str, action: Coroutine[object, object, None]) -> None:

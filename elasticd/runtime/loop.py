@@ -137,7 +137,6 @@ class Loop:
             await self.step()
 
     async def step(self) -> None:
-        """Wait for the next due time and tick."""
         if not (self._news or self._screening.fresh):  # what set it has been handled
             self._changed.clear()
         until = self.due()

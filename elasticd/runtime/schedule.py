@@ -51,7 +51,6 @@ class Schedule(Generic[K]):
         return None if entry is None else entry[0]
 
     def drop(self, key: K) -> None:
-        """Take the key out of the schedule."""
         self._due.pop(key, None)
 
     def next(self) -> float | None:

@@ -40,7 +40,6 @@ class Screening:
         self.watched = tuple(dict.fromkeys(poller for pollers in sources.values() for poller in pollers))
 
     def screens(self, policy: str) -> bool:
-        """Whether this policy's workloads are screened."""
         return policy in self._sources
 
     def note_read(self, poller: SourcePoller) -> bool:

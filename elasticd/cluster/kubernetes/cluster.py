@@ -115,7 +115,6 @@ class LiveSnapshot:
         await cancel(*self._tasks, *[task for _, task in self._kinds.values()])
 
     def problems(self) -> dict[Kind, str]:
-        """What is wrong with each watched kind."""
         return {kind: informer.problem for kind, informer in self._informers() if informer.problem}
 
     @property

@@ -82,7 +82,6 @@ class Elector:
             await self._clock.sleep_until(started + self._settings.retry)
 
     async def step(self) -> None:
-        """Take or renew the lease if possible."""
         try:
             await self._step()
             self.fault = ""

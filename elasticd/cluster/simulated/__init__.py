@@ -119,7 +119,6 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
 
 def _loads(table: NodeTable) -> Loads:
-    """The curves of what is used on nodes beside pods, and of their further series."""
     used = {"cpu": _curve("cpu_used", table.cpu_used), "memory": _curve("memory_used", table.memory_used)}
     return {**used, **{series.name: series.demand.curve() for series in table.series}}
 

@@ -72,7 +72,6 @@ class WorldView:
 
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node and not being deleted."""
         pods = (pod for view in self.views.values() for pod in view.pods)
         waiting = [pod for pod in pods if not (pod.node or pod.deleted or pod.phase in ENDED)]
         return tuple(sorted(waiting, key=_by_name))
@@ -83,7 +82,6 @@ class WorldView:
 
     @cached_property
     def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """All budgets, with the pods that they match and how many of those may go."""
         budgets = [self._budget(table, name) for table in self._budgets for name in table.names()]
         return tuple(sorted(budgets, key=_by_name))
 
@@ -260,7 +258,6 @@ class SimulatedCluster:
         return self._resize(action, workload) if isinstance(action, Resize) else self._change_jobs(action, workload)
 
     def _place(self, action: Bind | Evict | Nominate) -> Answer:
-        """Change where a pod is or shall be, if it still has the expected UID."""
         ref, budgets = action.workload, self._look(self._clock.now()).budgets
         pod = self._world.pod(ref.namespace, ref.name)
         if pod is None:

@@ -61,7 +61,6 @@ class JobsTable(PodTable, frozen=True, kw_only=True):
         SimulatedSeries(name=self.queue, demand=self.arrivals)
 
     def drawn(self, seed: int, name: str) -> float:
-        """How many seconds the Job of this name runs."""
         uniform = int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=7).digest()) / 2**55
         return self.run_seconds * (1 + self.spread * (uniform - 1))
 

@@ -90,7 +90,6 @@ class NodePool:
         return fits
 
     def change(self, name: str, change: NodeChange) -> None:
-        """Change a node, whether it is there or not."""
         index = self._index[name]
         before = self._nodes[index]
         labels = {key: value for key, value in before.labels.items() if key not in change.unlabel}

@@ -307,7 +307,6 @@ class WorkloadTable(PodTable, frozen=True):
         self._check_bare()
 
     def _check_bare(self) -> None:
-        """Some keys are for pods without a controller, and some for those with one."""
         if self.bare:
             for key, value in (("kind", "Deployment"), ("api_version", "apps/v1")):
                 if (setting := getattr(self, key)) != value:

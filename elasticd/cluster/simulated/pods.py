@@ -70,7 +70,6 @@ class SimulatedPod(Struct, eq=False):
 
     @property
     def containers(self) -> tuple[Container, ...]:
-        """As they are asked for."""
         return self.sizes or self.owner.containers
 
     @property
@@ -141,11 +140,9 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
 
     @property
     def numbered(self) -> bool:
-        """Whether its pods have ordinals."""
         return self.ref.kind == "StatefulSet"
 
     def labels_of(self, pod: SimulatedPod) -> dict[str, str]:
-        """The labels of a pod: all have the same."""
         return self.pod_labels
 
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:

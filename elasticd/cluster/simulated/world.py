@@ -74,11 +74,9 @@ class World:
 
     @property
     def next(self) -> float:
-        """When something happens next of itself."""
         return self._due[0][0] if self._due else inf
 
     def advance(self, now: float) -> None:
-        """Let everything happen that is due by then."""
         while self._due and self._due[0][0] <= now:
             self.now = self._due[0][0]
             while self._due and self._due[0][0] == self.now:
@@ -115,7 +113,6 @@ class World:
         self._settle()
 
     def remove(self, jobs: SimulatedJobSet, action: Remove) -> None:
-        """Delete Jobs, now, and the pods of those in flight."""
         for name, uid in action.jobs:
             pod = jobs.drop(name, uid, self.now)
             if pod is not None:

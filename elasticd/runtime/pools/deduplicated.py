@@ -53,7 +53,6 @@ class LastDecisions:
         self._failures[uid] = why
 
     def keep(self, uids: AbstractSet[str]) -> None:
-        """Forget all others."""
         self._latest = {uid: decision for uid, decision in self._latest.items() if uid in uids}
         self._written = {uid: decision for uid, decision in self._written.items() if uid in uids}
         self._failures = {uid: reason for uid, reason in self._failures.items() if uid in uids}

@@ -82,12 +82,10 @@ class Mover:
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:
-        """Tick whenever something has happened, or is due, until cancelled."""
         while True:
             await self.step()
 
     async def step(self) -> None:
-        """Wait for something to do, and tick."""
         await pause(self._clock, self.due(), self._changed, self.due)
         await self.turn()
 
@@ -241,7 +239,6 @@ class Mover:
         return await self._cluster.act(action)
 
     def latest(self, policy: str) -> Latest:
-        """The latest look at a pool."""
         history = self._histories.get(policy)
         look = history.latest() if history else Latest()
         earlier = {decision.uid: decision for decision in self._journal.moves(policy)}  # also of a daemon before

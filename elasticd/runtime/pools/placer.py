@@ -117,12 +117,10 @@ class Placer:
         tell(self._listeners, PoolsApplied({policy.name for policy in policies}))
 
     async def run(self) -> None:
-        """Tick whenever something has happened, or is due, until cancelled."""
         while True:
             await self.step()
 
     async def step(self) -> None:
-        """Wait for something to do, and tick."""
         until = self.due()
         await pause(self._clock, until, self._changed, lambda: min(until, self._clock.now() + NUDGE))
         await self.turn()

@@ -53,7 +53,6 @@ class _Look(NamedTuple):
     underway: Mapping[str, Underway]
 
     def nodes(self) -> list[NodeReport]:
-        """Report the nodes."""
         return report(self.pool.policy.name, self.case.columns, self.latest.plan.levels)
 
 
