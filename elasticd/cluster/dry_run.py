@@ -19,7 +19,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.rooms import room
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.moves import Underway
@@ -129,8 +128,8 @@ class DryRunSnapshot:
         if self._rooms is None:
             on = self.on_nodes()
             self._rooms = tuple(
-                room(real_room.node, on.get(real_room.node.name, ())) if real_room.node.name in touched else real_room
-                for real_room in self.real.rooms()
+                Room.of(each.node, on.get(each.node.name, ())) if each.node.name in touched else each
+                for each in self.real.rooms()
             )
         return self._rooms
 
@@ -229,8 +228,8 @@ class DryRunSnapshot:
         return mixed
 
 
-def _conflict(message: str) -> Answer:
-    return Answer("conflict", 0, f"dry run: {message}", "Conflict")
+def _conflict(message: str, reason: str = "Conflict") -> Answer:
+    return Answer("conflict", 0, f"dry run: {message}", reason)
 
 
 class DryRun(ClusterWrapper):
@@ -275,22 +274,21 @@ class DryRun(ClusterWrapper):
     def _change(self, action: Scale | Create | Mark) -> Answer:
         real = self._snapshot.real.workload(action.workload) if self._snapshot else None
         if real is None:
-            return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
+            return _conflict(f"there is no {action.workload}", "NotFound")
         pretended = self._wanted.get(action.workload) or _PretendedCount(real.uid, real.replicas, real.replicas, {})
         if isinstance(action, Mark):
             if action.uid != real.uid:
-                return Answer("conflict", 0, f"dry run: {action.workload} was recreated", "NotFound")
+                return _conflict(f"{action.workload} was recreated", "NotFound")
             return self._pretend(action.workload, replace(pretended, marks={**pretended.marks, **action.annotations}))
         version = action.version if isinstance(action, Scale) else real.version  # Jobs change meanwhile
         judged, present = (action.uid, version, action.before), (real.uid, real.version, pretended.replicas)
         if judged != present:
-            moved = f"dry run: uid, version and replicas were {judged}, are {present}"
-            return Answer("conflict", 0, moved, "Conflict")
+            return _conflict(f"uid, version and replicas were {judged}, are {present}")
         return self._pretend(action.workload, replace(pretended, replicas=action.after))
 
     def _place(self, action: Bind | Evict | Nominate) -> Answer:
         if self._snapshot is None:
-            return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
+            return _conflict(f"there is no {action.workload}", "NotFound")
         outcome = self._snapshot.after(action)
         if isinstance(outcome, Answer):
             return outcome

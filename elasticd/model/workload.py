@@ -208,6 +208,18 @@ class Room(Struct, frozen=True, gc=False):
     node: Node
     free: dict[str, float]
 
+    @classmethod
+    def of(cls, node: Node, pods: Iterable[Pod]) -> "Room":
+        """The room of a node with these pods. Pods that are being deleted count until they are gone."""
+        free = dict(node.allocatable)
+        for pod in pods:
+            if "pods" in free:
+                free["pods"] -= 1
+            for resource, amount in pod.counted.items():
+                if resource in free:
+                    free[resource] -= amount
+        return cls(node, free)
+
 
 class Workload(Struct, frozen=True, gc=False):
     """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""

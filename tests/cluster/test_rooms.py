@@ -8,8 +8,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.watch.store import Places, PodStore
-from elasticd.cluster.rooms import room
-from elasticd.model.workload import Container, Node, Pod
+from elasticd.model.workload import Container, Node, Pod, Room
 
 NODE = Node("n", "n", True, allocatable={"cpu": 4.0, "memory": 100.0, "pods": 10.0})
 NODES = (NODE, Node("m", "m", True, allocatable={"cpu": 2.0, "pods": 5.0}))
@@ -29,7 +28,7 @@ def pod(name: str = "a", node: str = "n", cpu: float = 1.0, phase: str = "Runnin
     ],
 )
 def test_a_pod_leaves(one: Pod, free: dict[str, float]) -> None:
-    assert room(NODE, [one]).free == free
+    assert Room.of(NODE, [one]).free == free
     assert NODE.allocatable["cpu"] == 4.0
 
 
@@ -38,7 +37,7 @@ def test_requests_of_containers_add_up_and_unknown_resources_are_skipped() -> No
         "shop", "a", "a", "Running", "n", containers=(Container("x", {"cpu": 1, "gpu": 1}), Container("y", {"cpu": 2}))
     )
     assert one.requested() == {"cpu": 3.0, "gpu": 1.0}
-    assert room(NODE, [one]).free == {"cpu": 1.0, "memory": 100.0, "pods": 9.0}
+    assert Room.of(NODE, [one]).free == {"cpu": 1.0, "memory": 100.0, "pods": 9.0}
 
 
 def test_the_same_rooms_are_given_while_nothing_changed() -> None:

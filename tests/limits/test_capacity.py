@@ -9,7 +9,6 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Container, Node, Observation, Pod, Room
-from elasticd.cluster.rooms import room
 from elasticd.limits.capacity import Capacity
 from elasticd.testing import check_strategy, judge
 from tests.kit.plugins.builders import Wants, decode, seen
@@ -138,8 +137,8 @@ def test_what_it_allows_fits_node_by_node(sizes: list[int], request: int, curren
         while len(fill[node.name]) < 8 and (len(fill[node.name]) + 1) * request <= round(node.allocatable["cpu"] * 10):
             fill[node.name].append(pod(f"{node.name}-{len(fill[node.name])}", node.name, {"cpu": request / 10}))
             fitted += 1
-    limit = Capacity().limit(shown(current, pods, *(room(node, ()) for node in nodes)))
-    full = Capacity().limit(shown(current, pods, *(room(node, fill[node.name]) for node in nodes)))
+    limit = Capacity().limit(shown(current, pods, *(Room.of(node, ()) for node in nodes)))
+    full = Capacity().limit(shown(current, pods, *(Room.of(node, fill[node.name]) for node in nodes)))
     assert limit is not None
     assert full is not None
     assert limit.highest == current + max(0, fitted - max(0, current - placed))

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.rooms import room
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.options import BudgetTable
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
@@ -78,7 +77,7 @@ class WorldView:
 
     @cached_property
     def rooms(self) -> tuple[Room, ...]:
-        return tuple(room(node, self.on_nodes.get(node.name, ())) for node in self.nodes)
+        return tuple(Room.of(node, self.on_nodes.get(node.name, ())) for node in self.nodes)
 
     @cached_property
     def budgets(self) -> tuple[DisruptionBudget, ...]:

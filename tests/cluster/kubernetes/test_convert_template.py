@@ -8,9 +8,8 @@ import pytest
 from elasticd.cluster.kubernetes.wire import convert
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
-from elasticd.cluster.rooms import room
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Term, Toleration
-from elasticd.model.workload import Node, Pod
+from elasticd.model.workload import Node, Pod, Room
 from tests.kit.resized_pods import RESIZED, container, held
 
 
@@ -220,7 +219,8 @@ def test_a_resized_pod_counts_as_kube_scheduler_counts_it(
     wire["spec"] = {"nodeName": "n", "containers": [container(cpu="1")], **spec}
     pod = to_pod(msgspec.json.decode(msgspec.json.encode(wire), type=WirePod))
     assert pod.counted == pytest.approx({"cpu": cpu})
-    assert room(Node("n", "u", ready=True, allocatable={"cpu": 10.0}), [pod]).free == pytest.approx({"cpu": 10 - cpu})
+    node = Node("n", "u", ready=True, allocatable={"cpu": 10.0})
+    assert Room.of(node, [pod]).free == pytest.approx({"cpu": 10 - cpu})
 
 
 def test_pods_whose_kubelets_report_the_requested_resources_share_one_record() -> None:

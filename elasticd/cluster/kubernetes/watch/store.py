@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
-from elasticd.cluster.rooms import room
 from elasticd.kit.evictability import fails
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
@@ -165,7 +164,7 @@ class Places:
             rooms = tuple(
                 cached
                 if (cached := known.get(node.name)) is not None and cached.node is node
-                else room(node, pods_by_node.get(node.name, ()))
+                else Room.of(node, pods_by_node.get(node.name, ()))
                 for node in nodes
             )
             self._nodes, self._rooms = nodes, self._rooms if rooms == self._rooms else rooms
