@@ -11,21 +11,28 @@ import pytest
 
 from elasticd.base.errors import ConfigError
 from elasticd.ports.source import Source
-from elasticd.sources import settled as module
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.settled import guarded, settled
+from tests.kit.daemons import PATIENCE
 
 FILE, KEY = "elasticd.toml", "source[0]"
-GATE = threading.Event()
-"""What blocks waits for this; every test opens it in the end."""
+ENTERED, GATE = threading.Event(), threading.Event()
+"""What blocks says so, and waits for the gate."""
 
 
-@pytest.fixture(autouse=True)
-def _gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "PATIENCE", 0.2)
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody waits for a thread any longer than until it blocks."""
+    ENTERED.clear()
     GATE.clear()
+    monkeypatch.setattr(threading.Thread, "join", lambda *_: ENTERED.wait(PATIENCE))
     yield
     GATE.set()
+
+
+def block() -> None:
+    ENTERED.set()
+    GATE.wait()
 
 
 class Talker(Source, frozen=True, kw_only=True, tag="talker"):
@@ -92,10 +99,11 @@ def test_a_question_that_raises_is_a_mistake_in_one_line(question: str, error: B
     assert "\n" not in line
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("question", ["options", *QUESTIONS])
 def test_a_question_that_blocks_names_its_line(question: str) -> None:
-    line = problem(question, GATE.wait)
-    assert line.startswith(f"{FILE}: {KEY}: its plugin must answer within 0.2 s, is stuck in test_settled.py:")
+    line = problem(question, block)
+    assert line.startswith(f"{FILE}: {KEY}: its plugin must answer within 10 s, is stuck in test_settled.py:")
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
