@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
-from math import inf
 from operator import itemgetter
 from types import ModuleType
 from typing import Any, cast
@@ -247,14 +246,17 @@ class Hooks:
         self.screened: dict[str, tuple[str, ...] | None] = {}
         """The series that strategies of the count or the poll interval read, by strategy."""
         self.priorities: dict[str, int] = {}  # of those that have one other than 0
-        # Only those that have one of their own: most answers change with what is observed.
-        self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
         names: dict[str, int] = {}
-        self._implementations: dict[str, list[tuple[str, Callable[..., Any], _Pick]]] = {hook: [] for hook in HOOKS}
+        self._implementations: dict[str, list[tuple[str, Callable[..., Any], _Pick]]] = {
+            hook: [] for hook in (*HOOKS, "next_change")
+        }
         for strategy in distinct:
             tag = str(strategy.__struct_config__.tag)
             names[tag] = names.get(tag, 0) + 1
             name = tag if names[tag] == 1 else f"{tag}#{names[tag]}"
+            # Only where it has one of its own: most answers change with what is observed.
+            if type(strategy).next_change is not Strategy.next_change:
+                self._implementations["next_change"].append((name, strategy.next_change, _pick(["at"])))
             for hook, method in _implementations(type(strategy)):
                 function = getattr(strategy, method)
                 self._implementations[hook].append((name, function, _pick(list(signature(function).parameters))))
@@ -272,12 +274,6 @@ class Hooks:
 
     def implements(self, hook: str) -> bool:
         return bool(self._implementations[hook])
-
-    def next_change(self, at: float) -> float:
-        """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
-        if not self._changes:
-            return inf
-        return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
     def ask(
         self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset(), read: Read | None = None

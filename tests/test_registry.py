@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint
-from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -513,21 +512,6 @@ def test_hook_acted_is_checked_like_any_other() -> None:
     registry = Registry()
     registry.add("one", module(acted=hookimpl(lambda result: None)))
     assert registry.problems == ['plugin one: acted: argument "result" is not one of outcome']
-
-
-class Clocked(Strategy, tag="clocked", frozen=True):
-    """Says something else at one time."""
-
-    when: float = 100.0
-
-    def next_change(self, at: float) -> float:
-        return self.when
-
-
-def test_next_change_is_the_soonest_future_time() -> None:
-    hooks = Hooks([Clocked(when=100.0), Clocked(when=50.0), Clocked(when=inf)])
-    assert [hooks.next_change(at) for at in (0.0, 49.9, 50.0, 100.0)] == [50.0, 50.0, 100.0, inf]
-    assert Hooks([]).next_change(0.0) == inf
 
 
 def test_a_type_is_searched_for_hooks_only_once() -> None:

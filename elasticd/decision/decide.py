@@ -5,6 +5,8 @@ its record. Knows when a wish may be followed and when to hold; knows no strateg
 """
 
 from collections.abc import Collection, Sequence
+from math import inf
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +25,7 @@ from elasticd.model.policy import Policy
 from elasticd.model.records import Decision, Verdict
 from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series, Workload
 
-__all__ = ["Case", "decide", "held", "announcements"]
+__all__ = ["Case", "Evaluated", "announcements", "decide", "evaluate", "held"]
 
 VIEW_AGE = 120.0
 """Seconds without news from the cluster after which its last state is too old to act on: two of the minutes that pass
@@ -41,6 +43,31 @@ class _Judgement(Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...] = ()
     failures: tuple[Failure, ...] = ()
     blind: bool = False
+
+
+class Evaluated(NamedTuple):
+    """A decision, and the next time after it at which a strategy may change its mind by the clock alone."""
+
+    decision: Decision
+    until: float = inf
+
+
+def evaluate(case: Case) -> Evaluated:
+    """Decide, and ask the strategies when they may change their minds; hold where one cannot say."""
+    if not case.hooks.implements("next_change"):
+        return Evaluated(decide(case))
+    answers, at = case.ask("next_change"), case.observation.at
+    if answers.failures:
+        message = "; ".join(f"{failure.plugin}: {failure.hook} {failure.message}" for failure in answers.failures)
+        return hold_failed(case, message, answers.failures)
+    return Evaluated(decide(case), min((time for _, time in answers.values if time > at), default=inf))
+
+
+def hold_failed(case: Case, message: str, failures: tuple[Failure, ...]) -> Evaluated:
+    """Hold, because a plugin, or elasticd itself, failed to decide."""
+    workload, at = case.observation.workload, case.observation.at
+    decision = held(case.policy, workload.ref, at, "PluginFailed", message, workload)
+    return Evaluated(replace(decision, failures=failures))
 
 
 def decide(case: Case) -> Decision:

@@ -71,6 +71,6 @@ def case_of(
     previous = evaluations.get(key)
     if previous is not None and previous.stands(observation, policy):
         return None
-    evaluations[key] = LastEvaluation(observation, hooks.next_change(now))
+    evaluations[key] = LastEvaluation(observation)
     past = journal.past(name, ref, now, workload.replicas)
     return Case(policy, observation, past, hooks, policy_index.off(name), policy_index.caps)

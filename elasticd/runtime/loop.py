@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
 from elasticd.base.text import raised
-from elasticd.decision.decide import Case, announcements, decide, held
+from elasticd.decision.decide import Case, Evaluated, announcements, evaluate, held
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import HORIZON
@@ -65,11 +65,11 @@ class Loop:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[Listener] = (),
-        judge: Worker[Case, Decision] | None = None,
+        worker: Worker[Case, Evaluated] | None = None,
         idle: float = IDLE,
     ) -> None:
         self._cluster, self._journal, self._clock = cluster, journal, clock
-        self._listeners, self._judge, self._idle = listeners, judge or at_once(decide), idle
+        self._listeners, self._worker, self._idle = listeners, worker or at_once(evaluate), idle
         self.router: SourceRouter[Key] = SourceRouter((), self._on_late_answer)
         self._screening = Screening(journal)
         self._news: dict[tuple[Subject, str], None] = {}
@@ -326,16 +326,18 @@ class Loop:
     async def _decide(
         self, policy_index: PolicyIndex, cases: list[tuple[Key, Case | Decision]], now: float
     ) -> list[tuple[Key, Decision]]:
-        judged = [case for _, case in cases if isinstance(case, Case)]
-        verdicts = iter(await self._judge(judged) if judged else ())
+        asked = [case for _, case in cases if isinstance(case, Case)]
+        answers = iter(await self._worker(asked) if asked else ())
         decisions = []
         for key, case in cases:
-            decision = next(verdicts) if isinstance(case, Case) else case
-            if isinstance(decision, str):
-                policy_index.block(key[0], decision)
-                failure, stuck = Failure(decision, "", "blocked"), policy_index.stuck(key[0])
-                decision = self._hold(key, policy_index.members[key], now, failure, "PluginBlocked", stuck)
-            decisions.append((key, decision))
+            answer = next(answers) if isinstance(case, Case) else Evaluated(case)
+            if isinstance(answer, str):
+                policy_index.block(key[0], answer)
+                failure, stuck = Failure(answer, "", "blocked"), policy_index.stuck(key[0])
+                answer = Evaluated(self._hold(key, policy_index.members[key], now, failure, "PluginBlocked", stuck))
+            if answer.until < inf and key in self._evaluations:
+                self._evaluations[key] = replace(self._evaluations[key], until=answer.until)
+            decisions.append((key, answer.decision))
         return decisions
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:

@@ -14,11 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from msgspec.structs import replace
-
 from elasticd.base.stacks import frames_of, place
 from elasticd.base.text import raised
-from elasticd.decision.decide import Case, decide, held
+from elasticd.decision.decide import Case, Evaluated, evaluate, hold_failed
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan, stuck
@@ -26,7 +24,6 @@ from elasticd.decision.pool.preemption import NodeOrder, eviction_order
 from elasticd.decision.screen import Bands, bands_of
 from elasticd.model.moves import MovesPlan
 from elasticd.model.placement import PodDecision
-from elasticd.model.records import Decision
 from elasticd.model.workload import NEVER, Failure
 from elasticd.registry import Hooks
 
@@ -138,10 +135,8 @@ class ThreadWorker(Generic[C, R]):
         return stuck_at
 
 
-def _hold(case: Case, message: str) -> Decision:
-    workload = case.observation.workload
-    decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload)
-    return replace(decision, failures=(Failure("elasticd", "", message),))
+def _hold(case: Case, message: str) -> Evaluated:
+    return hold_failed(case, message, (Failure("elasticd", "", message),))
 
 
 def _no_bands(case: Case, message: str) -> Bands:
@@ -162,7 +157,7 @@ def _no_order(_: PoolCase, message: str) -> NodeOrder:
     return NodeOrder(failures=(Failure("elasticd", "explain_victims", message),))
 
 
-DecisionWorker = partial(ThreadWorker[Case, Decision], decide, _hold, patience=2.0)
+DecisionWorker = partial(ThreadWorker[Case, Evaluated], evaluate, _hold, patience=2.0)
 BandWorker = partial(ThreadWorker[Case, Bands], bands_of, _no_bands, patience=2.0)
 """Asks strategies for the bands of samples within which their recommendation stands."""
 PlanWorker = partial(ThreadWorker[PoolCase, tuple[PodDecision, ...]], plan, _no_plan, patience=30.0)

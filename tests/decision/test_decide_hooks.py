@@ -1,13 +1,14 @@
 """Judgement and its hooks: what they may answer, and what becomes of nonsense."""
 
+from math import inf, nan
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.api import Limit, Recommendation
-from elasticd.decision.decide import announcements, decide, held
+from elasticd.api import Limit, Recommendation, Strategy
+from elasticd.decision.decide import Evaluated, announcements, decide, evaluate, held
 from elasticd.model.actions import Scale
 from elasticd.model.policy import MOST
 from elasticd.model.records import Decision, Sizing
@@ -197,3 +198,45 @@ def test_a_decision_records_its_workload_time_and_inputs() -> None:
     assert (found.interval, found.interval_by, found.recall) == (7.0, "wants", 0.0)
     assert (found.marks, found.removals, found.sizing, found.blind) == ((), (), Sizing(), False)
     assert isinstance(found.action, Scale)
+
+
+class Clocked(Strategy, tag="clocked", frozen=True):
+    """Says something else at a time."""
+
+    when: Any
+
+    def next_change(self, now: float) -> float:
+        if isinstance(self.when, BaseException):
+            raise self.when
+        return now + self.when if type(self.when) is int else self.when
+
+
+@pytest.mark.parametrize(
+    ("changes", "until"),
+    [
+        pytest.param([], inf, id="nobody changes"),
+        pytest.param([100, 50, 70], 50, id="the soonest"),
+        pytest.param([-5, 0, 70], 70, id="the next in the future"),
+        pytest.param([nan, inf, 70], 70, id="no time"),
+        pytest.param([-1], inf, id="none left"),
+    ],
+)
+def test_a_decision_says_when_the_clock_alone_may_change_it(changes: list[Any], until: float) -> None:
+    asked = case([Wants(answer=8), *[Clocked(when=change) for change in changes]])
+    assert evaluate(asked) == Evaluated(decide(asked), asked.observation.at + until)
+
+
+@pytest.mark.parametrize(
+    ("when", "why"),
+    [
+        pytest.param("soon", 'returned "soon": must be a time in seconds since the epoch', id="text"),
+        pytest.param(True, "returned true: must be a time", id="a boolean"),
+        pytest.param(RuntimeError("no clock"), "raised RuntimeError: no clock", id="raises"),
+        pytest.param(SystemExit("gone"), "raised SystemExit: gone", id="exits"),
+    ],
+)
+def test_who_cannot_say_when_it_changes_is_named(when: Any, why: str) -> None:
+    decision, until = evaluate(case([Wants(answer=8), Clocked(when=when)]))
+    assert (verdict(decision), until) == (("hold", 5, "PluginFailed"), inf)
+    assert decision.message.startswith(f"clocked: next_change {why}")
+    assert [failure.plugin for failure in decision.failures] == ["clocked"]

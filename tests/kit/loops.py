@@ -21,7 +21,7 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.base.clock import VirtualClock
-from elasticd.decision.decide import Case
+from elasticd.decision.decide import Case, Evaluated
 from elasticd.journal import Journal, Key
 from elasticd.model.actions import Action, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
@@ -187,7 +187,7 @@ class Play(Told):
         self,
         *policies: Policy,
         folder: Path | None = None,
-        judge: Worker[Case, Decision] | None = None,
+        worker: Worker[Case, Evaluated] | None = None,
         listeners: Sequence[Listener] = (),
         caps: PolicyCaps | None = None,
         **loads: float,
@@ -197,7 +197,7 @@ class Play(Told):
         self.meter = Meter(self.clock)
         self.journal = Journal(folder)
         self.poller = SourcePoller(self.meter, Meters(), self.clock)
-        self.loop = Loop(self.cluster, self.journal, self.clock, [self, *listeners], judge)
+        self.loop = Loop(self.cluster, self.journal, self.clock, [self, *listeners], worker)
         self.loop.set_sources([self.poller])
         for name, load in (loads or {"web": 3}).items():
             ref = Ref("shop", "Deployment", name)

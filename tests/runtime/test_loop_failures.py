@@ -15,11 +15,11 @@ from elasticd.api import (
     Strategy,
     hookimpl,
 )
-from elasticd.decision.decide import Case, decide
+from elasticd.decision.decide import Case, Evaluated, evaluate
 from elasticd.journal import read
 from elasticd.model.actions import Action, Announce, Answer
 from elasticd.model.policy import Target
-from elasticd.model.records import Decision, Outcome
+from elasticd.model.records import Outcome
 from elasticd.model.workload import Condition
 from elasticd.runtime.workers import at_once
 from tests.kit.loops import DB, WEB, Play, Want, gaps, policy
@@ -59,15 +59,15 @@ class Bad(Strategy, tag="bad", frozen=True):
     "where", ["while a source is read", "while judgement goes on", "while the cluster is observed"]
 )
 async def test_a_reload_during_a_tick_acts_on_no_old_policy(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = at_once(decide)
+    worker = at_once(evaluate)
 
-    async def judging(cases: Sequence[Case]) -> list[Decision | str]:
-        found = await judge(cases)
+    async def judging(cases: Sequence[Case]) -> list[Evaluated | str]:
+        found = await worker(cases)
         if where == "while judgement goes on" and not reloaded:
             await reload()
         return found
 
-    play, reloaded = Play(policy(mode="act"), judge=judging, web=9), list[str]()
+    play, reloaded = Play(policy(mode="act"), worker=judging, web=9), list[str]()
 
     async def reload(*_: object) -> None:
         reloaded.append(where)

@@ -1,6 +1,7 @@
 """Judgement in a thread: one that blocks is named, held, and keeps nobody waiting for long."""
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -13,9 +14,8 @@ from typing import Any, cast
 import pytest
 
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
-from elasticd.decision.decide import Case, decide
+from elasticd.decision.decide import Case, Evaluated, evaluate
 from elasticd.kit.history import begin
-from elasticd.model.records import Decision
 from elasticd.registry import Hooks
 from elasticd.runtime.workers import DecisionWorker, ThreadWorker, at_once
 from elasticd.testing import observation
@@ -28,7 +28,7 @@ BLOCKED: dict[threading.Thread, float] = {}
 """The threads that have come to the gate, and the seconds that they wait there."""
 
 
-Judge = ThreadWorker[Case, Decision]
+Judge = ThreadWorker[Case, Evaluated]
 
 
 @pytest.fixture(autouse=True)
@@ -104,13 +104,13 @@ def line(comment: str) -> int:
     return first + next(i for i, text in enumerate(lines) if text.endswith(f"# {comment}\n"))
 
 
-def short(found: Sequence[Decision | str]) -> list[str]:
-    return [one if isinstance(one, str) else one.reason for one in found]
+def short(found: Sequence[Evaluated | str]) -> list[str]:
+    return [one if isinstance(one, str) else one.decision.reason for one in found]
 
 
 async def test_it_decides_as_one_would_at_once() -> None:
     cases = [case(f"p{number}", Fixed()) for number in range(20)]
-    assert await DecisionWorker()(cases) == await at_once(decide)(cases)
+    assert await DecisionWorker()(cases) == await at_once(evaluate)(cases)
 
 
 async def test_nothing_to_decide_is_decided() -> None:
@@ -123,6 +123,18 @@ async def test_nothing_to_decide_is_decided() -> None:
 async def test_a_blocking_plugin_is_named_with_file_and_line(judge: Judge, how: str, function: str) -> None:
     found = await judge([case("a", Blocks(how=how))])
     assert found == [f"stuck in test_workers.py:{line(how)} {function}"]
+
+
+class Undated(Strategy, tag="undated", frozen=True):
+    def next_change(self, at: float) -> float:
+        GATE.wait(BLOCKED.setdefault(threading.current_thread(), 3600))
+        return at
+
+
+async def test_one_that_blocks_in_next_change_is_named(judge: Judge) -> None:
+    (found,) = await judge([case("a", Undated())])
+    assert isinstance(found, str)
+    assert re.fullmatch(r"stuck in test_workers\.py:\d+ next_change", found)
 
 
 class Slow(float):
@@ -173,13 +185,13 @@ async def test_many_quick_cases_may_take_longer_together_than_one_may() -> None:
 @pytest.mark.parametrize("error", [RecursionError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit])
 async def test_whatever_is_raised_in_judgement_itself_ends_no_thread(error: type[BaseException]) -> None:
     class Broken:
-        def ask(self, *_: object) -> object:
+        def implements(self, _: str) -> bool:
             raise error("deep")
 
     judge = DecisionWorker(patience=5.0)
     thread = newest_thread()
     found = await judge([case("a", hooks=Broken()), case("b", Fixed())])
-    first = cast(Decision, found[0])
+    first = cast(Evaluated, found[0]).decision
     assert (first.verdict, first.reason, first.message) == ("hold", "PluginFailed", f"{error.__name__}: deep")
     assert (first.current, first.replicas) == (2, 2)
     assert short(found)[1] == "Fixed"
@@ -214,7 +226,7 @@ async def test_a_stop_of_the_process_is_not_blamed_on_plugins(monkeypatch: pytes
 
 async def test_a_blocked_policy_is_held_until_reload_while_others_continue(judge: Judge) -> None:
     bad, good = policy("bad", Blocks(), interval=10.0), policy("good", Want(), mode="observe", interval=10.0)
-    play = Play(bad, good, judge=judge, web=9)
+    play = Play(bad, good, worker=judge, web=9)
     await play.to(35)
     first, *more = [one for one in play.made if one.policy == "bad"]
     stuck = f"stuck in test_workers.py:{line('here')} recommend_replicas"

@@ -63,7 +63,7 @@ class Case(Struct, frozen=True, gc=False):
         observation = self.observation
         arguments = {
             "policy": self.policy, "workload": observation.workload, "observation": observation, "past": self.past,
-            "wish": wish, "replicas": replicas,
+            "wish": wish, "replicas": replicas, "at": observation.at,
         }  # fmt: skip
         return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
@@ -219,6 +219,12 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
+def _read_time(value: Any, _: str) -> float:
+    if type(value) is not float and type(value) is not int:
+        raise TypeError("must be a time in seconds since the epoch")
+    return float(value)
+
+
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "recommend_replicas": _read_recommendation,
     "limit": _read_limit,
@@ -226,4 +232,5 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "rank_pods": _read_ranks,
     "steady_bands": _read_bands,
     "recommend_resources": _read_resources,
+    "next_change": _read_time,
 }
