@@ -4,11 +4,12 @@ Knows how demand is shared by the pods that serve it; knows nothing of what beco
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import chain
 from math import floor, isnan, nan
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster.simulated.demand import Curve
@@ -22,16 +23,16 @@ Loads = Mapping[str, Curve]
 """Curves by series."""
 
 
-class Block(NamedTuple):
+class Block(Struct, frozen=True, dict=True):
     """The samples of one workload's pods, or of the workload: the same number for each key, in the keys' order."""
 
     keys: tuple[str, ...] = ()
     samples: Samples = ()
 
-    def by_key(self) -> Iterator[tuple[str, Samples]]:
+    @cached_property
+    def by_key(self) -> dict[str, Samples]:
         each = len(self.samples) // len(self.keys) if self.keys else 0
-        for number, key in enumerate(self.keys):
-            yield key, self.samples[number * each : (number + 1) * each]
+        return {key: self.samples[number * each : (number + 1) * each] for number, key in enumerate(self.keys)}
 
 
 class LazySamples(BulkLookup, Mapping[str, Samples]):
@@ -43,41 +44,25 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
     def __init__(self, owner: Callable[[str], str], make: Callable[[str], Block], everyone: Iterable[str]) -> None:
         self.blocks: dict[str, Block] = {}
         """Those that were looked at, by workload."""
-        self._by_key: dict[str, Samples] = {}
-        self._spread: set[str] = set()
         self._owner, self._make = owner, make
         self._everyone = everyone
 
     def together(self, keys: tuple[str, ...]) -> Samples:
         """The samples of these keys. Nearly always they are all those of one workload, in its own order."""
-        block = self._block(self._owner(keys[0])) if keys else Block()
+        block = self._block_of(keys[0]) if keys else Block()
         return block.samples if block.keys == keys else one_by_one(self, keys)
 
     def __getitem__(self, key: str) -> Samples:
-        if key not in self._by_key:
-            self._look_up(key)
-        return self._by_key[key]
+        return self._block_of(key).by_key[key]
 
     def __iter__(self) -> Iterator[str]:
-        self._complete()
-        return iter(self._by_key)
+        return chain.from_iterable(self._block_of(key).keys for key in self._everyone)
 
     def __len__(self) -> int:
-        self._complete()
-        return len(self._by_key)
+        return sum(1 for _ in self)
 
-    def _complete(self) -> None:
-        for key in self._everyone:
-            self._look_up(key)
-
-    def _look_up(self, key: str) -> None:
-        """Compute the samples of all pods of the workload that owns this key, unless they are there already."""
+    def _block_of(self, key: str) -> Block:
         owner = self._owner(key)
-        if owner not in self._spread:
-            self._spread.add(owner)
-            self._by_key.update(self._block(owner).by_key())
-
-    def _block(self, owner: str) -> Block:
         block = self.blocks.get(owner)
         if block is None:
             block = self.blocks[owner] = self._make(owner)
