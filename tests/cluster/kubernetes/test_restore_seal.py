@@ -189,8 +189,8 @@ async def test_a_record_replayed_after_its_move_creates_nothing(
         server.remembers = remembers
         server.record(copy)
         await until(lambda: not server.records)
+        await until(lambda: "shop/Pod/batch was recreated before: another record of it was removed" in caplog.text)
         assert (len(server.created), one.underway) == (1, [])
-    assert "shop/Pod/batch was recreated before: another record of it was removed" in caplog.text
 
 
 async def test_the_next_daemon_removes_a_replayed_record_too(
