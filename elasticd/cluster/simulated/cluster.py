@@ -5,7 +5,7 @@ everything is computed when it is first asked for, and what did not change is th
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from operator import attrgetter
@@ -257,7 +257,7 @@ class SimulatedCluster:
         return self._resize(action, workload) if isinstance(action, Resize) else self._change_jobs(action, workload)
 
     def _place(self, action: Bind | Evict | Nominate) -> Answer:
-        ref, budgets = action.workload, self._look(self._clock.now()).budgets
+        ref = action.workload
         pod = self._world.pod(ref.namespace, ref.name)
         if pod is None:
             return Answer("conflict", 404, f"there is no pod {ref.namespace}/{ref.name}", "NotFound")
@@ -267,7 +267,7 @@ class SimulatedCluster:
             case Bind():
                 return self._bind(pod, action.node)
             case Evict():
-                return self._evict(pod, action, budgets)
+                return self._evict(pod, action)
             case Nominate():
                 self._world.nominate(pod, action.node)
                 return Answer("done", 200)
@@ -281,11 +281,11 @@ class SimulatedCluster:
         self._world.bind(pod, node)
         return Answer("done", 201)
 
-    def _evict(self, pod: SimulatedPod, evict: Evict, budgets: Iterable[DisruptionBudget]) -> Answer:
+    def _evict(self, pod: SimulatedPod, evict: Evict) -> Answer:
         """Evict as the eviction API does: budgets do not apply to a pod that is on no node or is being deleted, and
         several budgets for one pod are an error."""
         if pod.node and not pod.deleted and not pod.rejected:
-            about = [budget for budget in budgets if pod.uid in budget.pods]
+            about = [each for each in self._look(self._world.now).budgets if pod.uid in each.pods]
             if len(about) > 1:
                 message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
                 return Answer("refused", 500, f"{message} support.", "Budgets")
