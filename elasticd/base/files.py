@@ -1,11 +1,43 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files that are only opened where they are files."""
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+_KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+
+
+def kind_of(mode: int) -> str:
+    """What a mode is of, if of no regular file; empty: of one."""
+    return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "a device")
+
+
+def regular(path: str, flags: int) -> int:
+    """An opener for `open`: never follows a link, never waits, and raises OSError for what is no regular file."""
+    try:
+        return _opened(path, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise OSError(error.errno, f"it is {kind_of(os.lstat(path).st_mode) or 'changing'}", path) from None
+
+
+def linked(path: str, flags: int) -> int:
+    """An opener for `open` that follows links, as a mounted ConfigMap or Secret has, and else does as `regular`."""
+    return _opened(path, flags)
+
+
+def _opened(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if kind := kind_of(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"it is {kind}", path)
+    return descriptor
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from elasticd.base.errors import ConfigError
+from elasticd.base.files import linked
 
 CREDENTIAL = "credential:"
 
@@ -34,11 +35,11 @@ def check_secret(place: str) -> Path:
     """The file of a secret, if it is readable, and not by everyone. Raises ConfigError that names place and rule."""
     path = secret_path(place)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=linked) as file:
             status = os.fstat(file.fileno())
     except OSError as error:
         raise ConfigError("", str(path), f"must be readable, is not: {error.strerror}") from None
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+    if status.st_size > _LARGEST:
         raise ConfigError("", str(path), f"must be a file of at most {_LARGEST >> 20} MB")
     # A file in a mounted Kubernetes Secret may be 0644: give it defaultMode 0400.
     if status.st_mode & stat.S_IROTH:

@@ -19,10 +19,20 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from elasticd.base.errors import UnavailableError
+from elasticd.base.files import regular
 from elasticd.base.text import counted
 from elasticd.journal.lines import AHEAD, Record, write_line
 from elasticd.journal.reading import read
-from elasticd.journal.segments import compress, newest, next_segment, number_of, plain, remove_unfinished, sizes
+from elasticd.journal.segments import (
+    compress,
+    newest,
+    next_segment,
+    number_of,
+    plain,
+    remove_unfinished,
+    sizes,
+    strangers,
+)
 from elasticd.kit import history
 from elasticd.model.disruption import Disruption
 from elasticd.model.history import Past
@@ -90,6 +100,8 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock_folder(folder)
+            for path, kind in strangers(folder):
+                log.warning("%s: must be a file of the journal, is %s: passed over", path, kind)
             self._read_folder(folder, now)
             remove_unfinished(folder)
             try:
@@ -116,7 +128,7 @@ class Journal:
     def _continue(self, path: Path) -> None:
         """Write to this file from now on. The old one is closed only when the new one is open."""
         # Without a buffer, so that lines refused by a full disk are not written later, out of order.
-        file = io.FileIO(path, "ab")
+        file = io.FileIO(path, "ab", True, regular)
         if self._file is not None:
             self._file.close()
         self._file, self._path, self._torn = file, path, file.seek(0, io.SEEK_END) > 0

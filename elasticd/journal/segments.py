@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from elasticd.base.files import kind_of, regular
+
 BLOCK = 256 << 10
 """Bytes of lines that are compressed together, at least: what a flipped bit costs."""
 
@@ -39,7 +41,18 @@ def number_of(path: Path) -> int:
 
 def files(folder: Path) -> list[Path]:
     """The journal's files, oldest first; of a segment that has two, the compressed one comes last."""
-    return sorted((path for path in folder.iterdir() if number_of(path)), key=lambda path: (number_of(path), path.name))
+    return [path for path, kind in _named(folder) if not kind]
+
+
+def strangers(folder: Path) -> list[tuple[Path, str]]:
+    """What is named as the journal's files are, and is none: links, FIFOs, folders; and which of these each is."""
+    return [(path, kind) for path, kind in _named(folder) if kind]
+
+
+def _named(folder: Path) -> Iterator[tuple[Path, str]]:
+    for path in sorted(filter(number_of, folder.iterdir()), key=lambda path: (number_of(path), path.name)):
+        with suppress(FileNotFoundError):  # dropped meanwhile
+            yield path, kind_of(path.lstat().st_mode)
 
 
 def segments(folder: Path) -> list[Path]:
@@ -63,7 +76,7 @@ def sizes(folder: Path) -> list[tuple[Path, int]]:
     found = []
     for path in files(folder):
         with suppress(FileNotFoundError):
-            found.append((path, path.stat().st_size))
+            found.append((path, path.lstat().st_size))
     return found
 
 
@@ -85,7 +98,7 @@ def compress(path: Path) -> None:
     unfinished = compressed.with_suffix(".gz.tmp")
     try:
         if not compressed.exists():
-            with path.open("rb") as source, unfinished.open("wb") as target:
+            with open(path, "rb", opener=regular) as source, open(unfinished, "wb", opener=regular) as target:
                 target.writelines(_members(source))
                 target.flush()
                 os.fsync(target.fileno())
@@ -123,11 +136,11 @@ class DamagedBlock(NamedTuple):
 def open_lines(path: Path) -> BinaryIO:
     """Open a segment, also one that has been compressed since it was listed."""
     try:
-        return path.open("rb")
+        return open(path, "rb", opener=regular)
     except FileNotFoundError:
         if path.suffix == ".gz":
             raise
-        return _compressed(path).open("rb")
+        return open(_compressed(path), "rb", opener=regular)
 
 
 def unpack(file: BinaryIO) -> Iterator[BinaryIO | DamagedBlock]:

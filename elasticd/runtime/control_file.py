@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from elasticd.base.errors import UnavailableError
+from elasticd.base.files import regular
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +37,14 @@ async def serve(folder: Path, answer: Callable[[], str]) -> None:
 
 def _write_reply(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        _write(path, text)
     except OSError as error:
         log.warning("%s: must be writable, is not: %s: the request is not answered", path, error.strerror)
+
+
+def _write(path: Path, text: str) -> None:
+    with open(path, "w", encoding="utf-8", opener=regular) as file:
+        file.write(text)
 
 
 def ask(folder: Path, patience: float = PATIENCE) -> str:
@@ -65,7 +71,7 @@ def ask(folder: Path, patience: float = PATIENCE) -> str:
 def _write_request(request: Path) -> None:
     """Write a request that is not empty: a full disk takes an empty file, and then has no room for the answer."""
     try:
-        request.write_text("look now\n", encoding="utf-8")
+        _write(request, "look now\n")
     except OSError:
         with contextlib.suppress(OSError):
             request.unlink()
@@ -75,7 +81,8 @@ def _write_request(request: Path) -> None:
 def _wait_for_reply(answer: Path, patience: float) -> str:
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        if answer.exists() and (reply := answer.read_text(encoding="utf-8", errors="replace")):
-            return reply
+        with contextlib.suppress(FileNotFoundError), open(answer, "rb", opener=regular) as file:
+            if reply := file.read():
+                return reply.decode(errors="replace")
         time.sleep(0.05)
     return ""

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.errors import UNREADABLE, ConfigError
+from elasticd.base.files import linked
 from elasticd.base.secrets import check_secret, read_secret, secret_path
 from elasticd.base.text import one_line, shown
 from elasticd.ports.source import Source
@@ -322,7 +323,7 @@ def _readable(place: str) -> str | None:
         return None
     path = secret_path(place)
     try:
-        path.open("rb").close()
+        open(path, "rb", opener=linked).close()
     except OSError as error:
         raise ConfigError("", str(path), f"must be readable, is not: {error.strerror}") from None
     return str(path)

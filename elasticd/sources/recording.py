@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.api import hookimpl
 from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.files import linked
 from elasticd.base.text import shown
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import History, Points, Reader, Site, Source, TimeRange
@@ -64,8 +65,7 @@ class RecordingSource(Source, frozen=True, tag="recording"):
     def examine(self) -> None:
         """Raise ConfigError if the file cannot be opened; its contents are read later, by `open`."""
         try:
-            with Path(self.file).open("rb"):
-                pass
+            open(self.file, "rb", opener=linked).close()
         except OSError as error:
             raise ConfigError("", "file", f"must be readable, is not: {error.strerror} ({self.file})") from None
 

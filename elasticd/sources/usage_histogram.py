@@ -17,6 +17,7 @@ from msgspec import Meta
 from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.files import regular
 from elasticd.base.tasks import cancel
 from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
@@ -93,6 +94,11 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
                 await keeper.save(site.clock.now())
 
 
+def _read(path: Path) -> bytes:
+    with open(path, "rb", opener=regular) as file:
+        return file.read()
+
+
 class _Keeper:
     """The reader, and its rounds: read the other source, learn its samples, compute the statistics, sometimes save."""
 
@@ -114,7 +120,7 @@ class _Keeper:
         if self._path is None:
             return
         try:
-            self._ledger.load(await asyncio.to_thread(self._path.read_bytes))
+            self._ledger.load(await asyncio.to_thread(_read, self._path))
         except FileNotFoundError:
             return
         except OSError as error:

@@ -35,7 +35,7 @@ def test_a_file_that_everyone_may_read_is_refused(tmp_path: Path, mode: int) -> 
     ("make", "problem"),
     [
         pytest.param(lambda folder: folder / "none", "No such file", id="missing"),
-        pytest.param(lambda folder: folder, "must be readable, is not: Is a directory", id="a-folder"),
+        pytest.param(lambda folder: folder, "must be readable, is not: it is a folder", id="a-folder"),
         pytest.param(lambda folder: written(folder, text=b"\xff" + CANARY.encode()), "must be UTF-8", id="no-text"),
         pytest.param(lambda folder: written(folder, text="x" * ((1 << 20) + 1)), "at most 1 MB", id="huge"),
     ],

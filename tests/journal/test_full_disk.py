@@ -12,6 +12,7 @@ import pytest
 
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, read, read_back
+from elasticd.journal import segments as segments_of
 from elasticd.kit.history import begin
 from tests.kit.records import KEY, Disk, decision, fill, refuse, said, segments, size
 
@@ -285,9 +286,9 @@ def test_so_is_one_that_may_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_unreadable_journal_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "journal-00000001.jsonl").write_text("")
 
-    def refuse(_: Path, mode: str) -> Any:
+    def refuse(*_: object, **__: object) -> Any:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(segments_of, "open", refuse, raising=False)
     with pytest.raises(UnavailableError, match="the journal must be readable: Permission denied"):
         list(read_back(tmp_path))

@@ -13,6 +13,7 @@ import msgspec
 
 from elasticd.base.decode import convert
 from elasticd.base.errors import UNREADABLE, ConfigError
+from elasticd.base.files import linked
 from elasticd.base.text import one_line
 from elasticd.sources.recorded.rows import COLUMNS, Row, check_columns, row_of, wrong
 
@@ -26,7 +27,7 @@ def unreadable(path: Path, kind: str, problem: Exception) -> ConfigError:
 def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of each line of a CSV file, and its number; the header, if only an empty one, is the first."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with open(path, encoding="utf-8-sig", newline="", opener=linked) as file:
             reader = csv.reader(file, strict=True)
             header = next(reader, [])
             yield 1, header
@@ -44,7 +45,7 @@ def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _is_cut(path: Path) -> bool:
     """Whether the last line has no end: its last number may lack digits without looking wrong."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=linked) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return file.read() not in (b"\n", b"\r", b"")
@@ -77,7 +78,7 @@ def read_json_lines(path: Path) -> Iterator[Row]:
     """The rows of a file with a JSON object in each line. Empty lines are none."""
     decoder = msgspec.json.Decoder(_Line)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=linked) as file:
             for line, text in enumerate(file, 1):
                 try:
                     row = decoder.decode(text)

@@ -187,7 +187,7 @@ def test_a_file_that_is_not_there_is_reported(name: str, tmp_path: Path) -> None
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "day.jsonl").mkdir()
-    assert refused(tmp_path / "day.jsonl") == "must be a readable JSON lines file, is not: Is a directory"
+    assert refused(tmp_path / "day.jsonl") == "must be a readable JSON lines file, is not: it is a folder"
 
 
 def test_without_pyarrow_a_parquet_file_is_refused_with_install_advice(
