@@ -389,7 +389,6 @@ class _Process:
         return [] if present == self.settings else [f"{self.path} has changed: restart to apply it"]
 
     async def _feed_watchdog(self, daemon: Daemon) -> None:
-        """Feed systemd's watchdog, if there is one, for as long as the loop ticks."""
         while self.notifier.watchdog:
             if not daemon.health():
                 self.notifier.alive()

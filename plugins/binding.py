@@ -112,7 +112,6 @@ def _matching(bound: Sequence[Bound], nodes: Nodes) -> tuple[Mask, list[Bound]]:
 
 
 def _describe(bound: Bound, counting: Sequence[Bound]) -> str:
-    """Text for a binding, with a note where it does not apply although others do."""
     origin, binding = bound
     return f"{binding} ({origin}{', left out as no node matches' if counting and bound not in counting else ''})"
 

@@ -110,7 +110,6 @@ def _no_filter(strategies: Sequence[Strategy], registry: Registry) -> Problems:
 
 
 def _duplicates(strategies: Sequence[Strategy]) -> Problems:
-    """A second strategy of a type that a policy may have only once."""
     first: dict[type[Strategy], int] = {}
     for index, strategy in enumerate(strategies):
         if strategy.alone and type(strategy) in first:

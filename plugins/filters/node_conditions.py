@@ -128,7 +128,6 @@ def _sample_labels(selector: Mapping[str, str], key: str, rules: Sequence[Expres
 
 
 def _allowed_by_name(term: Term, nodes: Nodes) -> Mask:
-    """The nodes whose names a term allows."""
     rules = tuple(rule for rule in term.labels if rule.key == HOST)
     if rules or term.fields:
         return _term(Term(rules, term.fields), nodes)

@@ -85,7 +85,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
     ] = False
 
     def __post_init__(self) -> None:
-        """Refuse names that cannot be namespaces."""
         for index, name in enumerate(self.spare_namespaces):
             if not possible_namespace(name):
                 why = "; a policy without this strategy spares all" if name == "*" else ""
@@ -300,7 +299,6 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return highest, kind, total, len(victims), -min(starts)
 
     def _explain(self, pod: Pod, victims: Sequence[Pod], observation: PoolObservation) -> str:
-        """A short text on the choice, and on what was not known."""
         below, priority = _restart_policies(victims), pod.needs.priority
         if self.mode == "product":
             below = _restart_policies(victim for victim in victims if victim.needs.priority >= priority)

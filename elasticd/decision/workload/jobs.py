@@ -45,7 +45,6 @@ def _beyond_history(jobs: list[Job], result: str, keep: int) -> list[Job]:
 
 
 def _age(job: Job) -> tuple[float, int, str]:
-    """Sort key: the oldest first; within one second by number."""
     return job.ended, job.number, job.name
 
 
