@@ -168,8 +168,9 @@ class Session:
 
     @asynccontextmanager
     async def stream(self, request: Request, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """A watch's lines as they come; raises ApiError when nothing came for `silence` seconds."""
-        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=silence)
+        """A watch's lines as they come; raises ApiError when nothing came for `silence` seconds, or when it lasts for
+        longer than the request's timeout."""
+        timeout = aiohttp.ClientTimeout(total=request.timeout, connect=self._timeout, sock_read=silence)
         async with self._answer(request, timeout) as response:
             yield response.content
 

@@ -205,6 +205,24 @@ async def test_silent_watch_is_closed_and_listed_anew(api: FakeApi, start: Start
     assert api.asked("WATCH", PODS)[-1].query["resourceVersion"] == "20"
 
 
+async def test_a_watch_from_which_newlines_drip_is_closed(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3), page(pod("b"), version=20))
+    feeds: list[web.StreamResponse] = []
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        feeds.append(response)
+        while True:
+            await response.write(b"\n")
+            await asyncio.sleep(0.01)
+
+    api.on("WATCH", PODS, drip)
+    mirrored = start(silence=0.2)
+    await until(lambda: mirrored.names() == ["b"] and len(feeds) > 1)
+    assert api.asked("WATCH", PODS)[-1].query["resourceVersion"] == "20"
+
+
 async def test_events_may_come_in_any_pieces(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(version=3))
     feed = api.feed(PODS)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, ServerTime
@@ -225,7 +226,9 @@ class Reflector:
             "resourceVersion": self._version,
             "timeoutSeconds": str(lasts),
         }
-        async with self._session.stream(self._request("watch", params), self._deps.silence) as stream:
+        # One that the server does not end in time is dead, though something drips from it, as a proxy's newlines do.
+        request = replace(self._request("watch", params), timeout=lasts + self._deps.silence)
+        async with self._session.stream(request, self._deps.silence) as stream:
             self._note("")  # it answers; but what was missed since the last proof is still to come
             async for chunk in stream.iter_any():
                 for line in lines.feed(chunk):
