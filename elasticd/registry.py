@@ -243,6 +243,7 @@ class Hooks:
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.own_pace = any(strategy.own_pace() for strategy in distinct)
+        self.looks_back = max((strategy.looks_back() for strategy in distinct), default=0)
         self.screened: dict[str, tuple[str, ...] | None] = {}
         """The series that strategies of the count or the poll interval read, by strategy."""
         self.priorities: dict[str, int] = {}  # of those that have one other than 0

@@ -155,7 +155,7 @@ def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> list[
         answer = record.check(policy)
         problems = [answer] if isinstance(answer, str) else [*(answer or ())]
         parts = [problem.partition(": ") for problem in problems]
-    except Exception as error:
+    except BaseException as error:  # sys.exit, too
         return [ConfigError(file, key, f"must be something its type can check, raised {raised(error)}")]
     return [
         ConfigError(file, f"{key}.{option}" if text else key, one_line(text or option)) for option, _, text in parts

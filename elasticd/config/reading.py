@@ -4,6 +4,7 @@ Knows that a plugin may do anything while its options are decoded; knows nothing
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from elasticd.base.errors import ConfigError, is_interrupt
@@ -15,6 +16,7 @@ from elasticd.config.sourced import check_sources
 from elasticd.model.policy import Policy, PoolPolicy, PoolSelect
 from elasticd.model.workload import Ref
 from elasticd.registry import Registry
+from elasticd.sources.settled import guarded
 
 Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 
@@ -46,7 +48,7 @@ def _read(files: Sequence[Path], folder: Path, registry: Registry) -> Read:
         try:
             tables = read_toml(path)
             about = pool_errors if "pool" in tables else errors
-            policy = decode_policy(path, tables, registry)
+            policy = guarded(partial(decode_policy, path, tables, registry), str(path), "")
         except ConfigError as error:
             about += error.each
             continue

@@ -4,8 +4,12 @@ Knows where a strategy, a limit or a source may stand; knows nothing of the file
 """
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from elasticd import hookspecs
 from elasticd.base.decode import convert
@@ -16,6 +20,18 @@ from elasticd.registry import HOOKS, Installed, Registry, implemented
 
 PLACING = frozenset(hook for hook in HOOKS if "nodes" in signature(getattr(hookspecs, hook)).parameters)
 """The hooks that are about the pods of a pool: they are given its nodes."""
+
+_OWN = frozenset({"elasticd", "elasticd_plugins"})
+_NAMES = Annotated[tuple[str, ...], Meta(max_length=10_000)]
+
+_CONSTANTS: Mapping[str, tuple[Any, str]] = {
+    "reads_of_nodes": (_NAMES, "up to 10000 names of series"),
+    "labels_of_nodes": (_NAMES, "up to 10000 keys of labels"),
+    "recalls": (Annotated[float, Meta(ge=0)], "seconds >= 0"),
+    "own_pace": (bool, "True or False"),
+    "looks_back": (Annotated[int, Meta(ge=0)], "a number of evaluations >= 0"),
+}
+"""What a strategy's options alone decide, beside `reads`: the type of each answer, and that in words."""
 
 
 def records(
@@ -36,7 +52,7 @@ def records(
                 raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
             if record in decoded:
                 raise ConfigError(file, where, f"must differ from {key}[{decoded.index(record)}], is the same")
-            _check_reads(record, file, where)
+            _settle(record, file, where)
             decoded.append(record)
     mistakes.raised()
     return tuple(decoded)
@@ -56,18 +72,47 @@ def _misplaced(hooks: frozenset[str], role: str) -> str:
     return ""
 
 
-def _check_reads(record: Strategy, file: str, key: str) -> None:
-    """Reject a strategy whose `reads` fails: its series could not be fetched."""
+def _settle(record: Strategy, file: str, key: str) -> None:
+    """Ask a strategy for its constants. A third party's is never asked again: what it answered stands in its instance,
+    before its methods, so that none of them runs on the event loop."""
+    reads = _reads_of(record, file, key)
+    if type(record).__module__.partition(".")[0] in _OWN:
+        return
+    answers = {name: _constant(record, name, file, key) for name in _CONSTANTS} | {"reads": reads}
+    for name, answer in answers.items():
+        vars(record)[name] = partial(_same, answer)
+
+
+def _same(answer: Any) -> Any:
+    return answer
+
+
+def _constant(record: Strategy, name: str, file: str, key: str) -> Any:
+    kind, words = _CONSTANTS[name]
+    problem = f"{name}() must give {words}"
+    try:
+        answer: object = getattr(record, name)()
+    except BaseException as error:  # sys.exit, too
+        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError:
+        raise ConfigError(file, key, f"{problem}, gave {shown(answer)}") from None
+
+
+def _reads_of(record: Strategy, file: str, key: str) -> tuple[str, ...] | None:
+    """The series it reads. Reject a strategy whose `reads` fails: its series could not be fetched."""
     problem = "reads() must give names of series, or None"
     try:
         names: object = record.reads()
-    except Exception as error:
+    except BaseException as error:  # sys.exit, too
         raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
     if names is not None and not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
         raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
     for name in names or ():
         if not is_name(name):
             raise ConfigError(file, key, f"must read series that have a name on one line, reads {shown(name)}")
+    return None if names is None else tuple(names)
 
 
 def typed(

@@ -188,7 +188,7 @@ def test_plugin_that_exits_while_decoding_options_is_a_mistake(tmp_path: Path) -
     policies, errors = read_policies(tmp_path, odd())
     assert (policies, [str(error) for error in errors]) == (
         [],
-        [f"{tmp_path}: a plugin must decode its options, raised SystemExit: 3"],
+        [f"{tmp_path / 'web.toml'}: its plugin must answer, raised SystemExit: 3"],
     )
 
 

@@ -134,8 +134,7 @@ class Mover:
         case = await self._placer.case(pool, snapshot, now, partial(self._look_now, history))
         if case is None or pool.blocked:
             return
-        looks_back = max((strategy.looks_back() for strategy in pool.policy.strategies), default=0)
-        if looks_back:
+        if looks_back := pool.hooks.looks_back:
             use = {name: np.array(case.columns.measured(name)) for name in pool.wants.nodes}
             history.look(Look(now, case.columns.names, use), looks_back)
         history.forget(snapshot.on_nodes(), now)
