@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from elasticd.base.errors import ConfigError, is_interrupt
 from elasticd.base.text import raised
 from elasticd.config.files import policy_files, read_toml
@@ -14,7 +16,6 @@ from elasticd.config.policies import decode_policy
 from elasticd.config.settings import Settings
 from elasticd.config.sourced import check_sources
 from elasticd.model.policy import Policy, PoolPolicy, PoolSelect
-from elasticd.model.workload import Ref
 from elasticd.registry import Registry
 from elasticd.sources.settled import guarded
 
@@ -61,36 +62,35 @@ def _read(files: Sequence[Path], folder: Path, registry: Registry) -> Read:
 
 
 def _clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
-    """A mistake for each policy that acts on a workload of another one, as far as the files alone can tell."""
-    errors = []
-    by_workload: dict[Ref, Policy] = {}
-    selecting: list[Policy] = []
+    """A mistake for each policy that acts on a workload of an earlier one, as far as the files alone can tell. Only the
+    cluster knows labels; overlaps are checked there again."""
+    errors, takers = [], dict[tuple[object, ...], Policy]()
     for policy in policies:
         if policy.mode != "act":
             continue
-        rivals = selecting if policy.workload else [*by_workload.values(), *selecting]
-        rival = next((rival for rival in rivals if _share_workload(policy, rival)), None)
-        if policy.workload:
-            first = by_workload.setdefault(policy.workload.ref, policy)
-            rival = rival if first is policy else first
-        else:
-            selecting.append(policy)
-        if rival:
+        taken, rivals = _scopes(policy)
+        if rival := next((takers[scope] for scope in rivals if scope in takers), None):
             problem = f"must not be one that {rival.name}.toml acts on too"
             key = "job" if policy.job else "workload" if policy.workload else "select"
             errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
+        for scope in taken:
+            takers.setdefault(scope, policy)
     return errors
 
 
-def _share_workload(policy: Policy, rival: Policy) -> bool:
-    """Whether they certainly share a workload. Only the cluster knows labels; overlaps are checked there again."""
-    if policy.workload and rival.workload:
-        return policy.workload.ref == rival.workload.ref
-    target, select = (policy.workload, rival.select) if policy.workload else (rival.workload, policy.select)
-    if target and select:
-        same = (target.kind, target.api_version) == (select.kind, select.api_version)
-        return same and not select.labels and bool({target.namespace, "*"} & {*select.namespaces})
-    return policy.select == rival.select
+def _scopes(policy: Policy) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    """What a policy is about, and what others are about that certainly share a workload with it."""
+    target, select = policy.workload, policy.select
+    if target is not None:
+        kind, own = (target.api_version, target.kind), ("workload", target.ref)
+        named = [("named", kind, namespace) for namespace in (target.namespace, "*")]
+        return [own, *named], [own, *(("all", kind, namespace) for namespace in (target.namespace, "*"))]
+    assert select is not None, "a policy is about one workload or many"  # noqa: S101
+    kind, equal = (select.api_version, select.kind), ("select", msgspec.json.encode(select))
+    if select.labels:
+        return [equal], [equal]
+    everything = [("all", kind, namespace) for namespace in select.namespaces]
+    return [equal, *everything], [*(("named", kind, namespace) for namespace in select.namespaces), equal]
 
 
 def _pool_clashes(folder: Path, pools: list[PoolPolicy]) -> list[ConfigError]:
