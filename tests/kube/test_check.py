@@ -107,8 +107,8 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
             "see config/kubernetes/placing-rbac.yaml"
         ),
         (
-            f"get, list, create, patch, delete configmaps in namespace {namespace}, to remember pods that are made "
-            "anew (for pool): see config/kubernetes/placing-rbac.yaml"
+            f"get, list, create, patch, delete configmaps in namespace {namespace}, to remember pods that are "
+            "recreated (for pool): see config/kubernetes/placing-rbac.yaml"
         ),
         (
             f"get secrets elasticd-restore-key, create secrets in namespace {namespace}, to seal the records of pods "

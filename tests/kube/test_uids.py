@@ -42,7 +42,7 @@ async def test_what_was_replaced_since_is_reported_as_gone(kube: Kube, namespace
     async with opened(kube, namespace) as cluster:
         answer = await cluster.act(actions(namespace, pod)[what])
     assert answer.result == "conflict", answer
-    assert answer.reason == "NotFound" or "anew" in answer.message, answer
+    assert answer.reason == "NotFound" or "recreated" in answer.message, answer
     web = await kube.client.get(f"{path}/web")
     assert web["spec"]["replicas"] == 1
     found = await one_pod(kube, namespace)
