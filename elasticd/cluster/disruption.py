@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.wrapper import ClusterWrapper
-from elasticd.decision.disruption import disruption_of, refusal
+from elasticd.decision.disruption import disruption_of, ends_surge, refusal
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
-from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
+from elasticd.model.actions import Action, Answer, Create, Remove, Scale
 from elasticd.model.disruption import Disruption, DisruptionState, PolicyCaps, Refused
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
@@ -122,7 +122,7 @@ class DisruptionGuard(ClusterWrapper):
     async def act(self, action: Action) -> Answer:
         now = self._clock.now()
         disruption = disruption_of(action, now)
-        if isinstance(action, Evict) or disruption is not None:
+        if disruption is not None:
             why = refusal(self.disruption(now), [action])
         else:
             why = self._refuse_scaling(action, now)
@@ -133,6 +133,8 @@ class DisruptionGuard(ClusterWrapper):
             self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
             self._scaled_at[action.uid] = now
         if disruption is not None:
+            if ends_surge(action):
+                self._forget(disruption.uid)  # it goes now, not when its surge began
             self._recent.append(disruption)
             if fault := self._write(disruption):
                 self._take_back(disruption)
@@ -177,8 +179,11 @@ class DisruptionGuard(ClusterWrapper):
     def on(self, record: Notice) -> None:
         """Count a pod that stays after all no longer."""
         if isinstance(record, MoveTakenBack):
-            for disruption in [disruption for disruption in self._recent if disruption.uid == record.uid]:
-                self._take_back(disruption)
+            self._forget(record.uid)
+
+    def _forget(self, uid: str) -> None:
+        for disruption in [disruption for disruption in self._recent if disruption.uid == uid]:
+            self._take_back(disruption)
 
     def _busy_pods(self, now: float) -> Iterator[tuple[str, Refused]]:
         """The pods, by UID, of each workload that is being moved, rolled out or scaled."""

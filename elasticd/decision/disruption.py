@@ -5,6 +5,8 @@ Pure. The plan asks before it evicts, and the guard before each action; knows no
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from elasticd.base.text import counted
 from elasticd.kit.surge import SURGE, noted
 from elasticd.model.actions import Action, Evict, Mark
@@ -20,8 +22,6 @@ def refusal(state: DisruptionState, actions: Sequence[Action]) -> Refused | None
 def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:
     """The pod that an action makes go, or begins to replace by a surge; None: it makes none go."""
     if isinstance(action, Evict):
-        if action.reason.startswith(SURGE):
-            return None  # it was counted when it began
         return Disruption(at, action.node, action.owner, action.workload.namespace, action.uid)
     note = noted(action.annotations) if isinstance(action, Mark) else None
     if note is None or note.phase != "up":
@@ -29,16 +29,24 @@ def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:
     return Disruption(at, note.node, action.uid, action.workload.namespace, note.uid)
 
 
+def ends_surge(action: Action) -> bool:
+    """Whether the action makes a pod go that has counted since its surge began: it counts anew, and once."""
+    return isinstance(action, Evict) and action.reason.startswith(SURGE)
+
+
 def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disruption]) -> Refused | None:
     disruption = disruption_of(action)
-    if state.breaker and (isinstance(action, Evict) or disruption is not None):
-        return "Breaker", state.breaker
     if disruption is None:
         return None
-    if state.blackout:
+    if state.breaker:
+        return "Breaker", state.breaker
+    if state.blackout and not ends_surge(action):
         return "Blackout", f"no pod is moved: {state.blackout}"
     if state.unknown:
         return "Disturbed", state.unknown
+    if ends_surge(action):
+        others = tuple(other for other in state.recent if other.uid != disruption.uid)
+        return _spent_budget(replace(state, recent=others), disruption, together)
     busy = state.busy.get(action.uid) if isinstance(action, Evict) else None
     return _spent_budget(state, disruption, together) or busy
 

@@ -217,7 +217,7 @@ class _MoveState:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if len(self._ready) < note.count or self._now >= note.until:
             return self._wait_or_give_up(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
-        evict = Evict(old.ref, old.uid, old.node, f"{SURGE} {note.phase}", owner=old.owner[2])
+        evict = Evict(old.ref, old.uid, old.node, f"{SURGE} {note.phase}", owner=self._workload.uid)
         return Step("Evict", f"{note.pod} goes", evict)
 
     def _wait_or_give_up(self, message: str) -> Step:

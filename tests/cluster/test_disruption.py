@@ -250,7 +250,7 @@ async def test_series_that_went_long_ago_are_not_missed(left: int) -> None:
 
 def surge(phase: Phase = "up", name: str = "p0") -> Mark:
     """A note that says how far a move is."""
-    note = Note(name, name, "a", 3, phase, NOW, NOW + 60)
+    note = Note(name, f"uid-{name}", "a", 3, phase, NOW, NOW + 60)
     return Mark(WEB.ref, WEB.uid, {SURGE: msgspec.json.encode(note).decode()}, reason=SURGE)
 
 
@@ -263,14 +263,37 @@ async def test_a_surge_move_counts_once_when_it_begins() -> None:
     assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed"
 
 
+async def test_a_surge_counts_again_from_its_eviction_on() -> None:
+    door = Door(within=60.0, total=1)
+    out = replace(evict(), reason=f"{SURGE} out")
+    assert (await door.disruption.act(surge())).result == "done"
+    await door.wait(50)
+    assert (await door.disruption.act(out)).result == "done"
+    await door.wait(20)
+    assert (await door.disruption.act(evict("p1"))).reason == "Disturbed", "p0 went 20 s ago"
+    await door.wait(41)
+    assert (await door.disruption.act(evict("p1"))).result == "done"
+
+
+async def test_a_late_surge_waits_for_what_went_meanwhile() -> None:
+    door = Door(within=60.0, total=1)
+    out = replace(evict(), reason=f"{SURGE} out")
+    await door.disruption.act(surge())
+    await door.wait(61)
+    assert (await door.disruption.act(evict("p1"))).result == "done"
+    assert (await door.disruption.act(out)).reason == "Disturbed"
+    await door.wait(61)
+    assert (await door.disruption.act(out)).result == "done"
+
+
 async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
     door = Door(per_node=1)
     await door.disruption.act(surge())
     assert (await door.disruption.act(surge("back"))).result == "done"
     assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed", "it is not known yet that it stays"
-    door.disruption.on(MoveTakenBack("other"))
+    door.disruption.on(MoveTakenBack("uid-other"))
     assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed", "another one does"
-    door.disruption.on(MoveTakenBack("p0"))
+    door.disruption.on(MoveTakenBack("uid-p0"))
     assert (await door.disruption.act(surge(name="p1"))).result == "done"
 
 

@@ -6,14 +6,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.journal import Journal, read
+from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer
 from elasticd.model.disruption import Disruption
 from elasticd.model.listener import MoveTakenBack
-from tests.cluster.test_disruption import Behind, evict
+from tests.cluster.test_disruption import Behind, evict, surge
 from tests.kit.pools import NOW, node
 
 SETTINGS = DisruptionSettings(within=600.0, total=2)
@@ -56,6 +58,23 @@ async def test_evictions_before_a_restart_count(folder: Path) -> None:
     assert refusals == ["", "", SPENT, SPENT]
     with daemon(folder, NOW + 600.5) as one:
         assert [await one.refusal(name) for name in ("x", "y")] == ["", SPENT]
+
+
+async def test_after_a_restart_a_surge_counts_from_its_eviction_on(folder: Path) -> None:
+    with daemon(folder) as one:
+        await one.guard.act(surge())
+    with daemon(folder, NOW + 500) as one:
+        out = replace(evict(), reason=f"{SURGE} out")
+        assert (await one.guard.act(out)).result == "done"
+    with daemon(folder, NOW + 700) as one:
+        assert [await one.refusal(name) for name in ("x", "y")] == ["", SPENT]
+
+
+async def test_a_successor_ends_no_surge_while_budgets_are_unknown(folder: Path) -> None:
+    with daemon(folder, taken_over=NOW) as one:
+        answer = await one.guard.act(replace(evict(), reason=f"{SURGE} out"))
+    assert answer.reason == "Disturbed"
+    assert "another daemon led" in answer.message
 
 
 async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,8 +97,7 @@ class Episode:
         }
         logs = [one.program.log for one, _ in self._daemons]
         return [
-            # A pod that is moved with surge counts from the beginning of its surge, which no log tells.
-            *oracle.over_budget([one for one in done if one.pod in self._pods], WITHIN, MOST),
+            *oracle.over_budget(done, WITHIN, MOST),
             *oracle.uncalled_for([one for one in done if one.pod in self._stays], self._stays, self._cordons),
             *oracle.unconditional(written),
             # A surge may add one to a count, whatever a policy says.
