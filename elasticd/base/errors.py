@@ -7,6 +7,7 @@ import difflib
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 EXIT_UNAVAILABLE = 69
 EXIT_BLOCKED = 70
@@ -33,6 +34,10 @@ class ConfigError(ElasticdError):
         self.each: tuple[ConfigError, ...] = (self,)
         """The mistakes that it tells of, a line each."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that it comes back from another process."""
+        return type(self), (self.file, self.key, self.problem)
+
 
 class SeveralError(ConfigError):
     """Several mistakes at once, in the order in which they are found."""
@@ -40,6 +45,9 @@ class SeveralError(ConfigError):
     def __init__(self, errors: Sequence[ConfigError]) -> None:
         super().__init__(errors[0].file, errors[0].key, errors[0].problem)
         self.each = tuple(errors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.each,)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.each))

@@ -5,7 +5,7 @@ nothing of what is computed.
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -13,10 +13,6 @@ T = TypeVar("T")
 
 MOST = 10_000
 """Keys that are cached at most. When there are more all are dropped, as what is gone leaves its keys behind."""
-
-
-_NOTHING: tuple[Any, Any] = (object(), None)
-"""The entry of a key that is not cached: no source is this object."""
 
 
 class Memo(Generic[K, S, T]):
@@ -29,10 +25,9 @@ class Memo(Generic[K, S, T]):
 
     def __call__(self, key: K, source: S) -> T:
         """The function's value; an exception is not cached."""
-        value: T
-        cached, value = self._cached.get(key, _NOTHING)
-        if cached is source:
-            return value
+        cached = self._cached.get(key)
+        if cached is not None and cached[0] is source:
+            return cached[1]
         value = self._function(key, source)
         if len(self._cached) >= self._most:
             self._cached.clear()

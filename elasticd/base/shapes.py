@@ -16,7 +16,9 @@ RECORDS = "application/vnd.elasticd.records+json"
 """The media type under which a client gets records as the journal has them: elasticd's own commands, which decode
 them."""
 
-TIMES = frozenset({"at", "confirmed", "due", "expires", "first", "fitted", "looked", "measured", "received", "since"})
+TIMES = frozenset(
+    {"at", "confirmed", "due", "expires", "first", "fitted", "looked", "measured", "received", "since", "until"}
+)
 """The fields that are times, in seconds since the epoch, where they are floats. 0 is no time: it is told as null."""
 
 _LATEST = 253402300799.0

@@ -1,16 +1,17 @@
 """TOML to settings and policies, or to one line for each mistake.
 
-files finds and reads; settings and policies decode, tables what plugins bring; impossible and sourced find what cannot
-work; reading puts these together for a folder. checking is `elasticd check`, connecting its `--connect`.
+files finds and reads; settings and policies decode, tables what plugins bring; reading puts these together for a
+folder, and finds what no source provides. checking is `elasticd check`, connecting its `--connect`.
 """
 
 from elasticd.config.files import policy_files, template_files
 from elasticd.config.policies import load_policy
 from elasticd.config.reading import read_policies
-from elasticd.config.settings import HttpSettings, Settings, load_settings
+from elasticd.config.settings import HttpSettings, ScenarioSettings, Settings, load_settings
 
 __all__ = [
     "HttpSettings",
+    "ScenarioSettings",
     "Settings",
     "load_policy",
     "load_settings",

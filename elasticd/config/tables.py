@@ -6,17 +6,18 @@ Knows where a strategy, a limit or a source may stand; knows nothing of the file
 from collections.abc import Collection, Mapping
 from functools import partial
 from inspect import signature
+from operator import methodcaller
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from elasticd import hookspecs
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, nearest
-from elasticd.base.text import is_name, raised, shown
+from elasticd.base.text import is_name, shown
 from elasticd.model.policy import Strategy
 from elasticd.registry import HOOKS, Installed, Registry, implemented
+from elasticd.sources.settled import answered
 
 PLACING = frozenset(hook for hook in HOOKS if "nodes" in signature(getattr(hookspecs, hook)).parameters)
 """The hooks that are about the pods of a pool: they are given its nodes."""
@@ -78,35 +79,20 @@ def _settle(record: Strategy, file: str, key: str) -> None:
     reads = _reads_of(record, file, key)
     if type(record).__module__.partition(".")[0] in _OWN:
         return
-    answers = {name: _constant(record, name, file, key) for name in _CONSTANTS} | {"reads": reads}
-    for name, answer in answers.items():
-        vars(record)[name] = partial(_same, answer)
+    for name, (kind, words) in _CONSTANTS.items():
+        ask, problem = partial(methodcaller(name), record), f"{name}() must give {words}"
+        vars(record)[name] = partial(_same, answered(ask, kind, file, key, problem))
+    vars(record)["reads"] = partial(_same, reads)
 
 
 def _same(answer: Any) -> Any:
     return answer
 
 
-def _constant(record: Strategy, name: str, file: str, key: str) -> Any:
-    kind, words = _CONSTANTS[name]
-    problem = f"{name}() must give {words}"
-    try:
-        answer: object = getattr(record, name)()
-    except BaseException as error:  # sys.exit, too
-        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
-    try:
-        return msgspec.convert(answer, kind)
-    except msgspec.ValidationError:
-        raise ConfigError(file, key, f"{problem}, gave {shown(answer)}") from None
-
-
 def _reads_of(record: Strategy, file: str, key: str) -> tuple[str, ...] | None:
     """The series it reads. Reject a strategy whose `reads` fails: its series could not be fetched."""
     problem = "reads() must give names of series, or None"
-    try:
-        names: object = record.reads()
-    except BaseException as error:  # sys.exit, too
-        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
+    names = answered(partial(methodcaller("reads"), record), Any, file, key, problem)
     if names is not None and not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
         raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
     for name in names or ():

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from elasticd.model.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.records import Decision
+from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref
 
 FRESH = 90.0
@@ -43,6 +43,16 @@ class StatusReport(Struct, frozen=True):
     outlet: object = None
     note: str = ""
     memory: str = ""
+
+
+class HistoryRow(Struct, frozen=True):
+    """Decisions in a row that say the same: the first of them with its outcome, when the last was made, and how many
+    there were."""
+
+    decision: Decision
+    outcome: Outcome | None
+    until: float
+    decisions: int = 1
 
 
 class PreviewRow(Struct, frozen=True):

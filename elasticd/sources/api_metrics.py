@@ -5,7 +5,7 @@ Knows which metric to query for which workload; knows nothing of how the cluster
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -13,23 +13,11 @@ from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import MetricQuery
 from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
-from elasticd.sources.rounds import Limits, Rounds
+from elasticd.sources.rounds import PATIENCE, Rounds
 
-Name = Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
-Metric = Annotated[
-    str,
-    Meta(
-        max_length=253, pattern=r"^([^/%]*[^/%.][^/%]*)?$", description="its name in the API; empty: that of the series"
-    ),
-]
-Selector = Annotated[str, Meta(max_length=1024, description="label selector over the metric's own labels")]
 Namespace = Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-Namespaces = Annotated[
-    tuple[Namespace, ...], Meta(description="where to ask; none: those of the workloads that policies govern")
-]
-Workload = Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME whose series it is")]
 
-LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
+AT_ONCE = 64
 """The cluster itself limits the calls; there are few metrics, as a person writes them."""
 
 
@@ -42,74 +30,68 @@ class Object(Struct, frozen=True, forbid_unknown_fields=True):
     namespace: Annotated[str, Meta(max_length=63, description="empty: that of the workload")] = ""
 
 
-class CustomSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A metric of custom.metrics.k8s.io: of every pod, or of one object as the series of one workload."""
+class MetricSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric of one of the two APIs, and the series it becomes."""
 
-    name: Name
-    metric: Metric = ""
-    selector: Selector = ""
-    namespaces: Namespaces = ()
-    object: Object | None = None
-    workload: Workload = ""
+    name: Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
+    metric: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            pattern=r"^([^/%]*[^/%.][^/%]*)?$",
+            description="its name in the API; empty: that of the series",
+        ),
+    ] = ""
+    selector: Annotated[str, Meta(max_length=1024, description="label selector over the metric's own labels")] = ""
+    namespaces: Annotated[
+        tuple[Namespace, ...], Meta(description="where to ask; none: those of the workloads that policies govern")
+    ] = ()
+    workload: Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME whose series it is")] = ""
 
     def __post_init__(self) -> None:
-        _check_metric(self.metric, self.name)
-        if (self.object is None) != (not self.workload):
-            present = "object" if self.object else "workload"
-            missing = "workload" if self.object else "object"
-            raise ValueError(f"{missing}: must be given with {present}, is missing")
-        _check_workload(self.workload, self.namespaces)
+        if not self.metric and ("/" in self.name or "%" in self.name or not self.name.strip(".")):
+            raise ValueError(f'metric: must be given where the name is none for a metric, name is "{self.name}"')
+        if self.workload and (self.workload.count("/") != 2 or not all(self.workload.split("/"))):
+            raise ValueError(f'workload: must be NAMESPACE/KIND/NAME, is "{self.workload}"')
+        if self.workload and self.namespaces:
+            raise ValueError("namespaces: must be left out where there is a workload, is given")
 
-    def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
-        """The queries for this metric, one for each namespace or for one object."""
-        metric = self.metric or self.name
-        if self.object is None:
-            for namespace in self.namespaces or dict.fromkeys(namespace for namespace, _ in governed()):
-                yield MetricQuery(self.name, metric, namespace, self.selector)
-        else:
-            target = self.object
-            namespace = target.namespace or self.workload.partition("/")[0]
-            described = (target.api_version, target.kind, target.name)
-            yield MetricQuery(self.name, metric, namespace, self.selector, False, described, self.workload)
+    def query(self, namespace: str, *about: Any) -> MetricQuery:
+        """The query for this metric in a namespace."""
+        return MetricQuery(self.name, self.metric or self.name, namespace, self.selector, *about)
 
 
-class ExternalSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExternalSeries(MetricSeries, frozen=True):
     """A metric of external.metrics.k8s.io, as the series of one workload, or of every governed one of its namespace."""
-
-    name: Name
-    metric: Metric = ""
-    selector: Selector = ""
-    namespaces: Namespaces = ()
-    workload: Workload = ""
-
-    def __post_init__(self) -> None:
-        _check_metric(self.metric, self.name)
-        _check_workload(self.workload, self.namespaces)
 
     def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
         """The queries for this metric. Those of one namespace share a call: only the workload differs."""
-        if self.workload:
-            owners: Iterable[tuple[str, str]] = [(self.workload.partition("/")[0], self.workload)]
-        else:
-            owners = [owner for owner in governed() if not self.namespaces or owner[0] in self.namespaces]
-        metric = self.metric or self.name
+        owners = [(self.workload.partition("/")[0], self.workload)] if self.workload else governed()
         for namespace, workload in owners:
-            yield MetricQuery(self.name, metric, namespace, self.selector, True, None, workload)
+            if not self.namespaces or namespace in self.namespaces:
+                yield self.query(namespace, True, None, workload)
 
 
-def _check_metric(metric: str, name: str) -> None:
-    if not metric and ("/" in name or "%" in name or not name.strip(".")):
-        raise ValueError(f'metric: must be given where the name is none for a metric, name is "{name}"')
+class CustomSeries(MetricSeries, frozen=True):
+    """A metric of custom.metrics.k8s.io: of every pod, or of one object as the series of one workload."""
 
+    object: Object | None = None
 
-def _check_workload(workload: str, namespaces: Sequence[str]) -> None:
-    if not workload:
-        return
-    parts = workload.split("/")
-    if len(parts) != 3 or not all(parts):
-        raise ValueError(f'workload: must be NAMESPACE/KIND/NAME, is "{workload}"')
-    if namespaces:
-        raise ValueError("namespaces: must be left out where there is a workload, is given")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.object is None) != (not self.workload):
+            present, missing = ("object", "workload") if self.object else ("workload", "object")
+            raise ValueError(f"{missing}: must be given with {present}, is missing")
+
+    def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
+        """The queries for this metric, one for each namespace or for one object."""
+        if self.object is None:
+            for namespace in self.namespaces or dict.fromkeys(namespace for namespace, _ in governed()):
+                yield self.query(namespace)
+        else:
+            described = (self.object.api_version, self.object.kind, self.object.name)
+            namespace = self.object.namespace or self.workload.partition("/")[0]
+            yield self.query(namespace, False, described, self.workload)
 
 
 class _MetricsSource(Source, frozen=True, kw_only=True):
@@ -128,7 +110,7 @@ class _MetricsSource(Source, frozen=True, kw_only=True):
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Ask this cluster; there is nothing to connect to."""
         asking = _Asking(site, self.series, self.label)
-        async with aclosing(Rounds(asking.ask, site.clock, LIMITS)) as asking.rounds:
+        async with aclosing(asking.rounds):
             yield asking
 
 
@@ -148,15 +130,14 @@ class _Asking:
     """Asks for each metric on its own, so that one that hangs delays no other; series of one metric share its calls.
     The last answer for a metric counts, with its own timestamps, until there is another."""
 
-    rounds: Rounds[Readings]
-
     def __init__(self, site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str) -> None:
         self._site, self._label = site, label
+        self.rounds = Rounds(self._ask, site.clock, AT_ONCE, PATIENCE)
         self._by_metric: dict[str, list[CustomSeries | ExternalSeries]] = {}
         for entry in series:
             self._by_metric.setdefault(f"{entry.metric or entry.name} {entry.selector}", []).append(entry)
 
-    async def ask(self, metric: str) -> Readings:
+    async def _ask(self, metric: str) -> Readings:
         queries = [query for entry in self._by_metric[metric] for query in entry.queries(self._governed)]
         return await self._site.metrics.metrics(queries, self._site.clock.now())
 

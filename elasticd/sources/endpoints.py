@@ -24,9 +24,8 @@ from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 from elasticd.sources.http import read_body
-from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import CounterRates
-from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent
+from elasticd.sources.rounds import LATE, PATIENCE, Fault, Rounds, describe_silent
 
 _ENOUGH = 0.75
 _AVOID = 30.0
@@ -104,7 +103,6 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
         # No proxy, no redirect: only pods are asked. Compressed data may unpack to any size, so nothing is unpacked.
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self.at_once),
@@ -113,7 +111,7 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
             auto_decompress=False,
         ) as session:
             endpoints = _Endpoints(site, self, _Scraper(session, self, site.clock))
-            async with aclosing(Rounds(endpoints.page, site.clock, limits)) as endpoints.rounds:
+            async with aclosing(endpoints.rounds):
                 yield endpoints
 
 
@@ -125,18 +123,16 @@ class _Plan(Struct, frozen=True):
 
 
 class _Endpoints:
-    rounds: Rounds[Page]
-
     def __init__(self, site: Site, options: Endpoints, scraper: "_Scraper") -> None:
         self._site, self._options, self._scraper = site, options, scraper
         self._rates = CounterRates()
         self._addresses: dict[str, str] = {}
         self._avoided: dict[str, float] = {}
+        patience, keep = min(PATIENCE, options.timeout), options.timeout + options.every
+        self.rounds = Rounds(self._page, site.clock, options.at_once, patience, keep)
+        self.describe = self.rounds.describe
 
-    def describe(self) -> object:
-        return self.rounds.describe()
-
-    async def page(self, key: str) -> Page | Fault:
+    async def _page(self, key: str) -> Page:
         """The page of a pod that is in the present plan."""
         return await self._scraper.read(self._addresses[key])
 
@@ -227,36 +223,35 @@ class _Scraper:
         # Parsing takes a hundred times as long as finding the few lines that are needed.
         self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)
 
-    async def read(self, address: str) -> Page | Fault:
-        """The wanted series on the page at an IP address; missing ones are left out. Never raises."""
+    async def read(self, address: str) -> Page:
+        """The wanted series on the page at an IP address; missing ones are left out. Raises Fault."""
+        ip = ip_address(address)
+        host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
         try:
-            ip = ip_address(address)
-            host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
-            body = await self._fetch(f"http://{host}:{self._options.port}{self._options.path}")
-            return body if isinstance(body, Fault) else self._parse(body)
+            return self._parse(await self._fetch(f"http://{host}:{self._options.port}{self._options.path}"))
         except TimeoutError:
-            return Fault(f"no answer within {self._options.timeout:g} s")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Fault(raised(error))
+            raise Fault(f"no answer within {self._options.timeout:g} s") from None
 
-    async def _fetch(self, url: str) -> bytes | Fault:
+    async def _fetch(self, url: str) -> bytes:
         async with self._session.get(url, allow_redirects=False) as answer:
             if answer.status != 200:
-                return Fault(f"it answers {answer.status}")
+                raise Fault(f"it answers {answer.status}")
             packed = answer.headers.get("Content-Encoding", "identity")
             if answer.content_type != "text/plain" or packed != "identity":
-                return Fault(one_line(f"it answers in {answer.content_type}, {packed}"))
+                raise Fault(one_line(f"it answers in {answer.content_type}, {packed}"))
             body = await read_body(answer, self._options.max_bytes)
-            return Fault(f"its page is larger than {self._options.max_bytes} bytes") if body is None else body
+            if body is None:
+                raise Fault(f"its page is larger than {self._options.max_bytes} bytes")
+            return body
 
-    def _parse(self, body: bytes) -> Page | Fault:
+    def _parse(self, body: bytes) -> Page:
         lines = self._lines.findall(body)
         if len(lines) > _LINES:
-            return Fault(f"its page has {len(lines)} lines of these metrics, at most {_LINES}")
+            raise Fault(f"its page has {len(lines)} lines of these metrics, at most {_LINES}")
         try:
             families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
         except Exception as error:  # whatever a malformed line makes the parser raise
-            return Fault(f"its page cannot be read: {raised(error)}")
+            raise Fault(f"its page cannot be read: {raised(error)}") from None
         now, page = self._now(), dict[str, Sample]()
         for sample in (sample for family in families for sample in family.samples):
             for series in self._options.series:

@@ -13,10 +13,7 @@ from elasticd.api import hookimpl
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import Part
 from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
-from elasticd.sources.rounds import Fault, Limits, Rounds, describe_silent
-
-PATIENCE = 1.0
-"""Seconds that a read waits for answers; the poller allows up to two."""
+from elasticd.sources.rounds import PATIENCE, Fault, Rounds, describe_silent
 
 _USAGE = ("cpu", "memory")
 _NODES = (
@@ -57,19 +54,19 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
 def asking(site: Site, part: Part, timeout: float, at_once: int) -> AbstractAsyncContextManager[Rounds[Readings]]:
     """Rounds in which kubelets are asked. A late answer keeps its own timestamps, and ages by them."""
 
-    async def ask(node: str) -> Readings | Fault:
+    async def ask(node: str) -> Readings:
         readings = await site.metrics.summary(node, site.clock.now(), part, timeout)
-        return Fault(readings.error) if readings.error else readings
+        if readings.error:
+            raise Fault(readings.error)
+        return readings
 
-    return aclosing(Rounds(ask, site.clock, Limits(at_once, min(PATIENCE, timeout), keep=float("inf"))))
+    return aclosing(Rounds(ask, site.clock, at_once, min(PATIENCE, timeout)))
 
 
 class _Kubelets:
     def __init__(self, site: Site, node_rounds: Rounds[Readings], label: str, series: Sequence[str]) -> None:
         self._site, self._rounds, self._label, self._series = site, node_rounds, label, series
-
-    def describe(self) -> object:
-        return self._rounds.describe()
+        self.describe = node_rounds.describe
 
     async def read(self, now: float) -> Readings:
         """The usage of governed pods and of their nodes; pods of a kubelet that does not answer have no sample."""

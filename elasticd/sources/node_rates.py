@@ -45,10 +45,7 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
 class _Rates:
     def __init__(self, site: Site, node_rounds: Rounds[Readings], options: NodeRates) -> None:
         self._site, self._rounds, self._options = site, node_rounds, options
-        self._rates = CounterRates(longest=options.longest)
-
-    def describe(self) -> object:
-        return self._rounds.describe()
+        self._rates, self.describe = CounterRates(longest=options.longest), node_rounds.describe
 
     async def read(self, now: float) -> Readings:
         """The rates between the last two looks at each node."""

@@ -18,8 +18,9 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.files import linked
 from elasticd.base.text import shown
 from elasticd.model.workload import Readings, Sample
-from elasticd.ports.source import History, Points, Reader, Site, Source, TimeRange
-from elasticd.sources.recorded import FORMATS, MOST, Recording, Track, load
+from elasticd.ports.source import History, Points, Site, Source, TimeRange
+from elasticd.sources.recorded import MOST, Recording, Track, load
+from elasticd.sources.recorded.files import FORMATS
 
 Samples = tuple[Sample, ...]
 
@@ -69,16 +70,13 @@ class RecordingSource(Source, frozen=True, tag="recording"):
         except OSError as error:
             raise ConfigError("", "file", f"must be readable, is not: {error.strerror} ({self.file})") from None
 
-    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """Read the file, in a thread, so that others go on meanwhile."""
-        return self._open(site)
-
     def memory(self, site: Site) -> AbstractAsyncContextManager[History]:
         """What has been played, of workloads."""
-        return self._open(site)
+        return self.open(site)
 
     @asynccontextmanager
-    async def _open(self, site: Site) -> AsyncIterator["_Player"]:
+    async def open(self, site: Site) -> AsyncIterator["_Player"]:
+        """Read the file, in a thread, so that others go on meanwhile."""
         began = site.clock.now()
         recording = await asyncio.to_thread(
             load, Path(self.file), series=self.series, most=self.max_samples, rename=self.rename

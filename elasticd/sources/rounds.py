@@ -7,51 +7,42 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Generic, TypeVar
-
-from msgspec import Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.text import one_line, raised
 
 T = TypeVar("T")
 
+PATIENCE = 1.0
+"""Seconds that a round waits for answers; the poller allows up to two."""
+
 LATE = "no answer yet"
 _SHOWN = 10
 
 
-class Fault(Struct, frozen=True):
+class Fault(Exception):  # noqa: N818
     """Why there is no answer, in one line."""
-
-    why: str
-
-
-class Limits(Struct, frozen=True):
-    """How many are asked at once, how many seconds a round waits, and for how many seconds an answer may be used: one
-    that comes after its round serves the next."""
-
-    at_once: int
-    patience: float
-    keep: float
-
-
-Ask = Callable[[str], Awaitable[T | Fault]]
 
 
 class Rounds(Generic[T]):
-    """Rounds of questions to many, until `aclose`.
+    """Rounds of questions to many, until `aclose`. `ask` gives an answer, or raises Fault.
 
-    One that was too slow is not waited for in later rounds, until it answers in time again. Those that failed last
-    share a quarter of the slots, so that dead ones, however many, do not delay the others.
+    `at_once`: how many are asked at a time. `patience`: seconds that a round waits; an answer that comes later serves
+    the next one. `keep`: seconds for which an answer may be used. One that was too slow is not waited for in later
+    rounds, until it answers in time again. Those that failed last share a quarter of the slots, so that dead ones,
+    however many, do not delay the others.
     """
 
-    def __init__(self, ask: Ask[T], clock: Clock, limits: Limits) -> None:
-        self._ask, self._clock, self._limits = ask, clock, limits
-        self._places = asyncio.Semaphore(limits.at_once)
-        self._few_places = asyncio.Semaphore(max(1, limits.at_once // 4))
+    def __init__(
+        self, ask: Callable[[str], Awaitable[T]], clock: Clock, at_once: int, patience: float, keep: float = inf
+    ) -> None:
+        self._ask, self._clock, self._patience, self._keep = ask, clock, patience, keep
+        self._places, self._few_places = asyncio.Semaphore(at_once), asyncio.Semaphore(max(1, at_once // 4))
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._answers: dict[str, tuple[float, T]] = {}
+        self._answers: dict[str, tuple[T, float]] = {}
         self._faults: dict[str, str] = {}
         self._slow: set[str] = set()
         self._last: tuple[int, dict[str, str]] = 0, {}
@@ -65,9 +56,9 @@ class Rounds(Generic[T]):
                 task = self._tasks[key] = asyncio.create_task(self._ask_one(key), name=f"ask {key}")
                 task.add_done_callback(partial(self._discard, key))
         if prompt := [self._tasks[key] for key in current - self._slow]:
-            await asyncio.wait(prompt, timeout=self._limits.patience)
+            await asyncio.wait(prompt, timeout=self._patience)
         self._slow.update(current & self._tasks.keys())
-        answers = {key: self._answers[key][1] for key in keys if self._serves(key, now)}
+        answers = {key: self._answers[key][0] for key in keys if self._serves(key, now)}
         silent = {key: self._faults.get(key, LATE) for key in keys if key not in answers}
         self._last = len(current), silent
         return answers, silent
@@ -87,24 +78,21 @@ class Rounds(Generic[T]):
 
     def _serves(self, key: str, now: float) -> bool:
         """Whether the last answer may be used: it may while the next one is late, not after a failure."""
-        return key not in self._faults and key in self._answers and now - self._answers[key][0] <= self._limits.keep
+        return key not in self._faults and key in self._answers and now - self._answers[key][1] <= self._keep
 
     async def _ask_one(self, key: str) -> None:
-        answer: T | Fault
         time = asyncio.get_running_loop().time
         async with self._few_places if key in self._faults else self._places:
             begun = time()
             try:
-                answer = await self._ask(key)
+                self._answers[key] = (await self._ask(key), self._clock.now())
+                self._faults.pop(key, None)
+            except Fault as fault:
+                self._faults[key] = str(fault)
             except Exception as error:  # an error of ours spoils this question alone
-                answer = Fault(raised(error))
-        if time() - begun <= self._limits.patience:
+                self._faults[key] = raised(error)
+        if time() - begun <= self._patience:
             self._slow.discard(key)
-        if isinstance(answer, Fault):
-            self._faults[key] = answer.why
-        else:
-            self._answers[key] = (self._clock.now(), answer)
-            self._faults.pop(key, None)
 
     def _cancel(self, key: str) -> None:
         task = self._tasks.pop(key)

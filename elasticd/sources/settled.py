@@ -6,6 +6,7 @@ Knows the questions that a source answers without being opened; knows nothing of
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +18,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.base.stacks import blocking, frames_of, place
 from elasticd.base.text import raised, shown
 from elasticd.ports.source import Source
-from elasticd.sources.threads import is_strange
+from elasticd.sources.threads import is_strange, settle
 
 T = TypeVar("T")
 
@@ -55,28 +56,19 @@ def settled(decode: Callable[[], Source], file: str, key: str) -> Source:
 def guarded(call: Callable[[], T], file: str, key: str) -> T:
     """What a call into a plugin returns. Raises ConfigError for what it raises otherwise, and where it is stuck: its
     thread is then left behind."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # sys.exit in a plugin ends nothing but this
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="source options", daemon=True)
+    result: Future[T] = Future()
+    thread = threading.Thread(target=settle, args=(result, call), name="source options", daemon=True)
     thread.start()
     for _ in range(2):  # the first wait is over at once where the whole process had been stopped meanwhile
         thread.join(PATIENCE / 2)
     frames = frames_of(thread)
-    if results:
-        return results[0]
-    if not errors:
+    if not result.done():
         at = place(blocking(frames)[0])
         raise ConfigError(file, key, f"its plugin must answer within {PATIENCE:g} s, is stuck in {at}")
-    if isinstance(errors[0], ConfigError):
-        raise errors[0]
-    raise ConfigError(file, key, f"its plugin must answer, raised {raised(errors[0])}")
+    error = result.exception()
+    if error is None or isinstance(error, ConfigError):
+        return result.result()
+    raise ConfigError(file, key, f"its plugin must answer, raised {raised(error)}")
 
 
 def _settle(source: Source, file: str, key: str) -> Source:
@@ -87,16 +79,24 @@ def _settle(source: Source, file: str, key: str) -> Source:
 
 
 def _answer(source: Source, name: str, file: str, key: str) -> Any:
-    kind, words = _ANSWERS[name]
-    try:
+    def ask() -> object:
         attribute: object = getattr(source, name)
-        answer = attribute() if callable(attribute) else attribute
-    except BaseException as error:
-        raise ConfigError(file, key, f"its plugin's {name} must be {words}, raised {raised(error)}") from None
+        return attribute() if callable(attribute) else attribute
+
+    kind, words = _ANSWERS[name]
+    return answered(ask, kind, file, key, f"its plugin's {name} must be {words}", "is")
+
+
+def answered(ask: Callable[[], object], kind: Any, file: str, key: str, problem: str, verb: str = "gave") -> Any:
+    """What a plugin answers, as this type. Raises ConfigError with what it raised, or what it `gave` instead."""
+    try:
+        answer = ask()
+    except BaseException as error:  # sys.exit, too
+        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError:
-        raise ConfigError(file, key, f"its plugin's {name} must be {words}, is {shown(answer)}") from None
+        raise ConfigError(file, key, f"{problem}, {verb} {shown(answer)}") from None
 
 
 @cache

@@ -6,7 +6,7 @@ Knows connections and requests; knows nothing of what the pages show.
 import asyncio
 import resource
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -77,8 +77,9 @@ class Connections:
         try:
             response = await handler(request)
             async with asyncio.timeout(HEADERS):  # whoever does not read it is at work, and holds it in memory
-                await response.prepare(request)
-                await response.write_eof()
+                with suppress(ConnectionError):  # who asked has gone: nothing to log
+                    await response.prepare(request)
+                    await response.write_eof()
             return response
         except TimeoutError:
             self._abort(connection)

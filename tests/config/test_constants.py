@@ -1,6 +1,5 @@
 """What a third party's strategy says of itself: it is asked once, when its policy is read, and never on the loop."""
 
-import threading
 from collections.abc import Callable, Iterator
 from math import nan
 from pathlib import Path
@@ -12,12 +11,10 @@ from elasticd.api import Recommendation, Strategy, hookimpl
 from elasticd.base.errors import ConfigError
 from elasticd.config.reading import Read, read_policies
 from elasticd.registry import Hooks, Registry, discover
-from tests.kit.daemons import PATIENCE
+from tests.kit.blocking import block, waiting_until_blocked
 
 ANSWERS: dict[str, Callable[[], Any]] = {}
 """By question, how the strategy answers it; a test fills it."""
-ENTERED, GATE = threading.Event(), threading.Event()
-"""What blocks says so, and waits for the gate."""
 USUAL: dict[str, Any] = {
     "reads": ("queue",), "reads_of_nodes": ("disk",), "labels_of_nodes": ("zone",), "recalls": 60.0,
     "own_pace": True, "looks_back": 3, "check": None, "sleeps": "",
@@ -83,17 +80,8 @@ def usual() -> Iterator[None]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody waits for a thread any longer than until it blocks."""
-    ENTERED.clear()
-    GATE.clear()
-    monkeypatch.setattr(threading.Thread, "join", lambda *_: ENTERED.wait(PATIENCE))
-    yield
-    GATE.set()
-
-
-def block() -> None:
-    ENTERED.set()
-    GATE.wait()
+    with waiting_until_blocked(monkeypatch):
+        yield
 
 
 def fail(error: BaseException) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.sources.recorded.rows import COLUMNS
+from elasticd.sources.recorded.files import COLUMNS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recordings.md"
 FILES = ("monday.csv", "elasticd.toml", "policies/checkout.toml", "replay.py")

@@ -15,7 +15,6 @@ from elasticd.ports.metrics_api import MetricQuery
 from elasticd.ports.source import Source
 from elasticd.sources import api_metrics as module
 from elasticd.sources.api_metrics import CustomMetrics, ExternalMetrics, register_sources
-from elasticd.sources.rounds import Limits
 from elasticd.testing import site
 from tests.kit.clusters import Scripted
 
@@ -107,7 +106,7 @@ async def test_metric_that_fails_or_hangs_delays_and_harms_no_other(monkeypatch:
                 return Readings("cluster", now, error="503", faults={"bad": "503"})
             return Readings("cluster", now, workloads={name: {str(WEB): (Sample(1.0, now, now),)}})
 
-    monkeypatch.setattr(module, "LIMITS", Limits(8, 0.05, float("inf")))
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
     series = [{"name": name, "workload": str(WEB)} for name in ("good", "bad", "slow")]
     source = msgspec.convert({"type": "external-metrics", "series": series}, ExternalMetrics)
     async with source.open(site(Cluster(), VirtualClock(5.0), governed=ALL)) as reader:

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import os
 import ssl
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from email.utils import formatdate
@@ -369,34 +368,9 @@ class Authority:
             found.load_verify_locations(self.own.certificate)
         return found
 
-    def certificate(self, name: str, *, names: str = "IP:127.0.0.1", ended: bool = False) -> pki.Certificate:
-        """One for these names, perhaps of a time that is over."""
-        made = pki.Certificate(self.folder / f"{name}.crt", self.folder / f"{name}.key")
-        request, settings = self.folder / f"{name}.csr", self.folder / f"{name}.cnf"
-        settings.write_text(f"subjectAltName = {names}\nextendedKeyUsage = serverAuth, clientAuth\n")
-        run(
-            "req",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-subj",
-            "/CN=test",
-            "-keyout",
-            made.key,
-            "-out",
-            request,
-        )
-        days = "-1" if ended else "2"
-        run("x509", "-req", "-in", request, "-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial",
-            "-days", days, "-extfile", settings, "-out", made.certificate)  # fmt: skip
-        made.key.chmod(0o600)
-        return made
-
-
-def run(*words: object) -> None:
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+    def certificate(self, name: str, **flaws: Any) -> pki.Certificate:
+        """One that the authority has signed."""
+        return pki.make_flawed_certificate(self.folder, name, self.own, **flaws)
 
 
 @pytest.fixture(scope="module")

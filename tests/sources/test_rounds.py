@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent
+from elasticd.sources.rounds import LATE, Fault, Rounds, describe_silent
 from tests.cluster.kubernetes.fake import until
 
 
@@ -19,7 +19,7 @@ class Crowd:
         self.faults: dict[str, str] = {}
         self.under_way = self.most = self.cancelled = 0
 
-    async def __call__(self, key: str) -> int | Fault:
+    async def __call__(self, key: str) -> int:
         self.asked.append(key)
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -28,7 +28,9 @@ class Crowd:
                 await self.held[key].wait()
             if self.faults.get(key) == "raise":
                 raise ValueError("a mistake of ours")
-            return Fault(self.faults[key]) if key in self.faults else len(self.asked)
+            if key in self.faults:
+                raise Fault(self.faults[key])
+            return len(self.asked)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -41,11 +43,12 @@ def crowd() -> Crowd:
     return Crowd()
 
 
-QUICK = Limits(at_once=8, patience=0.02, keep=5.0)
+QUICK = (8, 0.02, 5.0)
+"""How many are asked at once, and for how many seconds a round waits and an answer may be used."""
 
 
 async def test_all_are_asked_in_each_round(crowd: Crowd) -> None:
-    async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), *QUICK)) as asked:
         assert await asked.round(["a", "b"], 0.0) == ({"a": 1, "b": 2}, {})
         assert await asked.round(["a", "b"], 0.0) == ({"a": 3, "b": 4}, {})
         assert await asked.round([], 0.0) == ({}, {})
@@ -56,7 +59,7 @@ async def test_all_are_asked_in_each_round(crowd: Crowd) -> None:
 )
 async def test_who_fails_harms_no_other_and_is_named(crowd: Crowd, fault: str, why: str) -> None:
     crowd.faults["b"] = fault
-    async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), *QUICK)) as asked:
         assert await asked.round(["a", "b"], 0.0) == ({"a": 1}, {"b": why})
         assert asked.describe() == {"asked": 2, "silent": 1, "for_example": {"b": why}}
         del crowd.faults["b"]
@@ -66,7 +69,7 @@ async def test_who_fails_harms_no_other_and_is_named(crowd: Crowd, fault: str, w
 
 async def test_late_answer_serves_the_next_round(crowd: Crowd) -> None:
     crowd.held["slow"] = asyncio.Event()
-    async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), *QUICK)) as asked:
         assert await asked.round(["a", "slow"], 0.0) == ({"a": 1}, {"slow": "no answer yet"})
         assert "slow" not in (await asked.round(["a", "slow"], 0.0))[0]
         assert crowd.asked == ["a", "slow", "a"]
@@ -82,7 +85,7 @@ async def test_a_slow_target_is_awaited_once_until_quick_again(crowd: Crowd) -> 
         return asyncio.get_running_loop().time() - begun
 
     crowd.held["slow"] = asyncio.Event()
-    async with aclosing(Rounds(crowd, VirtualClock(), Limits(8, 0.3, 5.0))) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), 8, 0.3, 5.0)) as asked:
         assert await seconds(asked) >= 0.29
         assert [await seconds(asked) < 0.1 for _ in range(3)] == [True] * 3
         crowd.held["slow"].set()
@@ -94,7 +97,7 @@ async def test_a_slow_target_is_awaited_once_until_quick_again(crowd: Crowd) -> 
 
 
 async def test_answer_serves_while_the_next_is_late_and_no_longer(crowd: Crowd) -> None:
-    async with aclosing(Rounds(crowd, VirtualClock(100.0), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(100.0), *QUICK)) as asked:
         await asked.round(["a"], 100.0)
         crowd.held = {"a": asyncio.Event()}
         assert await asked.round(["a"], 105.0) == ({"a": 1}, {})
@@ -102,7 +105,7 @@ async def test_answer_serves_while_the_next_is_late_and_no_longer(crowd: Crowd) 
 
 
 async def test_answer_serves_no_longer_once_the_next_question_failed(crowd: Crowd) -> None:
-    async with aclosing(Rounds(crowd, VirtualClock(100.0), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(100.0), *QUICK)) as asked:
         await asked.round(["a"], 100.0)
         crowd.faults["a"] = "down"
         assert await asked.round(["a"], 101.0) == ({}, {"a": "down"})
@@ -110,7 +113,7 @@ async def test_answer_serves_no_longer_once_the_next_question_failed(crowd: Crow
 
 async def test_only_so_many_are_asked_at_once(crowd: Crowd) -> None:
     names = [str(number) for number in range(50)]
-    async with aclosing(Rounds(crowd, VirtualClock(), Limits(8, 5.0, 5.0))) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), 8, 5.0, 5.0)) as asked:
         gate = asyncio.Event()
         crowd.held = dict.fromkeys(names, gate)
         task = asyncio.create_task(asked.round(names, 0.0))
@@ -123,7 +126,7 @@ async def test_only_so_many_are_asked_at_once(crowd: Crowd) -> None:
 async def test_dead_ones_however_many_do_not_keep_the_living_waiting(crowd: Crowd) -> None:
     dead = [f"dead-{number}" for number in range(40)]
     crowd.faults = dict.fromkeys(dead, "down")
-    async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), *QUICK)) as asked:
         await asked.round([*dead, "a"], 0.0)
         crowd.held = {name: asyncio.Event() for name in dead}
         answers, faults = await asked.round([*dead, "a"], 0.0)
@@ -133,7 +136,7 @@ async def test_dead_ones_however_many_do_not_keep_the_living_waiting(crowd: Crow
 
 async def test_a_target_no_longer_wanted_is_forgotten_and_not_awaited(crowd: Crowd) -> None:
     crowd.held["a"] = asyncio.Event()
-    async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), *QUICK)) as asked:
         await asked.round(["a", "b"], 0.0)
         assert await asked.round(["b"], 0.0) == ({"b": 3}, {})
         assert crowd.cancelled == 1
@@ -143,7 +146,7 @@ async def test_a_target_no_longer_wanted_is_forgotten_and_not_awaited(crowd: Cro
 
 async def test_a_target_dropped_while_queued_can_be_asked_again(crowd: Crowd) -> None:
     crowd.held["a"] = asyncio.Event()
-    async with aclosing(Rounds(crowd, VirtualClock(), Limits(1, 0.02, 5.0))) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), 1, 0.02, 5.0)) as asked:
         await asked.round(["a", "b"], 0.0)
         await asked.round(["a"], 0.0)
         assert crowd.asked == ["a"]
@@ -156,7 +159,7 @@ async def test_a_target_dropped_while_queued_can_be_asked_again(crowd: Crowd) ->
 
 async def test_nothing_is_left_running_at_the_end(crowd: Crowd) -> None:
     crowd.held["a"] = asyncio.Event()
-    async with aclosing(Rounds(crowd, VirtualClock(), QUICK)) as asked:
+    async with aclosing(Rounds(crowd, VirtualClock(), *QUICK)) as asked:
         await asked.round(["a"], 0.0)
         assert crowd.under_way == 1
     assert crowd.under_way == 0

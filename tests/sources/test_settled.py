@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -13,26 +12,15 @@ from elasticd.base.errors import ConfigError
 from elasticd.ports.source import Source
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.settled import guarded, settled
-from tests.kit.daemons import PATIENCE
+from tests.kit.blocking import block, waiting_until_blocked
 
 FILE, KEY = "elasticd.toml", "source[0]"
-ENTERED, GATE = threading.Event(), threading.Event()
-"""What blocks says so, and waits for the gate."""
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody waits for a thread any longer than until it blocks."""
-    ENTERED.clear()
-    GATE.clear()
-    monkeypatch.setattr(threading.Thread, "join", lambda *_: ENTERED.wait(PATIENCE))
-    yield
-    GATE.set()
-
-
-def block() -> None:
-    ENTERED.set()
-    GATE.wait()
+    with waiting_until_blocked(monkeypatch):
+        yield
 
 
 class Talker(Source, frozen=True, kw_only=True, tag="talker"):

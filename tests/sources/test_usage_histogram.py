@@ -22,8 +22,7 @@ from elasticd.model.workload import Container, Pod, Readings, Ref, Sample
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
-from elasticd.sources.usage_histogram import UsageHistogram
-from elasticd.sources.usage_ledger import SERIES, Options, UsageLedger
+from elasticd.sources.usage_histogram import SERIES, UsageHistogram, UsageLedger
 from elasticd.testing import judge, observation, simulate, site
 from elasticd_plugins.vertical import Vertical
 from tests.kit.clusters import Shown
@@ -31,7 +30,7 @@ from tests.kit.clusters import Shown
 NOW = 1_700_000_000.0
 WEB = "shop/Deployment/web"
 REF = Ref("shop", "Deployment", "web")
-OPTIONS = Options({"cpu": 43200.0, "memory": 172800.0}, 300.0, "load", 0.0, 8.0)
+OPTIONS = UsageHistogram(cpu_half_life=43200.0, memory_half_life=172800.0, enough=0.0)
 
 
 def pod(name: str = "web-0", *containers: str, **changes: Any) -> Pod:
@@ -102,7 +101,7 @@ def test_an_oom_kill_counts_once_above_its_request_and_use(used: float | None, e
 
 
 def test_nothing_is_said_before_there_are_enough_hours() -> None:
-    ledger = UsageLedger(replace(OPTIONS, enough=3600.0))
+    ledger = UsageLedger(replace(OPTIONS, enough=1.0))
     ledger.fold(WEB, [pod()], said(sample(1.0, 3700)), NOW - 3700)
     assert (learnt(ledger), ledger.say(NOW)[1]) == ({}, 1)
     ledger.fold(WEB, [pod()], said(sample(1.0)), NOW)

@@ -69,15 +69,16 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         """The cluster, its pods created now; it always leads. Raises ConfigError for an unreadable recording."""
         return nullcontext(self.build(clock))
 
-    def build(self, clock: Clock) -> SimulatedCluster:
-        """The cluster as its own type, for callers that need more than the Cluster protocol."""
+    def build(self, clock: Clock, remembered: float = REMEMBERED) -> SimulatedCluster:
+        """The cluster as its own type, for callers that need more than the Cluster protocol. `remembered`: seconds for
+        which it is known, at least, which pods served."""
         nodes = tuple(sorted(self._nodes(), key=lambda node: node.name))
         workloads = [workload for table in self.workloads for workload in make_workloads(table)]
         start = clock.now()
         workloads += [job_set for jobs in self.jobs for job_set in make_job_sets(jobs, start, self.seed)]
         changes = {name: table.changes for table in self.nodes for name in table.names()}
         loads = {name: node_loads for table in self.nodes for node_loads in (_loads(table),) for name in table.names()}
-        world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution, changes)
+        world = World(start, nodes, workloads, max(REMEMBERED, remembered) + self.metrics.resolution, changes)
         usage = SimulatedUsage(self.metrics, self.seed, start, workloads, loads)
         return SimulatedCluster(clock, world, usage, self.budgets)
 

@@ -167,7 +167,7 @@ class SimulatedCluster:
 
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
-        self._clock, self._world, self._usage, self._budgets = clock, world, usage, budgets
+        self._clock, self.world, self._usage, self._budgets = clock, world, usage, budgets
         self._view = WorldView({}, world.nodes.nodes, budgets)
         self._callbacks: list[Callable[[], None]] = []
 
@@ -178,7 +178,7 @@ class SimulatedCluster:
     @property
     def next(self) -> float:
         """The time of the next event that happens by itself; infinity: none."""
-        return self._world.next
+        return self.world.next
 
     def restoring(self) -> Sequence[Underway]:
         """None: they come back at once."""
@@ -192,11 +192,11 @@ class SimulatedCluster:
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> SimulatedSnapshot:
         view = self._look(now)
-        return SimulatedSnapshot(self._world.now, kinds, view)
+        return SimulatedSnapshot(self.world.now, kinds, view)
 
     def _look(self, now: float) -> WorldView:
         """The snapshot; only what changed since the last one is computed again."""
-        world = self._world
+        world = self.world
         world.advance(now)
         if world.changed or world.nodes.nodes is not self._view.nodes:
             # Earlier snapshots keep theirs.
@@ -208,13 +208,13 @@ class SimulatedCluster:
 
     def _tell(self) -> None:
         """Call back if something happened that may let pods be placed."""
-        if self._world.placement_changed:
-            self._world.placement_changed = False
+        if self.world.placement_changed:
+            self.world.placement_changed = False
             for callback in self._callbacks:
                 callback()
 
     async def usage(self, now: float) -> Readings:
-        self._world.advance(now)
+        self.world.advance(now)
         return self._usage.read(now)
 
     async def node_usage(self, now: float) -> Readings:
@@ -239,7 +239,7 @@ class SimulatedCluster:
         if isinstance(action, Announce):
             self.announcements.append(action)
             return Answer("done", 201)
-        self._world.advance(self._clock.now())
+        self.world.advance(self._clock.now())
         answer = self._do(action)
         self._tell()
         return answer
@@ -247,7 +247,7 @@ class SimulatedCluster:
     def _do(self, action: Scale | Create | Remove | Mark | Resize | Bind | Evict | Nominate) -> Answer:
         if isinstance(action, Bind | Evict | Nominate):
             return self._place(action)
-        workload = self._world.workloads.get(action.workload)
+        workload = self.world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
         if isinstance(action, Mark):
@@ -258,7 +258,7 @@ class SimulatedCluster:
 
     def _place(self, action: Bind | Evict | Nominate) -> Answer:
         ref = action.workload
-        pod = self._world.pod(ref.namespace, ref.name)
+        pod = self.world.pod(ref.namespace, ref.name)
         if pod is None:
             return Answer("conflict", 404, f"there is no pod {ref.namespace}/{ref.name}", "NotFound")
         if pod.uid != action.uid:
@@ -269,7 +269,7 @@ class SimulatedCluster:
             case Evict():
                 return self._evict(pod, action)
             case Nominate():
-                self._world.nominate(pod, action.node)
+                self.world.nominate(pod, action.node)
                 return Answer("done", 200)
 
     def _bind(self, pod: SimulatedPod, node: str) -> Answer:
@@ -278,21 +278,21 @@ class SimulatedCluster:
             return Answer("conflict", 409, f"pod {pod.name} is being deleted, cannot be assigned to a host", "Conflict")
         if pod.node:
             return Answer("conflict", 409, f'pod {pod.name} is already assigned to node "{pod.node}"', "Conflict")
-        self._world.bind(pod, node)
+        self.world.bind(pod, node)
         return Answer("done", 201)
 
     def _evict(self, pod: SimulatedPod, evict: Evict) -> Answer:
         """Evict as the eviction API does: budgets do not apply to a pod that is on no node or is being deleted, and
         several budgets for one pod are an error."""
         if pod.node and not pod.deleted and not pod.rejected:
-            about = [each for each in self._look(self._world.now).budgets if pod.uid in each.pods]
+            about = [each for each in self._look(self.world.now).budgets if pod.uid in each.pods]
             if len(about) > 1:
                 message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
                 return Answer("refused", 500, f"{message} support.", "Budgets")
             if about and about[0].allowed < 1:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 return Answer("refused", 429, f"{message} The disruption budget {about[0].name} allows none", "Budget")
-        self._world.evict(pod, restore=evict.restore)
+        self.world.evict(pod, restore=evict.restore)
         return Answer("done", 201)
 
     def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
@@ -300,7 +300,7 @@ class SimulatedCluster:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
         if change := _find_change(action, workload):
             return Answer("conflict", 409, change, "Conflict")
-        self._world.scale(workload, action.after)
+        self.world.scale(workload, action.after)
         return Answer("done", 200)
 
     def _resize(self, resize: Resize, workload: SimulatedWorkload) -> Answer:
@@ -313,7 +313,7 @@ class SimulatedCluster:
             return Answer("conflict", 409, f"requests were {resize.before}, are {present}", "Conflict")
         if why := unfit(replace(pod.look(), resize=""), resize.after):
             return Answer("failed", 422, f"{resize.pod} {why}", "Invalid")
-        self._world.resize(pod, resized(pod.containers, resize.after))
+        self.world.resize(pod, resized(pod.containers, resize.after))
         return Answer("done", 200)
 
     def _mark(self, mark: Mark, workload: SimulatedWorkload) -> Answer:
@@ -326,7 +326,7 @@ class SimulatedCluster:
         marked.annotations = mark.on(marked.annotations)
         if isinstance(marked, SimulatedPod):
             marked.seen = None
-        self._world.changed[workload] = None
+        self.world.changed[workload] = None
         return Answer("done", 200)
 
     def _change_jobs(self, action: Scale | Create | Remove, workload: SimulatedWorkload) -> Answer:
@@ -336,9 +336,9 @@ class SimulatedCluster:
         if action.uid != workload.uid:
             return Answer("conflict", 409, f"uid was {action.uid}, is {workload.uid}", "Conflict")
         if isinstance(action, Create):
-            self._world.create(workload, action)
+            self.world.create(workload, action)
             return Answer("done", 201)
-        self._world.remove(workload, action)
+        self.world.remove(workload, action)
         return Answer("done", 200)
 
 

@@ -19,9 +19,8 @@ from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-unty
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import shown
-from elasticd.sources.recorded import FORMATS, Track, load
-from elasticd.sources.recorded.files import csv_lines
-from elasticd.sources.recorded.rows import check_needed, to_time, to_value, wrong
+from elasticd.sources.recorded import Track, load
+from elasticd.sources.recorded.files import FORMATS, check_needed, csv_lines, to_time, to_value, wrong
 
 Curve = Callable[[float], float]
 """A value for every number of seconds since the start. NaN: it cannot be told, which is not zero."""

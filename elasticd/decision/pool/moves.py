@@ -194,9 +194,10 @@ class _Draft:
     def _why_bound(self, pod: Pod, how: How = "reschedule") -> Refused | None:
         """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
-        at = self._case.observation.at
+        at, past = self._case.observation.at, self._case.past
         why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at)
-        if why := why or _why_returned(pod, self._case.past.comebacks.get((whose(pod), pod.node)), at):
+        why = why or _why_returned(pod, past.comebacks.get((whose(pod), pod.node)), at)
+        if why := why or _why_failing(past.failing.get(pod.uid, at) - at):
             return why
         uid = pod.owner[2]
         surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
@@ -318,6 +319,10 @@ def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused |
     rest = comebacks.last + RETURNS.delay(comebacks.count + 1) - at
     again = "it came in place of one that was moved from this node"
     return ("Returned", f"{again}, and rests for another {rest:.0f} s") if rest > 0 else None
+
+
+def _why_failing(rest: float) -> Refused | None:
+    return ("Failing", f"its eviction failed again and again, and is tried again in {rest:.0f} s") if rest > 0 else None
 
 
 def _unsupported(pod: Pod) -> str:

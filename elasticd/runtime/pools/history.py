@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.backoff import Backoff
 from elasticd.base.news import LastReported
 from elasticd.kit.evictability import one_failed
 from elasticd.kit.node_table import NodeTable
@@ -34,6 +35,9 @@ RETURNED = 86400.0
 
 MISSED = 3.0
 """After so many intervals without an evaluation, the earlier ones are forgotten."""
+
+PAUSE = 300.0
+"""The longest that a pod is left alone whose evictions fail, if looks are not further apart."""
 
 PROMISED = 30.0
 """Seconds for which room is reserved on a move's target node, unless the pod arrives there before."""
@@ -73,6 +77,17 @@ class _Departure(Struct, frozen=True):
         return (pod.namespace, pod.name) == (self.pod.namespace, self.pod.name)
 
 
+class _Failing(Struct, frozen=True, gc=False):
+    """Evictions of a pod that failed in a row, and until when it is left alone."""
+
+    count: int = 0
+    until: float = 0.0
+
+    def once_more(self, at: float, every: float) -> "_Failing":
+        """After another failure: the first look after the first one may try again."""
+        return _Failing(self.count + 1, at + Backoff(every, max(PAUSE, every)).delay(self.count))
+
+
 class PoolHistory:
     """What is remembered of one pool."""
 
@@ -88,6 +103,7 @@ class PoolHistory:
         self._outcomes: dict[str, PodOutcome] = {}
         self._departures: dict[str, _Departure] = {}
         self._comebacks: dict[tuple[str, str], Comebacks] = {}
+        self._failing: dict[str, _Failing] = {}
 
     def note(self, nodes: Sequence[Node], pods: OnNodes, now: float) -> bool:
         """Take in the nodes and their pods; whether one came, went, or changed its labels, annotations, taints or
@@ -138,7 +154,8 @@ class PoolHistory:
             for key, comebacks in self._comebacks.items()
             if now - comebacks.last < (RETURNED if comebacks.count else REMEMBERED)
         }
-        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused, self._comebacks)
+        failing = {uid: failures.until for uid, failures in self._failing.items()}
+        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused, self._comebacks, failing)
 
     def planned(self, plan: MovesPlan, now: float) -> None:
         self._last_look, self._plan = now, plan
@@ -157,6 +174,9 @@ class PoolHistory:
         `pod` is the pod as it was, None where it was not seen; `use` is what it used, by series.
         """
         previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
+        before_failures = self._failing.pop(decision.uid, _Failing())
+        if outcome.result == "failed":
+            self._failing[decision.uid] = before_failures.once_more(outcome.at, self.policy.moves.every)
         if outcome.result == "done":
             key = action.owner or decision.pod.full_name
             self._moved.append(Moved(outcome.at, key, decision.node))
@@ -222,6 +242,7 @@ class PoolHistory:
             for uid, departure in self._departures.items()
             if now < departure.at + PROMISED or _pod_on_node(departure, on_nodes) is not None
         }
+        self._failing = {uid: failures for uid, failures in self._failing.items() if now < failures.until + PAUSE}
 
 
 def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comebacks:

@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from typing import Protocol, cast
 
+from elasticd.base.tasks import finished
 from elasticd.base.text import one_line
 from elasticd.sources.forecasting.request import HEAD_BYTES, Question, Reply, frame, length, reply
 
@@ -94,19 +95,9 @@ class Apart:
                     await asyncio.wait_for(process.wait(), _REAPED)
             return process.returncode
         finally:  # also where the wait is cancelled
-            await _kill(process)
-
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the process and wait until it is gone, even if this task is cancelled meanwhile."""
-    with suppress(ProcessLookupError):
-        process.kill()
-    gone = asyncio.ensure_future(process.wait())
-    try:
-        await asyncio.shield(gone)
-    except asyncio.CancelledError:
-        await gone
-        raise
+            with suppress(ProcessLookupError):
+                process.kill()
+            await finished(process.wait())
 
 
 def _exit_reason(code: int | None) -> str:

@@ -18,6 +18,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from elasticd.base.backoff import Backoff
 from elasticd.base.errors import ConfigError
 from elasticd.base.news import LastReported
+from elasticd.base.tasks import finished
 from elasticd.base.text import one_line, raised
 from elasticd.sources.mqtt.broker import BrokerOptions
 from elasticd.sources.mqtt.link import Link
@@ -82,7 +83,8 @@ class Connection:
     async def _connect_once(self) -> None:
         link = self._make(await asyncio.to_thread(self._broker.arguments))
         try:
-            await _enter(link)
+            # It connects in a thread, which goes on when cancelled: unless it is waited for, its socket stays open.
+            await finished(link.__aenter__())
             try:
                 self._note_connected()
                 await self._session(link)
@@ -122,14 +124,3 @@ class Connection:
         if isinstance(cause, aiomqtt.MqttError | ConfigError):
             return one_line(str(cause)) or "lost"
         return raised(cause)
-
-
-async def _enter(link: Link) -> None:
-    """Connect. That is in a thread, which goes on when cancelled: unless it is waited for, its socket stays open."""
-    entering = asyncio.ensure_future(link.__aenter__())
-    try:
-        await asyncio.shield(entering)
-    except asyncio.CancelledError:
-        with suppress(Exception):
-            await entering
-        raise

@@ -19,11 +19,10 @@ from elasticd.base.tasks import cancel
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import History, Reader, Site, Source
 from elasticd.sources.http import HttpClient, HttpFault, HttpSource
-from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
+from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of, samples_in, times_in
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.history import Remembering
 from elasticd.sources.prometheus.rules import RuleTable
-from elasticd.sources.prometheus.samples import samples_in, times_in
 from elasticd.sources.prometheus.tables import SeriesTable
 
 logger = logging.getLogger("elasticd.sources.prometheus.reader")  # whoever filters logs knows it by this name

@@ -14,9 +14,8 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import UnavailableError
 from elasticd.ports.source import Points, TimeRange
 from elasticd.sources.http import HttpClient, HttpFault
-from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
+from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, Tally, answer_of, chunks, number, parts
 from elasticd.sources.prometheus.finder import Finder
-from elasticd.sources.prometheus.samples import Tally, chunks, number, parts
 from elasticd.sources.prometheus.tables import SeriesTable
 
 if TYPE_CHECKING:  # it imports this module

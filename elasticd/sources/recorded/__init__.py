@@ -7,21 +7,12 @@ import math
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from elasticd.base.errors import ConfigError
-from elasticd.sources.recorded.files import read_csv, read_json_lines
-from elasticd.sources.recorded.parquet import read_parquet
-from elasticd.sources.recorded.rows import PARQUET, Row, Where, check_place, wrong
-
-FORMATS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
-    ".csv": read_csv,
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    PARQUET: read_parquet,
-}
-"""How a file is read, by its ending."""
+from elasticd.sources.recorded.files import FORMATS, Where, check_place, wrong
 
 MOST = 5_000_000
 """Samples of one file that are held, at 16 bytes each, 24 with windows."""
@@ -71,13 +62,15 @@ class Track:
         return self.windows[index] if self.windows else 0.0
 
 
-class Recording:
+class Recording(NamedTuple):
     """All tracks of a file, or those of some series. `first` and `last` are the times of its oldest and its newest row,
     of whatever series: what is taken from one file keeps its time."""
 
-    def __init__(self, pods: Tracks, workloads: Tracks, nodes: Tracks, first: float, last: float) -> None:
-        self.pods, self.workloads, self.nodes = pods, workloads, nodes
-        self.first, self.last = first, last
+    pods: Tracks
+    workloads: Tracks
+    nodes: Tracks
+    first: float
+    last: float
 
 
 def load(

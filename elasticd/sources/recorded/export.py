@@ -9,8 +9,9 @@ import csv
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -24,10 +25,12 @@ from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.answers import QueryFault
 from elasticd.sources.prometheus.history import PastSample, history, portions
+from elasticd.sources.recorded.files import COLUMNS
 
 ENDINGS = (".jsonl", ".csv")
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)?")
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, None: 1.0}
 
 
@@ -40,15 +43,21 @@ def seconds(text: str) -> float:
 
 
 def moment(text: str, now: float) -> float:
-    """A time: now, -7d, RFC 3339 with its offset, or seconds since the epoch. Raises ValueError."""
+    """A time: now, -7d, 03:12 (when it was last that late here), RFC 3339 with its offset, or seconds since the epoch.
+    Raises ValueError."""
     if text == "now":
         return now
+    if match := _CLOCK.fullmatch(text):
+        here = datetime.fromtimestamp(now).astimezone()
+        hour, minute, second = (int(part or 0) for part in match.groups())
+        late = here.replace(hour=hour, minute=minute, second=second, microsecond=0)
+        return (late if late <= here else late - timedelta(days=1)).timestamp()
     if match := _AGO.fullmatch(text):
         return now - float(match[1]) * _SECONDS[match[2]]
     if re.fullmatch(r"\d+(?:\.\d+)?", text):
         return float(text)
     if math.isnan(parsed := parse_time(text)):
-        raise ValueError(f'must be now, as -7d, or as 2026-03-02T08:00:00Z, is "{text}"')
+        raise ValueError(f'must be now, as -7d, as 03:12, or as 2026-03-02T08:00:00Z, is "{text}"')
     return parsed
 
 
@@ -103,9 +112,9 @@ async def write_recording(
 def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
     if ending == ".csv":
         table = csv.writer(file, lineterminator="\n")
-        names = ["time", "series", "subject", "key", "value", "window"] + ["container"] * containers
-        table.writerow(names)
-        return lambda row: table.writerow(_fields(row).values() if containers else [*_fields(row).values()][:6])
+        count = len(COLUMNS) if containers else len(COLUMNS) - 1
+        table.writerow(COLUMNS[:count])
+        return lambda row: table.writerow([*_fields(row).values()][:count])
     encode = msgspec.json.Encoder().encode
 
     def line(row: PastSample) -> None:
@@ -147,21 +156,33 @@ def _refuse_existing(out: Path, *, force: bool) -> None:
 
 def takes_record(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command, but for the settings."""
-    add, time_of = parser.add_argument, _argument(lambda text: moment(text, time.time()))
+    add = parser.add_argument
     add("--source", required=True, metavar="NAME", help='a source of the config, of type "prometheus"')
     add("--series", required=True, metavar="NAME[,...]", help="series of it")
-    add("--from", required=True, metavar="TIME", type=time_of, dest="begin", help="as -7d, or 2026-03-02T08:00:00Z")
-    add("--to", default="now", metavar="TIME", type=time_of, dest="end", help="default: now")
-    add("--step", default="15s", metavar="SECONDS", type=_argument(seconds), help="as 15s or 1m; default: 15s")
+    add(
+        "--from",
+        required=True,
+        metavar="TIME",
+        type=time_of_argument,
+        dest="begin",
+        help="as -7d, or 2026-03-02T08:00:00Z",
+    )
+    add("--to", default="now", metavar="TIME", type=time_of_argument, dest="end", help="default: now")
+    add("--step", default="15s", metavar="SECONDS", type=_step, help="as 15s or 1m; default: 15s")
     add("--out", required=True, type=Path, metavar="FILE", help="ends in .jsonl or .csv")
     add("--force", action="store_true", help="write over a file that is there")
 
 
-def _argument(read: Callable[[str], float]) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            return read(text)
-        except (ValueError, OverflowError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+def time_of_argument(text: str) -> float:
+    """A time as an argument of a command. Raises ArgumentTypeError."""
+    try:
+        return moment(text, time.time())
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
-    return parse
+
+def _step(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -193,7 +193,7 @@ async def test_kubelet_and_not_the_api_decides_if_a_pod_fits(
     assert snapshot.pending() == ()
     on = snapshot.on_nodes()
     assert [one.phase for one in on.get("n", ())] == ([] if why else ["Running"])
-    found = play.cluster._world.pod("default", "p")
+    found = play.cluster.world.pod("default", "p")
     assert found is not None
     assert (found.rejected, found.look().phase) == (why, "Failed" if why else "Running")
     free = snapshot.rooms()[0].free
@@ -235,7 +235,7 @@ async def test_stateful_set_recreates_a_rejected_pod_under_its_name() -> None:
 async def test_rejected_bare_pod_stays_failed_and_can_be_evicted() -> None:
     play = Placed(bare("p", cpu="2"))
     await play.bind(0, "p", "n-1")
-    pod = play.cluster._world.pod("default", "p")
+    pod = play.cluster.world.pod("default", "p")
     assert pod is not None
     assert await play.waiting(99) == []
     answer = await play.cluster.act(Evict(pod.look().ref, pod.uid, "n-1", restore=True))
@@ -292,7 +292,7 @@ async def test_restored_bare_pod_waits_again_and_notes_its_eviction_time() -> No
 async def test_evicted_pod_of_a_job_returns_without_losing_messages() -> None:
     jobs = {"name": "j", "arrivals": {"formula": "4"}, "per_job": 4, "run_seconds": 50, **OURS}
     play = Placed(jobs=[jobs])
-    set_ = next(iter(play.cluster._world.workloads.values()))
+    set_ = next(iter(play.cluster.world.workloads.values()))
     await play.cluster.act(Create(set_.ref, set_.uid, 0, 1, "", "hash", 1))
     first = await play.pod(0, "j-hash-1-pod")
     assert first.owner[:2] == ("Job", "j-hash-1")

@@ -170,7 +170,7 @@ def test_a_bare_pod_that_is_restored_is_never_lost(tables: Any, changes: Any, sc
                 [name] if table["replicas"] == 1 else [f"{name}-{i + 1}" for i in range(table["replicas"])]
             )
         }
-        there = {key[1] for key in play.cluster._world._pods}
+        there = {key[1] for key in play.cluster.world._pods}
         assert expected <= there
 
     asyncio.run(run())

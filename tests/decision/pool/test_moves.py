@@ -182,6 +182,15 @@ def test_what_comes_back_rests_ever_longer(created: float, comebacks: Comebacks,
     assert (decision.refusal, decision.verdict) == (refusal, "refuse" if refusal else "move")
 
 
+@pytest.mark.parametrize(
+    ("until", "refusal"), [(NOW + 0.1, "Failing"), (NOW, ""), (NOW - 1, "")], ids=["not yet", "from now on", "before"]
+)
+def test_a_pod_whose_evictions_fail_rests(until: float, refusal: str) -> None:
+    view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
+    (decision,) = moves(view, Fits(), Leave(node="a"), past=PoolPast(failing={running("p0").uid: until}))
+    assert decision.refusal == refusal
+
+
 def alone(**more: Any) -> NodeTable:
     return columns([node("a"), node("b")], [running("p0", owner=("", "", ""), **more)])
 

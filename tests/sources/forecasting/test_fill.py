@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.sources.forecasting.fill import Regular, filled, on_grid, without_outliers
+from elasticd.sources.forecasting.fit import Regular, filled, on_grid, without_outliers
 
 NAN, INF = np.nan, np.inf
 

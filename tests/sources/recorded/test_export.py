@@ -4,7 +4,9 @@ import asyncio
 import errno
 import math
 import os
+import time
 from collections.abc import AsyncIterator
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -216,19 +218,40 @@ async def test_a_folder_that_is_not_there_is_reported(server: Scripted, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "time"),
+    ("text", "at"),
     [
         ("now", NOW), ("-7d", NOW - 604800), ("-1.5h", NOW - 5400), ("-90s", NOW - 90), ("1700000000", NOW),
         ("2023-11-14T22:13:20Z", NOW), ("2023-11-14T23:13:20+01:00", NOW),
     ],
 )  # fmt: skip
-def test_times_are_written_as_people_do(text: str, time: float) -> None:
-    assert moment(text, NOW) == time
+def test_times_are_written_as_people_do(text: str, at: float) -> None:
+    assert moment(text, NOW) == at
 
 
-@pytest.mark.parametrize("text", ["", "-7", "7d", "-7y", "2023-11-14T22:13:20", "2023-11-14", "yesterday", "nan"])
+@pytest.mark.parametrize(
+    ("text", "here"),
+    [
+        pytest.param("22:13", "2023-11-14T22:13:00", id="today"),
+        pytest.param("22:13:20", "2023-11-14T22:13:20", id="now"),
+        pytest.param("22:14", "2023-11-13T22:14:00", id="yesterday"),
+        pytest.param("3:12", "2023-11-14T03:12:00", id="in the night"),
+    ],
+)
+def test_a_time_of_day_is_the_last_one_here(text: str, here: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    try:
+        assert moment(text, NOW) == datetime.fromisoformat(f"{here}+00:00").timestamp()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "24:00", "3:1", "-7", "7d", "-7y", "2023-11-14T22:13:20", "2023-11-14", "yesterday", "nan"]
+)
 def test_a_time_that_could_mean_another_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="must be now, as -7d, or as"):
+    with pytest.raises(ValueError, match="must be now, as -7d, as 03:12, or as"):
         moment(text, NOW)
 
 

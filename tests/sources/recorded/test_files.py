@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.base.errors import ConfigError
-from elasticd.sources.recorded import FORMATS, load
-from elasticd.sources.recorded.rows import Row
+from elasticd.sources.recorded import load
+from elasticd.sources.recorded.files import FORMATS, Row
 from tests.kit.damage import torn
 
 HEADER = "time,series,subject,key,value,window,container\n"
