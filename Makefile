@@ -74,7 +74,7 @@ audit: .venv/dev build/audit ## check licences and known vulnerabilities of all 
 	build/audit/bin/pip-licenses --python $(BIN)/python --from=mixed --partial-match --allow-only="$(LICENCES)" --format=markdown \
 		--packages $$(sed -n 's/^\([a-z0-9_-]*\)==.*/\1/p' $(AUDITED)) --output-file build/licences.md
 	rm -f build/vulnerabilities.json
-	-build/audit/bin/pip-audit --disable-pip --require-hashes -r $(AUDITED) -f json -o build/vulnerabilities.json --progress-spinner off
+	-build/audit/bin/pip-audit --disable-pip --require-hashes -r $(AUDITED) -f json -o build/vulnerabilities.json --progress-spinner off --timeout 5
 	$(BIN)/python tests/audit.py build/vulnerabilities.json
 
 build/audit: Makefile

@@ -30,11 +30,7 @@ FILLERS = frozenset(_FILLERS.split())
 
 PRIVATE = {
     "tests/bench/forecast.py": ("_process", "the memory of the process that fits is read from outside"),
-    "tests/cluster/simulated/test_placing.py": ("_world", "a bare pod that was rejected is in no snapshot"),
-    "tests/cluster/simulated/test_placing_properties.py": (
-        "_world _pods",
-        "a bare pod that was rejected is in no snapshot",
-    ),
+    "tests/cluster/simulated/test_placing_properties.py": ("_pods", "a bare pod that was rejected is in no snapshot"),
     "tests/kit/loops.py": ("_schedule", "virtual time stops before the next evaluation, not before the next tick"),
     "tests/kube/test_cluster.py": ("_parts", "only the elector of one of two clusters is cut off"),
     "tests/kube/test_mqtt.py": (

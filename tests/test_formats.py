@@ -20,8 +20,7 @@ from elasticd.cluster.kubernetes.session import Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.model.workload import Readings
 from elasticd.ports.metrics_api import MetricQuery
-from elasticd.sources.prometheus.answers import QueryFault, answer_of
-from elasticd.sources.prometheus.samples import samples_in
+from elasticd.sources.prometheus.answers import QueryFault, answer_of, samples_in
 from elasticd.sources.prometheus.tables import Labels, SeriesTable
 from tests.kit.damage import JUNK, NO_JSON, Damage, damaged, put, torn
 

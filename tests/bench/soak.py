@@ -10,11 +10,10 @@ import gc
 import os
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import asdict
 
 from elasticd.journal import Journal
 from elasticd.model.listener import Notice
@@ -22,24 +21,16 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.testing import simulate
 from tests.kit.demos import START, demo
+from tests.kit.growth import Held, grown, held
 from tests.kit.measuring import machine
 
 PARTS = 12
-GROWTH = 1.05
-"""The most that there may be in the last third, to the most in the one before."""
 
 
-class Held(Struct, frozen=True):
-    """What a process holds."""
+class HeldInside(Held, frozen=True):
+    """What a process holds, and of what it sees of itself."""
 
     objects: int
-    resident: int
-    """KiB"""
-    descriptors: int
-    threads: int
-    journal: int
-    """KiB"""
-    series: int
 
 
 class Soak:
@@ -48,7 +39,7 @@ class Soak:
     def __init__(self, folder: Path, every: float) -> None:
         self._folder, self._every, self._next = folder, every, START + every
         self._journal, self._metrics = Journal(folder, segment_bytes=1 << 20), DaemonMetrics()
-        self.held: list[Held] = []
+        self.held: list[HeldInside] = []
 
     def on(self, record: Notice) -> None:
         self._metrics.on(record)
@@ -61,30 +52,17 @@ class Soak:
 
     def _measure(self) -> None:
         gc.collect()
+        series = self._metrics.render(leading=True, journal_failures=0).count(b"\n")
         self.held.append(
-            Held(
+            HeldInside(
                 objects=len(gc.get_objects()),
-                resident=int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") >> 10,
-                descriptors=len(list(Path("/proc/self/fd").iterdir())),
-                threads=threading.active_count(),
-                journal=sum(path.stat().st_size for path in self._folder.iterdir()) >> 10,
-                series=self._metrics.render(leading=True, journal_failures=0).count(b"\n"),
+                **asdict(held(os.getpid(), self._folder, series)),
             )
         )
         print(self.held[-1], flush=True)
 
     def close(self) -> None:
         self._journal.close()
-
-
-def grown(held: list[Held]) -> list[str]:
-    """What there is more of in the last third than in the one before."""
-    third = len(held) // 3
-    most = [
-        (name, *(max(getattr(each, name) for each in part) for part in (held[third : 2 * third], held[2 * third :])))
-        for name in Held.__struct_fields__
-    ]
-    return [f"{name}: at most {before}, then {after}" for name, before, after in most if after > GROWTH * before]
 
 
 def main(hours: float) -> int:

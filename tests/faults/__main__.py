@@ -38,6 +38,15 @@ async def cluster(folder: Path) -> AsyncIterator[Kube]:
         yield Kube(plane, client, nodes, metrics)
 
 
+def line(seed: int, troubles: Sequence[Trouble], report: Report) -> str:
+    """What came of the faults of a seed."""
+    blows = ", ".join(trouble.kind for trouble in troubles if isinstance(trouble, Blow)) or "none"
+    return (
+        f"seed {seed}: {report.evictions} evictions, {report.injected.total()} faults injected, blows: {blows}; "
+        f"whole again after {report.seconds:.1f} s"
+    )
+
+
 class Campaign:
     """Episodes on one control plane, one after the other."""
 
@@ -48,19 +57,14 @@ class Campaign:
         """One episode, in a folder of its own."""
         folder = self._folder / f"episode-{next(self._count)}"
         await asyncio.to_thread(folder.mkdir, parents=True)
-        return await episode(self._kube, folder, seed, troubles)
+        async with episode(self._kube, folder, seed) as created:
+            return await created.run(troubles)
 
     async def run(self, seed: int) -> bool:
         """The episode of a seed, told in a line; False with what it violates, and the fewest faults that show it."""
         troubles = drawn(seed)
         report = await self.play(seed, troubles)
-        injected = sum(report.injected.values())
-        blows = ", ".join(trouble.kind for trouble in troubles if isinstance(trouble, Blow)) or "none"
-        print(
-            f"seed {seed}: {report.evictions} evictions, {injected} faults injected, blows: {blows}; "
-            f"whole again after {report.seconds:.1f} s",
-            flush=True,
-        )
+        print(line(seed, troubles, report), flush=True)
         if not report.violations:
             return True
         print("\n".join(report.violations), *troubles, sep="\n  ", flush=True)

@@ -9,7 +9,7 @@ import contextlib
 import json
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -35,6 +35,8 @@ SHOPS = 3
 """Pods of a Deployment that nobody scales."""
 EACH = 0.05
 """Cores for which there is to be one pod of the Deployment."""
+HELD = 10.0
+"""Seconds for which the load is the same before it is not known any more: nothing is done because of an earlier one."""
 CONVERGES = 120.0
 """Seconds within which everything is whole again."""
 
@@ -45,7 +47,7 @@ class Report(NamedTuple):
     violations: list[str]
     seconds: float
     evictions: int
-    injected: dict[str, int]
+    injected: Counter[str]
 
 
 class Episode:
@@ -56,18 +58,31 @@ class Episode:
         self._pods: dict[str, JSON] = {}
         self._stays: defaultdict[str, list[oracle.Stay]] = defaultdict(list)
         self._cordons: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._counts: list[tuple[float, int]] = []
+        self._unknown: list[tuple[float, float]] = []
+        """When the load was not known."""
         self._violations: list[str] = []
-        self._restarting = asyncio.Lock()
+        self._blind = 0.0
+        """The longest time for which one of the troubles may have kept a daemon from seeing what changed."""
+        self._journaled: set[str] = set()
+        self._restarting, self._measuring = asyncio.Lock(), asyncio.Lock()
+        self._killing = [asyncio.Lock() for _ in daemons]
 
-    async def run(self, troubles: Sequence[Trouble]) -> Report:
-        """Let it all go wrong, wait until it is whole again, and judge."""
+    async def create(self) -> None:
+        """Create what is there before anything goes wrong."""
         scene = self._scene
+        scene.kube.loads.set_load(scene.namespace, "web", cpu=EACH)
         for name, count in (("shop", SHOPS), ("web", LEAST)):
             await scene.kube.client.create(scene.deployments, self._deployment(name, count))
         made = [await scene.pod(scene.name("batch")) for _ in range(PODS)]
         self._pods = {pod["metadata"]["name"]: pod for pod in made}
+
+    async def run(self, troubles: Sequence[Trouble]) -> Report:
+        """Let it all go wrong, wait until it is whole again, and judge. May be called again and again."""
+        scene = self._scene
         for _, proxy in self._daemons:
             proxy.begin([one for one in troubles if isinstance(one, Fault)])
+        self._blind = max([self._blind, *(one.lasts for one in troubles)])
         begun = asyncio.get_running_loop().time()
         blows = [self._strike(one, begun) for one in troubles if isinstance(one, Blow)]
         async with _meanwhile(self._observe()):
@@ -79,8 +94,12 @@ class Episode:
             await self._converge()
             seconds = time.monotonic() - ended
         done = oracle.evictions(scene.kube.plane.audit(), USER, scene.namespace)
-        injected = {key: count for _, proxy in self._daemons for key, count in proxy.injected.items()}
-        return Report([*dict.fromkeys(self._violations + self._judge(done))], seconds, len(done), injected)
+        violations = [*dict.fromkeys(self._violations + self._judge(done))]
+        injected: Counter[str] = Counter()
+        for _, proxy in self._daemons:
+            injected += proxy.injected
+            proxy.forget()
+        return Report(violations, seconds, len(done), injected)
 
     def _deployment(self, name: str, count: int) -> JSON:
         template = {"metadata": {"labels": {"app": name}}, "spec": self._scene.spec()}
@@ -88,27 +107,44 @@ class Episode:
         return {"metadata": {"name": name}, "spec": spec}
 
     def _judge(self, done: Sequence[oracle.Eviction]) -> list[str]:
+        scene = self._scene
         written = [entry for _, proxy in self._daemons for entry in proxy.written]
-        journaled = {
+        # Kept, as old segments of a journal go.
+        self._journaled.update(
             record.pod.name
             for one, _ in self._daemons
             for record in read(one.folder / "state")
             if hasattr(record, "pod")
+        )
+        logs = {str(one.program.log): one.program.log.read_text() for one, _ in self._daemons}
+        records = {
+            f"the journal in {one.folder}": "\n".join(map(repr, read(one.folder / "state"))) for one, _ in self._daemons
         }
-        logs = [one.program.log for one, _ in self._daemons]
         return [
             *oracle.over_budget(done, WITHIN, MOST),
-            *oracle.uncalled_for([one for one in done if one.pod in self._stays], self._stays, self._cordons),
+            # A pod of a Deployment goes when another is ready, whatever became of its node meanwhile.
+            *oracle.uncalled_for(
+                [one for one in done if one.pod in self._pods], self._stays, self._cordons, self._blind
+            ),
             *oracle.unconditional(written),
+            *oracle.shrunk(self._counts, self._unknown),
             # A surge may add one to a count, whatever a policy says.
             *oracle.out_of_bounds(written, LEAST, GREATEST + 1),
-            *(f"{one.pod} was evicted, and no journal says so" for one in done if one.pod not in journaled),
-            *(f"{log} has a traceback" for log in logs if "Traceback" in log.read_text()),
+            *(f"{one.pod} was evicted, and no journal says so" for one in done if one.pod not in self._journaled),
+            *oracle.leaked(scene.kube.plane.token(USER), logs | records),
+            *(f"{log} has a traceback" for log, text in logs.items() if "Traceback" in text),
         ]
+
+    @property
+    def daemons(self) -> Sequence[Running]:
+        """Both, the leader and the other."""
+        return [running for running, _ in self._daemons]
 
     async def _observe(self) -> None:
         while True:
             with contextlib.suppress(*TROUBLE):
+                web = await self._scene.kube.client.get(f"{self._scene.deployments}/web")
+                self._counts.append((time.time(), web["spec"]["replicas"]))
                 missing = oracle.lost(self._pods, await self._seen(), ())
                 missing = missing and oracle.lost(self._pods, await self._seen(), await self._recorded())
                 # It may have been created, and its record removed, between the two.
@@ -129,26 +165,25 @@ class Episode:
 
     async def _cordon(self) -> None:
         """Cordon one node after the other, or none."""
-        try:
-            while True:
-                node = self._random.choice((*self._scene.nodes, ""))
-                begin = time.time()
-                with contextlib.suppress(*TROUBLE):
-                    if node:
-                        self._cordons[node].append((begin, float("inf")))
-                    await self._scene.cordon(*([node] if node else []))
-                    await asyncio.sleep(self._random.uniform(3, 10))
-                self._uncordoned()
-        finally:
-            self._uncordoned()
+        while True:
+            node = self._random.choice((*self._scene.nodes, ""))
+            with contextlib.suppress(*TROUBLE):
+                await self._cordon_only(node)
+            await asyncio.sleep(self._random.uniform(3, 10))
 
-    def _uncordoned(self) -> None:
-        for spans in self._cordons.values():
+    async def _cordon_only(self, node: str) -> None:
+        """Cordon this node, or none; what was cordoned before counts as cordoned until this is done."""
+        before = [self._cordons[name] for name in self._scene.nodes if name != node]
+        if node:
+            self._cordons[node].append((time.time(), float("inf")))
+        await self._scene.cordon(*filter(None, [node]))
+        for spans in before:
             spans[:] = [(begin, min(end, time.time())) for begin, end in spans]
 
     async def _load(self) -> None:
         while True:
-            self._set_load(self._random.uniform(0.0, 0.6))
+            if not self._measuring.locked():
+                self._set_load(self._random.uniform(0.0, 0.6))
             await asyncio.sleep(self._random.uniform(2, 6))
 
     def _set_load(self, cores: float) -> None:
@@ -160,9 +195,10 @@ class Episode:
 
     async def _kill(self, blow: Blow) -> None:
         program = self._daemons[blow.target][0].program
-        await program.kill()
-        await asyncio.sleep(blow.lasts)
-        program.start()
+        async with self._killing[blow.target]:  # or two would run in its place
+            await program.kill()
+            await asyncio.sleep(blow.lasts)
+            program.start()
 
     async def _suspend(self, blow: Blow) -> None:
         program = self._daemons[blow.target][0].program
@@ -181,6 +217,27 @@ class Episode:
         async with self._restarting:
             await self._scene.kube.plane.restart_apiserver()
 
+    async def _no_metrics(self, blow: Blow) -> None:
+        """The metrics API says nothing that can be used."""
+        async with self._measuring:
+            metrics, over = self._scene.kube.metrics, asyncio.Event()
+            self._set_load((GREATEST - 1.3) * EACH)
+            await asyncio.sleep(HELD)
+            begin = time.time()
+            match blow.target:
+                case 0:
+                    metrics.failure = 503
+                case 1:
+                    metrics.held = over
+                case 2:
+                    metrics.twist = lambda answer: {**answer, "items": []}
+                case _:
+                    metrics.twist = _garbled
+            await asyncio.sleep(blow.lasts - HELD)
+            self._unknown.append((begin, time.time()))
+            over.set()
+            metrics.failure, metrics.held, metrics.twist = None, None, lambda answer: answer
+
     async def _sweep(self, blow: Blow) -> None:
         """Copies go before they run, as where the garbage collector takes them with their node."""
         end = asyncio.get_running_loop().time() + blow.lasts
@@ -194,19 +251,23 @@ class Episode:
         await asyncio.sleep(blow.lasts)
         nodes.startup = lambda _: 0.2
         # A hollow node that has not started a pod never does: each is made again by whoever wants it.
-        await self._delete_waiting(lambda _: True)
+        await wait_until(lambda: self._delete_waiting(lambda _: True), within=60, what="what does not start is deleted")
 
-    async def _delete_waiting(self, chosen: Callable[[JSON], bool]) -> None:
-        with contextlib.suppress(*TROUBLE):
+    async def _delete_waiting(self, chosen: Callable[[JSON], bool]) -> bool:
+        """Delete pods that are on a node and do not run; False: the API server could not be asked."""
+        try:
             for pod in await self._scene.kube.client.list(self._scene.pods):
                 if pod["status"].get("phase") == "Pending" and pod["spec"].get("nodeName") and chosen(pod):
                     with contextlib.suppress(ApiError):
                         path = f"{self._scene.pods}/{pod['metadata']['name']}"
                         await self._scene.kube.client.delete(path, grace=0, uid=pod["metadata"]["uid"])
+        except TROUBLE:
+            return False
+        return True
 
     async def _converge(self) -> None:
-        scene, wanted = self._scene, self._random.randint(LEAST, GREATEST - 1)
-        await scene.cordon()
+        wanted = self._random.randint(LEAST, GREATEST - 1)
+        await self._cordon_only("")
         # From wherever the count is, this load is beyond the tolerance of a tenth, and asks for so many.
         self._set_load((wanted - 0.3) * EACH)
         try:
@@ -250,6 +311,16 @@ async def _meanwhile(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             raise outcome
 
 
+def _garbled(answer: JSON) -> JSON:
+    """A list of metrics with numbers that are none."""
+    usage = {"cpu": "NaN", "memory": "-1Gi"}
+    items = [
+        {**item, "containers": [{**container, "usage": usage} for container in item.get("containers", ())]}
+        for item in answer.get("items", ())
+    ]
+    return {**answer, "items": items}
+
+
 def _differs(deployment: JSON, wanted: int) -> list[str]:
     meta, status = deployment["metadata"], deployment["status"]
     counts = deployment["spec"]["replicas"], status.get("replicas", 0), status.get("readyReplicas", 0)
@@ -258,25 +329,26 @@ def _differs(deployment: JSON, wanted: int) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def _daemons(scene: Stage, seed: int) -> AsyncIterator[list[tuple[Running, Injector]]]:
-    policies = {"pool": POLICY.format(namespace=scene.namespace), **policy(scene.namespace)}
+async def episode(kube: Kube, folder: Path, seed: int, more: str = "") -> AsyncIterator[Episode]:
+    """An episode on a stage of its own; `more` goes at the head of the daemons' elasticd.toml."""
     async with AsyncExitStack() as stack:
-        found = []
+        scene = await stack.enter_async_context(stage(kube, folder, NODES))
+        policies = {"pool": POLICY.format(namespace=scene.namespace), **policy(scene.namespace)}
+        daemons = []
         for number in range(2):
-            folder = scene.folder / f"daemon-{number}"
-            folder.mkdir()
-            proxy = await stack.enter_async_context(Injector(scene.kube.plane, number, seed))
-            config = proxy.kubeconfig(USER, folder)
+            place = folder / f"daemon-{number}"
+            place.mkdir()
+            proxy = await stack.enter_async_context(Injector(kube.plane, number, seed))
             started = running(
-                folder, config, scene.namespace, policies, cluster="request_timeout = 2", disruption=BUDGET
+                place,
+                proxy.kubeconfig(USER, place),
+                scene.namespace,
+                policies,
+                more,
+                cluster="request_timeout = 2",
+                disruption=BUDGET,
             )
-            found.append((await stack.enter_async_context(started), proxy))
-        yield found
-
-
-async def episode(kube: Kube, folder: Path, seed: int, troubles: Sequence[Trouble]) -> Report:
-    """Run one on a stage of its own."""
-    async with stage(kube, folder, NODES) as scene:
-        kube.loads.set_load(scene.namespace, "web", cpu=EACH)
-        async with _daemons(scene, seed) as daemons:
-            return await Episode(scene, daemons, seed).run(troubles)
+            daemons.append((await stack.enter_async_context(started), proxy))
+        created = Episode(scene, daemons, seed)
+        await created.create()
+        yield created

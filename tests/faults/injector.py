@@ -47,6 +47,11 @@ class Injector(Between):
         self._faults = [fault for fault in faults if fault.daemon == self.number]
         self._began = asyncio.get_running_loop().time()
 
+    def forget(self) -> None:
+        """What was injected and written until now counts no more."""
+        self.injected.clear()
+        self.written.clear()
+
     def _draw(self, verb: str, resource: str) -> Fault | None:
         at = asyncio.get_running_loop().time() - self._began
         fault = next((one for one in self._faults if one.meets(verb, resource, at)), None)
@@ -66,7 +71,7 @@ class Injector(Between):
         if kind == "refused":
             return await self._cut(request)
         if fault and kind == "status":
-            return _status(fault)
+            return _status(fault, request)
         if fault and kind == "late":
             await asyncio.sleep(fault.value)
         return await self._pass_on(request, body, kind, of_all=of_all)
@@ -153,9 +158,11 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         reading.cancel()
 
 
-def _status(fault: Fault) -> web.Response:
+def _status(fault: Fault, request: web.Request) -> web.Response:
+    """The answer of a server that repeats the credentials of the request."""
     reasons = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
     body = {"kind": "Status", "apiVersion": "v1", "code": fault.code, "reason": reasons[fault.code]}
+    body["message"] = f"not now, {request.headers.get('Authorization')}"
     headers = {"Retry-After": f"{fault.value:.0f}"} if fault.value and fault.code in (429, 503) else {}
     return web.json_response(body, status=fault.code, headers=headers)
 

@@ -53,14 +53,17 @@ Cordons = Mapping[str, Sequence[tuple[float, float]]]
 """When each node was cordoned: begin and end."""
 
 
-def uncalled_for(done: Sequence[Eviction], stays: Mapping[str, Sequence[Stay]], cordons: Cordons) -> list[str]:
-    """I11: only pods on a cordoned node are moved."""
+def uncalled_for(
+    done: Sequence[Eviction], stays: Mapping[str, Sequence[Stay]], cordons: Cordons, blind: float = 0.0
+) -> list[str]:
+    """I11: only pods on a cordoned node are moved. `blind`: seconds for which watches told a daemon nothing, or late,
+    and it could not know."""
     found = []
     for eviction in done:
         seen = stays.get(eviction.pod, ())
         node = seen[position - 1].node if (position := bisect_right(seen, (eviction.at,))) else ""
         spans = cordons.get(node, ())
-        if not any(begin - 0.1 <= eviction.at <= end + SLACK for begin, end in spans):
+        if not any(begin - 0.1 <= eviction.at <= end + SLACK + blind for begin, end in spans):
             found.append(f"{eviction.pod} was evicted from {node or 'a node where it was not seen'}, not cordoned then")
     return found
 
@@ -82,6 +85,16 @@ def out_of_bounds(written: Iterable[tuple[str, str, JSON]], least: int, most: in
     return [f"{path} is set to {count}" for path, count in counts if not least <= count <= most]
 
 
+def shrunk(counts: Sequence[tuple[float, int]], unknown: Iterable[tuple[float, float]]) -> list[str]:
+    """I2: while the load is not known, no count falls, but by the one pod that a surge had added."""
+    found = []
+    for begin, end in unknown:
+        during = [count for at, count in counts if begin <= at <= end]
+        if during and min(during) < during[0] - 1:
+            found.append(f"while its load was not known, a count went from {during[0]} to {min(during)}")
+    return found
+
+
 def lost(names: Iterable[str], pods: Iterable[str], records: Iterable[str]) -> list[str]:
     """I1: of each pod there is the pod, or a record to make it again from."""
     there = {*pods, *records}
@@ -98,3 +111,8 @@ def changed(before: JSON, after: JSON, ours: Iterable[str]) -> list[str]:
             found.append(f"{name} has other {key}: {now}")
     specs = [{key: value for key, value in one["spec"].items() if key != "nodeName"} for one in (before, after)]
     return found + ([f"{name} has another spec"] if specs[0] != specs[1] else [])
+
+
+def leaked(secret: str, texts: Mapping[str, str]) -> list[str]:
+    """I10: no credentials in what is written down."""
+    return [f"{name} has the daemon's token" for name, text in texts.items() if secret in text]

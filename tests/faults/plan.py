@@ -17,6 +17,9 @@ SECONDS = 30.0
 MOST = 6
 """Most faults in an episode."""
 
+METRICS = 4
+"""Ways in which metrics are not known: an error, no answer, an empty list, numbers that are none."""
+
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 RESOURCES = ("pods", "eviction", "binding", "configmaps", "leases", "scale", "deployments", "*")
 WATCHED = ("pods", "nodes", "deployments", "*")
@@ -52,7 +55,7 @@ class Fault(NamedTuple):
 class Blow(NamedTuple):
     """Something that happens to a daemon, a node or the API server at a time, and is over after `lasts` seconds."""
 
-    kind: Literal["kill", "suspend", "unready", "restart", "sweep", "no start"]
+    kind: Literal["kill", "suspend", "unready", "restart", "sweep", "no start", "no metrics"]
     begins: float
     lasts: float
     target: int = 0
@@ -75,6 +78,8 @@ def _trouble(random: Random, daemons: int, nodes: int) -> Trouble:
     begins, lasts = random.uniform(0, SECONDS * 0.7), random.uniform(1, SECONDS * 0.3)
     draw = random.random()
     if draw < 0.4:
+        if random.random() < 0.15:
+            return Blow("no metrics", random.uniform(0, 5), random.uniform(20, 25), random.randrange(METRICS))
         kinds: Sequence[tuple[Literal["kill", "suspend", "unready", "restart", "sweep", "no start"], int]] = (
             ("kill", daemons),
             ("kill", daemons),

@@ -43,6 +43,20 @@ def test_more_evictions_than_the_budget_allows_are_told(times: list[float], coun
     assert len(oracle.over_budget([Eviction("batch", at) for at in times], within=10, most=2)) == count
 
 
+COUNTS = [
+    pytest.param([4, 4, 3, 4], 0, id="a surge ends"),
+    pytest.param([4, 5, 8], 0, id="it grows"),
+    pytest.param([4, 4, 2, 4], 1, id="it falls"),
+    pytest.param([], 0, id="nothing was seen"),
+]
+
+
+@pytest.mark.parametrize(("during", "violations"), COUNTS)
+def test_a_count_that_falls_without_known_load_is_told(during: list[int], violations: int) -> None:
+    counts = [(1.0, 9), *((10.0 + at, count) for at, count in enumerate(during)), (30.0, 1)]
+    assert len(oracle.shrunk(counts, [(10.0, 20.0)])) == violations
+
+
 MOVES = [
     pytest.param("batch", 15.0, 0, id="while it is cordoned"),
     pytest.param("batch", 22.0, 0, id="just after"),
@@ -56,6 +70,11 @@ MOVES = [
 @pytest.mark.parametrize(("pod", "at", "count"), MOVES)
 def test_only_pods_on_cordoned_nodes_may_be_moved(pod: str, at: float, count: int) -> None:
     assert len(oracle.uncalled_for([Eviction(pod, at)], STAYS, CORDONS)) == count
+
+
+@pytest.mark.parametrize(("at", "count"), [(25.0, 0), (28.1, 1)])
+def test_what_a_daemon_could_not_see_may_delay_it(at: float, count: int) -> None:
+    assert len(oracle.uncalled_for([Eviction("batch", at)], STAYS, CORDONS, blind=5.0)) == count
 
 
 WRITES = [
@@ -99,3 +118,8 @@ COPIES = [
 @pytest.mark.parametrize(("copy", "count"), COPIES)
 def test_a_copy_that_differs_from_its_pod_is_told(copy: Any, count: int) -> None:
     assert len(oracle.changed(pod(), copy, ["ours"])) == count
+
+
+def test_a_token_that_was_written_down_is_told() -> None:
+    texts = {"one.log": "403 Forbidden: not now, Bearer ***", "two.log": "not now, Bearer secret"}
+    assert oracle.leaked("secret", texts) == ["two.log has the daemon's token"]

@@ -35,13 +35,17 @@ _WRITES = (
     ("POST", r"/pods/[^/]+/binding", "bind"),
     ("PATCH", r"/configmaps/elasticd-restore-[^/]+", "note"),
     ("PATCH", r"/deployments/[^/]+/scale", "scale"),
+    ("PATCH", r"/pods/[^/]+/status", "nominate"),
+    ("PATCH", r"/pods/[^/]+/resize", "resize"),
+    ("POST", r"/jobs", "create Job"),
+    ("DELETE", r"/jobs/[^/]+", "delete Job"),
     ("DELETE", r"/configmaps/elasticd-restore-[^/]+", "clear"),
 )
-_NAMESPACE = r"/api(?:/v1|s/apps/v1)/namespaces/[^/]+"
+_NAMESPACE = r"/api(?:/v1|s/apps/v1|s/batch/v1)/namespaces/[^/]+"
 
 
 def step_of_write(method: str, path: str, query: Mapping[str, str], sent: Any) -> str:
-    """What a request is for, in a word or two; empty: it is no step of a move."""
+    """What a request is for, in a word or two; empty: it is no step that is cut in on."""
     for known, end, name in _WRITES:
         if method == known and re.fullmatch(_NAMESPACE + end, path):
             return "try" if name == "create" and query.get("dryRun") else name
@@ -59,7 +63,7 @@ def step_of_read(path: str, code: int, found: Any) -> str:
         return ""
     if code == 404:
         return "see it gone"
-    runs = found.get("status", {}).get("phase") == "Running"
+    runs = code == 200 and found.get("status", {}).get("phase") == "Running"
     return "see it run" if runs and RESTORED in found["metadata"].get("annotations", {}) else ""
 
 

@@ -34,9 +34,9 @@ def program() -> str:
 class Broker:
     """A broker with a folder of its own. Open it with `async with`."""
 
-    def __init__(self, folder: Path, lines: Sequence[str] = (), *, address: str = "127.0.0.1") -> None:
-        """`lines` are added to its configuration, `address` is where it listens."""
-        self.folder, self.address, self.port = folder, address, free_port()
+    def __init__(self, folder: Path, lines: Sequence[str] = (), *, address: str = "127.0.0.1", port: int = 0) -> None:
+        """`lines` are added to its configuration, `address` and `port` are where it listens; 0: on a free one."""
+        self.folder, self.address, self.port = folder, address, port or free_port()
         # It would else become the user mosquitto, who may not look into a test's folder.
         self.lines = [f"user {getpass.getuser()}", f"listener {self.port} {address}", *lines]
         settings = folder / f"mosquitto-{self.port}.conf"

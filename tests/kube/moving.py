@@ -134,7 +134,7 @@ class Stage:
     ) -> AsyncIterator[Daemon]:
         """A daemon that has read the cluster. `sources` are tables of elasticd.toml, `disruption` is one."""
         folder = self.folder / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
             config, timeout = proxy.kubeconfig(USER, folder), "request_timeout = 2"
@@ -269,7 +269,7 @@ async def stage(
     nodes = [NodeSpec(f"{namespace}-{one}", cpu, memory, labels={"pool": namespace}, taints=[TAINT]) for one in names]
     async with (
         shipped_rights(kube.plane, USER, namespace),
-        _granted(kube, namespace, RIGHTS),
+        granted(kube, namespace, RIGHTS),
         kube.nodes.having(*nodes),
     ):
         with installed(folder):
@@ -283,9 +283,10 @@ async def stage(
 
 
 @asynccontextmanager
-async def _granted(kube: Kube, namespace: str, files: Sequence[str]) -> AsyncIterator[None]:
+async def granted(kube: Kube, namespace: str, files: Sequence[str]) -> AsyncIterator[None]:
+    """The user has the rights of these files of config/kubernetes too."""
     if not files:
         yield
         return
-    async with granted_from(kube.plane, FOLDER / files[0], USER, namespace), _granted(kube, namespace, files[1:]):
+    async with granted_from(kube.plane, FOLDER / files[0], USER, namespace), granted(kube, namespace, files[1:]):
         yield

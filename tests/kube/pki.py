@@ -43,6 +43,26 @@ def make_server_certificate(folder: Path, name: str, authority: Certificate) -> 
     return _make(folder, name, ["-CA", str(authority.certificate), "-CAkey", str(authority.key)])
 
 
+def make_flawed_certificate(
+    folder: Path, name: str, authority: Certificate, *, names: str = "IP:127.0.0.1", ended: bool = False
+) -> Certificate:
+    """A certificate for a server or client of these names, perhaps of a time that is over."""
+    made = Certificate(folder / f"{name}.crt", folder / f"{name}.key")
+    request, settings = folder / f"{name}.csr", folder / f"{name}.cnf"
+    settings.write_text(f"subjectAltName = {names}\nextendedKeyUsage = serverAuth, clientAuth\n")
+    _openssl(
+        *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=test"),
+        *("-keyout", str(made.key), "-out", str(request)),
+    )
+    _openssl(
+        *("x509", "-req", "-in", str(request), "-CA", str(authority.certificate), "-CAkey", str(authority.key)),
+        *("-CAcreateserial", "-days", "-1" if ended else "2", "-extfile", str(settings)),
+        *("-out", str(made.certificate)),
+    )
+    made.key.chmod(0o600)
+    return made
+
+
 def make_key(path: Path) -> Path:
     """A private key alone, as service account tokens are signed with."""
     _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(path))

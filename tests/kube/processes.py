@@ -59,6 +59,7 @@ class Program:
 
     def start(self) -> None:
         """Start the program.  From the main thread: the kernel ends it with the thread that started it."""
+        assert self._process is None or self._process.poll() is not None, f"{self.name} runs already"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command,
@@ -81,8 +82,11 @@ class Program:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, such as SIGSTOP for a program that hangs."""
+        """Send a signal, such as SIGSTOP for a program that hangs: when this returns, none of its threads runs."""
         os.kill(self.pid, number)
+        if number == signal.SIGSTOP:
+            # On a busy machine its threads go on for a while, and may still answer what is asked next.
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     async def kill(self) -> None:
         """End the program as a crash would: SIGKILL, at once."""

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.kube.client import wait_until
 from tests.kube.fetch import HOW_TO_GET, find_program
+from tests.kube.pki import Certificate
 from tests.kube.processes import Program, free_port
 
 _CONFIG = """
@@ -60,21 +61,25 @@ class Target:
 class PrometheusServer:
     """The program, its data in a folder, and its target."""
 
-    def __init__(self, folder: Path, every: int = 250) -> None:
-        """`every`: milliseconds between its scrapes."""
+    def __init__(self, folder: Path, every: int = 250, certificate: Certificate | None = None, port: int = 0) -> None:
+        """`every`: milliseconds between its scrapes. With a certificate it speaks TLS alone. Port 0: a free one."""
         self._every = every
         path = find_program("prometheus")
         if path is None:
             raise NoPrometheus(f"no prometheus here: {HOW_TO_GET}")
         self.target = Target()
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.port = port or free_port()
+        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.port}"
         self._folder = folder
-        words = {
+        words: dict[str, Path | str] = {
             "config.file": folder / "prometheus.yml",
             "storage.tsdb.path": folder / "data",
             "web.listen-address": f"127.0.0.1:{self.port}",
         }
+        if certificate is not None:
+            words["web.config.file"] = path_of_tls = folder / "web.yml"
+            files = f"cert_file: {certificate.certificate}\n  key_file: {certificate.key}\n"
+            path_of_tls.write_text(f"tls_server_config:\n  {files}")
         flags = [f"--{key}={value}" for key, value in words.items()]
         self.program = Program("prometheus", [path, *flags], folder / "prometheus.log")
 
@@ -96,7 +101,8 @@ class PrometheusServer:
 
         async def ready() -> bool:
             self.program.check()
-            async with aiohttp.ClientSession() as session, session.get(f"{self.url}/-/ready") as response:
+            # Whoever it says it is.
+            async with aiohttp.ClientSession() as session, session.get(f"{self.url}/-/ready", ssl=False) as response:
                 return response.status == 200
 
         await wait_until(ready, what="Prometheus is ready")

@@ -31,10 +31,10 @@ TIMING = HpaTiming(
     sync_period=PERIOD, downscale_stabilization=WINDOW, cpu_initialization_period=1, initial_readiness_delay=1
 )
 # Seconds and cores for all pods together: each pod requests 100m, and half of that is the set point. The controllers
-# tick at different moments, so every stretch is long enough for both to settle, or ends where neither can take a step:
-# a spike of 28 s lets a rate of 15 s, looked at every 5 s, through exactly twice.
+# tick at different moments, and metrics are up to 15 s old, so every stretch is long enough for both to settle: three
+# steps of a rate that is looked at every 5 s, and the windows of stabilization.
 LOAD = [
-    (30, 0.15), (60, 0.5), (28, 0.95), (80, 0.3), (60, 0.31), (70, 0.06), (28, 0.6), (90, 0.2),
+    (30, 0.15), (65, 0.5), (65, 0.95), (80, 0.3), (40, 0.31), (70, 0.06), (60, 0.4), (70, 0.2),
     (70, 0.6), (60, 0.48), (75, 0.1), (50, 0.05),
 ]  # fmt: skip
 MINUTES = sum(seconds for seconds, _ in LOAD) / 60

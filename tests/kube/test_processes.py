@@ -19,6 +19,12 @@ program.start()
 print(program.pid, flush=True)
 signal.pause()
 """
+SPINNING = """
+import threading
+for _ in range(8):
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)]).start()
+print("up", flush=True)
+"""
 
 
 def is_alive(pid: int) -> bool:
@@ -28,6 +34,12 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def states_of_threads(pid: int) -> set[str]:
+    """The states of a process's threads: R runs, S sleeps, T is stopped."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return {(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks}
 
 
 async def test_program_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
@@ -65,6 +77,17 @@ async def test_stop_ends_what_hangs(tmp_path: Path) -> None:
     program.signal(signal.SIGSTOP)
     await program.stop()
     assert not is_alive(pid)
+
+
+async def test_a_stopped_program_has_stopped_before_the_next_line(tmp_path: Path) -> None:
+    program = Program("busy", [sys.executable, "-c", SPINNING], tmp_path / "log")
+    program.start()
+    await wait_until(lambda: "up" in program.tail())
+    for _ in range(9):
+        program.signal(signal.SIGSTOP)
+        assert states_of_threads(program.pid) == {"T"}
+        program.signal(signal.SIGCONT)
+    await program.kill()
 
 
 async def test_nothing_survives_a_killed_test_run(tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""Growth is seen where it lasts, and only there."""
+
+import pytest
+
+from tests.kit.growth import Held, grown
+
+
+def _held(*resident: int) -> list[Held]:
+    return [Held(resident=each, descriptors=10, threads=3, journal=100, series=200) for each in resident]
+
+
+ROWS = [
+    pytest.param(_held(100, 150, 200, 200, 204, 209), [], id="less than a twentieth"),
+    pytest.param(_held(100, 150, 200, 200, 204, 211), ["resident: at most 200, then 211"], id="more"),
+    pytest.param(_held(100, 200, 900, 200, 200, 200), [], id="a peak before"),
+    pytest.param(_held(1, 1, 2, 2, 2, 4), [], id="a few"),
+    pytest.param(_held(100, 200), [], id="too short to say"),
+]
+
+
+@pytest.mark.parametrize(("measured", "expected"), ROWS)
+def test_what_grows_in_the_last_third_is_told(measured: list[Held], expected: list[str]) -> None:
+    assert grown(measured) == expected
