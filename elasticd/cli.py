@@ -1,4 +1,5 @@
-"""The command line: run, check, explain, status, sources, query, nodes, moves, rebalance, record, plugins.
+"""The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, record, plugins; and
+simulate, backtest and tune, which lab has.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """
@@ -11,10 +12,10 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from elasticd import daemon
@@ -28,15 +29,17 @@ from elasticd.base.errors import (
     near,
     nearest,
 )
+from elasticd.base.shapes import moment
 from elasticd.base.text import one_line, plain
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
+from elasticd.lab import commands as trials
 from elasticd.model.reports import Preview
 from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
 from elasticd.runtime import control_file
-from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
+from elasticd.sources.recorded.export import prometheus_of, takes_record, time_of_argument, write_recording
 from elasticd.telemetry import log
 from elasticd.ui import decisions as show_decisions
 from elasticd.ui import installed as show_installed
@@ -44,10 +47,10 @@ from elasticd.ui import new_plugin, remote, reports
 from elasticd.ui import nodes as show_nodes
 from elasticd.ui import pods as show_pods
 from elasticd.ui import sources as show_sources
-from elasticd.ui.journaled import latest, latest_of_all
+from elasticd.ui.journaled import decided, history, latest, latest_of_all
 from elasticd.ui.names import no_samples, pod_of, why_nothing, workload_of
 from elasticd.ui.printer import Printer
-from elasticd.ui.terminal import Terminal
+from elasticd.ui.terminal import Terminal, show
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 
@@ -91,14 +94,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_run_arguments(run)
     checks = command("check", _check, "Check policies and settings: one line for each mistake, exit code 78.")
     _add_check_arguments(checks)
-    explain = command("explain", _explain, "Explain the latest decision about a workload.")
-    explain.add_argument("--policy", help="of this policy, where several look at the workload")
+    explain = command("explain", _explain, "Explain the latest decision about a workload, or the one at a time.")
+    _add_explain_arguments(explain)
+    past = command("history", _history, "List what was decided about a workload, from the journal.")
+    _add_history_arguments(past)
     status = command("status", _status, "Show the latest decision about every workload.")
     status.add_argument("--json", action="store_true", help="the whole records, for a machine")
     sources = command("sources", _sources, "Show how a running daemon's sources fare.")
     sources.add_argument("--json", action="store_true", help="for a machine")
     query = command("query", _query, "Show the samples that a running daemon's strategies would see.")
-    _add_workload_arguments(explain, "or KIND/NAME with -n, as deploy/web; or pod NAMESPACE/NAME")
     query.add_argument("series", metavar="SERIES")
     _add_workload_arguments(query, "or KIND/NAME with -n, as deploy/web")
     nodes = command(
@@ -118,10 +122,28 @@ def _parser() -> argparse.ArgumentParser:
     record = command("record", _record, "Write what Prometheus remembers into a recording.")
     _add_config_argument(record)
     takes_record(record)
-    for reader in (explain, status):
+    for name, function, text, takes in trials.COMMANDS:
+        takes(command(name, function, text))
+    for reader in (explain, past, status):
         _add_config_argument(reader)
         reader.add_argument("--state", type=Path, help="the journal's folder, instead of the config's")
     return parser
+
+
+def _add_explain_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_workload_arguments(parser, "or KIND/NAME with -n, as deploy/web; or pod NAMESPACE/NAME")
+    parser.add_argument("--policy", help="of this policy, where several look at the workload")
+    text = "the decision that was in force then: as 03:12, -2h, or 2026-03-02T08:00:00Z; default: now"
+    parser.add_argument("--at", type=time_of_argument, metavar="TIME", help=text)
+
+
+def _add_history_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_workload_arguments(parser, "or KIND/NAME with -n, as deploy/web")
+    add = parser.add_argument
+    add("--policy", help="by this policy, where several look at the workload")
+    text = "as 03:12, -2h, or 2026-03-02T08:00:00Z; default: the oldest in the journal"
+    add("--from", type=time_of_argument, metavar="TIME", dest="begin", default=-inf, help=text)
+    add("--to", type=time_of_argument, metavar="TIME", dest="end", default=inf, help="default: now")
 
 
 def _add_config_argument(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +187,7 @@ def _join_dashed(words: Sequence[str]) -> list[str]:
     """The same arguments, with `--from -7d` as `--from=-7d`: argparse takes what begins with a dash for an option."""
     joined: list[str] = []
     for word in words:
-        if joined and joined[-1] in ("--from", "--to") and word.startswith("-"):
+        if joined and joined[-1] in ("--at", "--from", "--to") and word.startswith("-"):
             joined[-1] += f"={word}"
         else:
             joined.append(word)
@@ -205,20 +227,10 @@ def _check(arguments: argparse.Namespace) -> int:
         for line in [*map(str, report.wrong)] or [*report.advice, *[finding.line for finding in findings], report.fine]:
             print(plain(line))
         if change:
-            _show(arguments, change, *show_decisions.preview(change))
+            show(arguments, change, *show_decisions.preview(change))
     if report.wrong or any(finding.bad for finding in findings):
         return EXIT_CONFIG if report.wrong else EXIT_UNAVAILABLE
     return EXIT_CHANGES if change and change.changes else 0
-
-
-def _show(arguments: argparse.Namespace, record: object, *parts: RenderableType) -> int:
-    """Print a record for a machine, or what says the same to a person. Returns the exit code."""
-    if arguments.json:
-        print(shapes.encode(record).decode())
-        return 0
-    for part in parts:
-        Terminal().print(part)
-    return 0
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -236,25 +248,53 @@ def _journal_of(arguments: argparse.Namespace) -> tuple[Path, Settings | None]:
 
 def _explain(arguments: argparse.Namespace) -> int:
     pod = pod_of(arguments.workload, arguments.namespace)
+    if pod and arguments.at is not None:
+        raise ConfigError("", "--at", "must be left out for a pod, is given")
     folder, settings = _journal_of(arguments)
     if pod:
         _note_unready(settings)
         report = reports.pod(pod, folder, settings, arguments.config, arguments.policy)
         keys = ("decision", "outcomes", "moving", "moved", "gave_way", "seen")
         record = {key: getattr(report, key) for key in keys}
-        return _show(arguments, record, show_pods.explain(pod, report, time.time()))
+        return show(arguments, record, show_pods.explain(pod, report, time.time()))
+
+    workload = _journaled_workload(arguments, folder)
+    at = inf if arguments.at is None else arguments.at
+    decision, outcome = latest(folder, workload.split("/"), arguments.policy, at)
+    _note_unready(settings)
+    if decision is None:
+        raise UnavailableError(_missing(arguments, folder, workload, settings))
+    text = show_decisions.explain(decision, outcome, time.time())
+    return show(arguments, {"decision": decision, "outcome": outcome}, text)
+
+
+def _history(arguments: argparse.Namespace) -> int:
+    folder, settings = _journal_of(arguments)
+    workload = _journaled_workload(arguments, folder)
+    rows = history(folder, workload.split("/"), arguments.policy, arguments.begin, arguments.end)
+    _note_unready(settings)
+    if not rows:
+        raise UnavailableError(_missing(arguments, folder, workload, settings))
+    return show(arguments, rows, show_decisions.history(rows))
+
+
+def _journaled_workload(arguments: argparse.Namespace, folder: Path) -> str:
+    """The workload of the arguments, NAMESPACE/KIND/NAME, of those that the journal has decisions about."""
 
     def known() -> set[str]:
         return {str(decision.workload) for decision in latest_of_all(folder)}
 
-    workload = workload_of(arguments.workload, arguments.namespace, known)
-    decision, outcome = latest(folder, workload.split("/"), arguments.policy)
-    _note_unready(settings)
-    if decision is None:
-        missing = _describe_missing(folder, workload, arguments.policy, settings)
-        raise UnavailableError(f"{folder}: the journal has no decision {missing}")
-    text = show_decisions.explain(decision, outcome, time.time())
-    return _show(arguments, {"decision": decision, "outcome": outcome}, text)
+    return workload_of(arguments.workload, arguments.namespace, known)
+
+
+def _missing(arguments: argparse.Namespace, folder: Path, workload: str, settings: Settings | None) -> str:
+    """Say that there is no such decision, and why; and when there are some, if there are any at other times."""
+    times = [decision.at for decision, _ in decided(folder, workload.split("/"), arguments.policy)]
+    if times:
+        subject = f"about {one_line(workload)} at that time: it has some from {moment(times[-1])} to {moment(times[0])}"
+    else:
+        subject = _describe_missing(folder, workload, arguments.policy, settings)
+    return f"{folder}: the journal has no decision {subject}"
 
 
 def _note_unready(settings: Settings | None) -> None:
@@ -278,12 +318,12 @@ def _status(arguments: argparse.Namespace) -> int:
     folder, settings = _journal_of(arguments)
     _note_unready(settings)
     report = reports.remembered(folder) if settings is None else reports.status(settings)
-    return _show(arguments, report, *show_decisions.status(report, time.time()))
+    return show(arguments, report, *show_decisions.status(report, time.time()))
 
 
 def _sources(arguments: argparse.Namespace) -> int:
     sources = remote.sources(_settings(arguments).http)
-    return _show(arguments, sources, show_sources.sources(sources))
+    return show(arguments, sources, show_sources.sources(sources))
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
@@ -293,7 +333,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
         names = {node.node for pool in remote.pools(http) for node in pool.nodes}
         raise UnavailableError(f"no pool has a node {arguments.node}{nearest(arguments.node, names)}")
     text = show_nodes.shown(views, time.time()) if views else Text("no policy in force has a table [pool]")
-    return _show(arguments, views, text)
+    return show(arguments, views, text)
 
 
 def _moves(arguments: argparse.Namespace) -> int:
@@ -303,7 +343,7 @@ def _moves(arguments: argparse.Namespace) -> int:
     record = {"in_flight": moves.in_flight, "held_back": moves.held_back, "left_alone": moves.left_alone}
     in_flight = show_pods.moves(moves.in_flight, now) if moves.in_flight else Text("no move is in flight")
     held_back = show_pods.held(moves.held_back, now) if moves.held_back else ()
-    _show(arguments, record, in_flight, *held_back)
+    show(arguments, record, in_flight, *held_back)
     if not arguments.json:
         for line in filter(None, (moves.left_alone, moves.note)):
             print(one_line(line), file=sys.stderr)
@@ -327,7 +367,7 @@ def _query(arguments: argparse.Namespace) -> int:
     if not answer.found:
         problem = f"a policy is about {workload}, and the cluster has no such" if workload in answer.workloads else ""
         raise UnavailableError(problem or f"no policy is about {one_line(workload)}{near(workload, answer.workloads)}")
-    _show(arguments, answer, *(show_decisions.query(entry.policy, entry.series, time.time()) for entry in answer.found))
+    show(arguments, answer, *(show_decisions.query(entry.policy, entry.series, time.time()) for entry in answer.found))
     if not arguments.json and not any(entry.series.samples or entry.series.forecast for entry in answer.found):
         print(no_samples(arguments.series, remote.sources(settings.http)))
     return 0
@@ -363,4 +403,4 @@ def _plugins(arguments: argparse.Namespace) -> int:
     plugins = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
     record = [show_installed.described(plugin, registry) for plugin in plugins]
     shown = (show_installed.shown(plugin, registry) for plugin in plugins)
-    return _show(arguments, record, *(shown if arguments.name else [show_installed.listed(registry)]))
+    return show(arguments, record, *(shown if arguments.name else [show_installed.listed(registry)]))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.base.shapes import moment
 from elasticd.cli import main
 from elasticd.journal import Journal, segments
 from elasticd.model.workload import Ref
@@ -201,6 +202,114 @@ def test_explain_ignores_a_workload_name_in_another_decisions_message(
     folder = journal(tmp_path, decision(60.0), other)
     _, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", folder, "--json")
     assert json.loads(out)["decision"]["at"] == "1970-01-01T00:01:00.000Z"
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Path:
+    """A journal in which two policies keep, scale, fail and hold."""
+    keep: dict[str, Any] = {"verdict": "keep", "reason": "InRange", "message": "as it should be", "action": None}
+    hold: dict[str, Any] = {"verdict": "hold", "reason": "NoSamples", "message": "", "action": None}
+    return journal(
+        tmp_path / "night",
+        decision(60.0, 2, **keep),
+        decision(75.0, 2, policy="other", **keep),
+        decision(90.0, 2, **keep),
+        decision(120.0, id="1"),
+        replace(outcome(121.0), decision="1"),
+        decision(150.0, None, 3, **hold),
+        decision(180.0, None, 3, **hold),
+        decision(210.0, 4, 3, id="2"),
+        replace(outcome(211.0, 3, 4), decision="2", result="failed", reason="Forbidden"),
+        decision(240.0, 4, 3, id="3"),
+    )
+
+
+def test_history_has_a_row_whenever_something_else_was_decided(capsys: pytest.CaptureFixture[str], night: Path) -> None:
+    code, out, err = called(capsys, "history", "shop/Deployment/web", "--state", night)
+    title, *rows = [line.split(maxsplit=2)[-1] for line in out.splitlines()]
+    assert (code, err, title.split()[0]) == (0, "", "policy")
+    assert [" ".join(row.split()) for row in rows] == [
+        "30 s, 2 x shop 2 2 keep InRange: as it should be -",
+        "- other 2 2 keep InRange: as it should be -",
+        "- shop 2 -> 3 3 scale Wanted: more done",
+        "30 s, 2 x shop 3 - hold NoSamples -",
+        "- shop 3 -> 4 4 scale Wanted: more failed Forbidden",
+        "- shop 3 -> 4 4 scale Wanted: more -",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(["--from", "100", "--to", "160"], [120.0, 150.0], id="between two times"),
+        pytest.param(["--from", "211"], [240.0], id="since a time"),
+        pytest.param(["--to", "80"], [60.0, 75.0], id="until a time"),
+        pytest.param(["--policy", "other"], [75.0], id="of one policy"),
+    ],
+)
+def test_history_is_of_a_time_and_a_policy(
+    capsys: pytest.CaptureFixture[str], night: Path, options: list[str], expected: list[float]
+) -> None:
+    code, out, _ = called(capsys, "history", "deploy/web", "-n", "shop", "--state", night, "--json", *options)
+    assert (code, [row["decision"]["at"] for row in json.loads(out)]) == (0, [moment(at) for at in expected])
+
+
+def test_history_in_json_has_the_records_of_each_row(capsys: pytest.CaptureFixture[str], night: Path) -> None:
+    _, out, _ = called(capsys, "history", "shop/Deployment/web", "--state", night, "--json")
+    first, _, scaled, *_ = json.loads(out)
+    assert (first["until"], first["decisions"], first["outcome"]) == (moment(90.0), 2, None)
+    assert (scaled["until"], scaled["decisions"], scaled["outcome"]["result"]) == (moment(120.0), 1, "done")
+
+
+@pytest.mark.parametrize(
+    ("at", "expected", "result"),
+    [
+        pytest.param("120", 120.0, "done", id="when it was made"),
+        pytest.param("130", 120.0, "done", id="while it was in force"),
+        pytest.param("239.9", 210.0, "failed", id="just before the next"),
+        pytest.param("now", 240.0, None, id="now"),
+    ],
+)
+def test_explain_tells_of_the_decision_in_force_at_a_time(
+    capsys: pytest.CaptureFixture[str], night: Path, at: str, expected: float, result: str | None
+) -> None:
+    code, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", night, "--json", "--at", at)
+    said = json.loads(out)
+    assert (code, said["decision"]["at"]) == (0, moment(expected))
+    assert (said["outcome"] or {}).get("result") == result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(
+            ["explain", "shop/Deployment/web", "--at", "59"],
+            "the journal has no decision about shop/Deployment/web at that time: it has some from "
+            "1970-01-01T00:01:00.000Z to 1970-01-01T00:04:00.000Z",
+            id="before the first",
+        ),
+        pytest.param(
+            ["history", "shop/Deployment/web", "--policy", "other", "--from", "80"],
+            "the journal has no decision about shop/Deployment/web at that time: it has some from "
+            "1970-01-01T00:01:15.000Z to 1970-01-01T00:01:15.000Z",
+            id="after the last of a policy",
+        ),
+        pytest.param(
+            ["history", "shop/Deployment/wep"],
+            'the journal has no decision about shop/Deployment/wep, did you mean "shop/Deployment/web"?',
+            id="a misspelt name",
+        ),
+    ],
+)
+def test_where_nothing_was_decided_one_line_says_when_or_what(
+    capsys: pytest.CaptureFixture[str], night: Path, arguments: list[str], problem: str
+) -> None:
+    assert called(capsys, *arguments, "--state", night) == (69, "", f"{night}: {problem}\n")
+
+
+def test_a_pod_cannot_be_explained_at_another_time(capsys: pytest.CaptureFixture[str], night: Path) -> None:
+    told = called(capsys, "explain", "pod", "shop/web-1", "--state", night, "--at", "60")
+    assert told == (78, "", "--at: must be left out for a pod, is given\n")
 
 
 def test_status_has_the_last_decision_about_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Knows the tables of elasticd.toml and how sources refer to each other; knows not
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +43,24 @@ class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     segments: Annotated[int, Meta(ge=2)] = 4
 
 
+class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How `elasticd simulate` plays the simulated cluster: for how long, from which time of day on, and with which
+    policies, each a folder or a file that is tried by itself; none: the folder `policies`. The daemon ignores it.
+
+    There are `seeds` runs, each with the next seed after the cluster's. `step`: seconds between rows of the output.
+    """
+
+    hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 1.0
+    start: Annotated[datetime, Meta(tz=True, description="RFC 3339 with its offset")] = datetime(2026, 1, 5, tzinfo=UTC)
+    step: Annotated[float, Meta(ge=1, le=86400)] = 60.0
+    seeds: Annotated[int, Meta(ge=1, le=1000)] = 1
+    policies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.hours * 3600 < self.step:
+            raise ValueError(f"hours: must be at least a step of {self.step:g} s, is {self.hours * 3600:g} s")
+
+
 class _PlainSettings(Struct, frozen=True, kw_only=True):
     """What needs neither plugins nor the file's folder to be decoded."""
 
@@ -50,6 +69,7 @@ class _PlainSettings(Struct, frozen=True, kw_only=True):
     http: HttpSettings = HttpSettings()
     journal: JournalSettings = JournalSettings()
     disruption: DisruptionSettings = DisruptionSettings()
+    scenario: ScenarioSettings = ScenarioSettings()
 
 
 class Settings(_PlainSettings, frozen=True, kw_only=True):

@@ -138,8 +138,8 @@ class _Losses:
         self._path = path
         self.fault: OSError | None = None
         self.read_to = 0
-        self._blocks, self._damaged = _Skipped("compressed block", "damaged"), _Skipped("line", "damaged")
-        self._foreign = _Skipped("line", "not of this version of elasticd")
+        self._skipped: dict[tuple[str, str], tuple[int, tuple[int, str]]] = {}
+        """By noun and fault, how many were skipped, and the first of them: its place, and that in words."""
         self._incomplete = 0
         self._last: ShortenedDecision | None = None
 
@@ -151,12 +151,17 @@ class _Losses:
         record = decode(line.text)
         if not isinstance(record, Damaged):
             return record
-        skipped = self._foreign if record.foreign else self._damaged
-        skipped.note(line.number, f"line {line.number}, at byte {line.offset}: {record.why}")
+        fault = "not of this version of elasticd" if record.foreign else "damaged"
+        self._note("line", fault, line.number, f"line {line.number}, at byte {line.offset}: {record.why}")
         return None
 
     def note_block(self, block: DamagedBlock) -> None:
-        self._blocks.note(block.offset, f"at byte {block.offset}: {block.why}")
+        self._note("compressed block", "damaged", block.offset, f"at byte {block.offset}: {block.why}")
+
+    def _note(self, noun: str, fault: str, place: int, where: str) -> None:
+        """Count a skipped line or block. They may come in any order of places."""
+        count, first = self._skipped.get((noun, fault), (0, (place, where)))
+        self._skipped[noun, fault] = count + 1, min(first, (place, where))
 
     def restored(self, decision: Decision | None, shortened: ShortenedDecision) -> Decision | None:
         """Pass on a restored decision; note that it could not be restored where it is None."""
@@ -166,9 +171,10 @@ class _Losses:
         return decision
 
     def __exit__(self, *_: object) -> None:
-        for skipped in (self._blocks, self._damaged, self._foreign):
-            if skipped.count:
-                log.warning("%s: %s", self._path, skipped)
+        for noun, fault in sorted(self._skipped):
+            count, first = self._skipped[noun, fault]
+            are, where = ("is", first[1]) if count == 1 else ("are", f"the first is {first[1]}")
+            log.warning("%s: %s %s %s and passed over: %s", self._path, counted(count, noun), are, fault, where)
         if self._last is not None:
             decisions, problem = counted(self._incomplete, "decision"), "a line that is named there is missing"
             last = f"policy {self._last.policy}'s about {self._last.workload} at {self._last.at:.3f}"
@@ -176,20 +182,3 @@ class _Losses:
         if self.fault is not None:
             why = self.fault.strerror or type(self.fault).__name__
             log.warning("%s: cannot be read from byte %d on, which is passed over: %s", self._path, self.read_to, why)
-
-
-class _Skipped:
-    """Skipped lines or blocks: how many, and the first."""
-
-    def __init__(self, noun: str, fault: str) -> None:
-        self._noun, self._fault, self.count = noun, fault, 0
-        self._first = (0, "")
-
-    def note(self, place: int, where: str) -> None:
-        """Count a skipped line or block. They may come in any order of places."""
-        self._first = min(self._first, (place, where)) if self.count else (place, where)
-        self.count += 1
-
-    def __str__(self) -> str:
-        are, first = ("is", "") if self.count == 1 else ("are", "the first is ")
-        return f"{counted(self.count, self._noun)} {are} {self._fault} and passed over: {first}{self._first[1]}"

@@ -8,20 +8,19 @@ never does.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
 
 import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, VirtualClock, WallClock
 from elasticd.cluster.simulated import Simulated
-from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.config.tables import PLACING
 from elasticd.decision.decide import Case, decide
 from elasticd.decision.quality import failed, grade
 from elasticd.decision.workload.zero import ZERO
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
+from elasticd.lab.simulate import play
 from elasticd.model.history import Past
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Bounds, Policy, PoolPolicy, Strategy, Target
@@ -31,10 +30,6 @@ from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source, Subject
 from elasticd.registry import Hooks, Registry, implemented
-from elasticd.runtime.loop import Loop
-from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import Placer
-from elasticd.sources.poller import opened
 from elasticd.testing.pools import GIB, MIB, NOW, judge_moves, judge_pods, node, node_table, pod, pool_observation
 from elasticd.testing.trials import faults
 
@@ -117,48 +112,8 @@ async def simulate(
     start: float = 0.0,
 ) -> Journal:
     """Run policies on a simulated cluster in virtual time, and give the journal of what they did."""
-    clock, journal, end = VirtualClock(start), Journal(), start + seconds
-    async with AsyncExitStack() as stack:
-        world = cluster.build(clock)
-        loop = Loop(world, journal, clock, listeners, idle=float("inf"))
-        pollers = await stack.enter_async_context(opened(sources, loop.site))
-        loop.set_sources(pollers, wait=None)
-        loop.apply([policy for policy in policies if isinstance(policy, Policy)])
-        placer = Placer(world, loop.look, journal, clock, listeners)
-        placer.set_sources(pollers, wait=None)
-        placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
-        mover = Mover(world, placer, journal, clock, listeners)
-        await loop.tick(start)
-        if placer.pools:
-            beside: list[Placer | Mover] = [placer]
-            if any(pool.moves for pool in placer.pools):
-                beside.append(mover)
-            await _together(loop, beside, world, clock, end)
-        while clock.now() < end:
-            await loop.step()
-            await loop.actions.drain()
-    return journal
-
-
-async def _together(
-    loop: Loop, beside: Sequence[Placer | Mover], world: SimulatedCluster, clock: Clock, end: float
-) -> None:
-    """All loops, each at its times; and the cluster tells at once what happens in it, as an API server does."""
-    due = [one.due() for one in beside]
-    while (now := min(loop.due(), world.next, *due)) < end:
-        await clock.sleep_until(now)
-        await world.observe(now, frozenset())
-        if loop.due() <= now:
-            await loop.step()
-            await loop.actions.drain()
-        for index, one in enumerate(beside):
-            if due[index] <= now:
-                await one.turn()
-                await one.actions.drain()
-                due[index] = one.due()
-        # What was done may have stirred the others; who waits for a time of its own does not wait anew.
-        due = [min(known, one.due()) for known, one in zip(due, beside, strict=True)]
-    await clock.sleep_until(end)
+    clock = VirtualClock(start)
+    return await play(cluster.build(clock), policies, start + seconds, clock, sources=sources, listeners=listeners)
 
 
 def site(

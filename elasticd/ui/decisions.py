@@ -3,7 +3,8 @@
 Knows the records and the terminal; knows nothing of where a record came from.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,7 +15,7 @@ from elasticd.base.units import format_milli, milli
 from elasticd.model.actions import Create, Resize
 from elasticd.model.forecast import Forecast
 from elasticd.model.records import Decision, Outcome, Sizing
-from elasticd.model.reports import Preview, StatusReport
+from elasticd.model.reports import HistoryRow, Preview, StatusReport
 from elasticd.model.workload import LeftOut, Limit, Measure, Recommendation, Series
 from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
@@ -297,6 +298,29 @@ def preview(report: Preview) -> Iterator[RenderableType]:
         yield Text(one_line(report.note), style="yellow")
 
 
+def history(rows: Sequence[HistoryRow]) -> RenderableType:
+    """A row for each time that something else was decided, by this machine's clock."""
+    table = make_table("at", "for", "policy", "replicas", "wanted", "verdict", "why", "result")
+    for row in rows:
+        decision = row.decision
+        at = datetime.fromtimestamp(decision.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        lasts = f"{seconds(row.until - decision.at)}, {row.decisions} x" if row.decisions > 1 else "-"
+        verdict = Text(decision.verdict, style=_COLOURS[decision.verdict])
+        result = "-" if row.outcome is None else " ".join(filter(None, (row.outcome.result, row.outcome.reason)))
+        why = _why(decision.reason, decision.message)
+        add_row(table, at, lasts, decision.policy, _replicas(decision), _wanted(decision), verdict, why, result)
+    return table
+
+
+def _replicas(decision: Decision) -> str:
+    changes = decision.current != decision.replicas
+    return f"{decision.current} -> {decision.replicas}" if changes else str(decision.current)
+
+
+def _wanted(decision: Decision) -> str:
+    return "-" if decision.wish is None else str(decision.wish)
+
+
 def status(report: StatusReport, now: float) -> Iterator[RenderableType]:
     """How the daemon stands, and a row for each governed workload: its last decision."""
     yield Text(one_line(_standing_line(report)), style="default" if report.running and report.leading else "yellow")
@@ -327,9 +351,7 @@ def _decision_table(report: StatusReport, now: float) -> Table:
     for decision in report.decisions:
         mode = "dry run" if report.dry_run and decision.mode == "act" else decision.mode
         verdict = Text(decision.verdict, style=_COLOURS[decision.verdict])
-        wish = str(decision.wish) if decision.wish is not None else "-"
-        grows = decision.current != decision.replicas
-        count = f"{decision.current} -> {decision.replicas}" if grows else str(decision.current)
+        counts = _replicas(decision), _wanted(decision)
         when = f"{decision.interval:g} s", ago(decision.at, now)
-        add_row(table, decision.policy, mode, str(decision.workload), count, wish, verdict, decision.reason, *when)
+        add_row(table, decision.policy, mode, str(decision.workload), *counts, verdict, decision.reason, *when)
     return table

@@ -14,7 +14,7 @@ from elasticd.journal import DECISIONS, read_back
 from elasticd.model.moves import GONE, LEAVING, MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.reports import Held, PodReport
+from elasticd.model.reports import Held, HistoryRow, PodReport
 from elasticd.model.workload import Ref
 
 EARLIER = 3600.0
@@ -24,19 +24,57 @@ PodRecord = PodDecision | MoveDecision | PodOutcome
 _Key = tuple[str, Ref]
 
 
-def latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision | None, Outcome | None]:
-    """The newest decision about a workload, and the outcome of its action if there is one already."""
+def latest(
+    folder: Path, parts: Sequence[str], policy: str | None, at: float = inf
+) -> tuple[Decision | None, Outcome | None]:
+    """The newest decision about a workload up to a time, and the outcome of its action if there is one already."""
+    return next((pair for pair in decided(folder, parts, policy) if pair[0].at <= at), (None, None))
+
+
+def decided(folder: Path, parts: Sequence[str], policy: str | None = None) -> Iterator[tuple[Decision, Outcome | None]]:
+    """The decisions about a workload, newest first, each with the outcome of its action if there is one."""
     outcomes: dict[str, Outcome] = {}
     for record in read_back(folder, containing=msgspec.json.encode(parts[2])):
         if not isinstance(record, Decision | Outcome):
             continue
         ref = record.workload
-        if [ref.namespace, ref.kind, ref.name] != parts or policy not in (None, record.policy):
+        if [ref.namespace, ref.kind, ref.name] != [*parts] or policy not in (None, record.policy):
             continue
         if isinstance(record, Decision):
-            return record, outcomes.get(record.id)
-        outcomes[record.decision] = record
-    return None, None
+            yield record, outcomes.pop(record.id, None)
+        else:
+            outcomes[record.decision] = record
+
+
+def history(
+    folder: Path, parts: Sequence[str], policy: str | None = None, begin: float = -inf, end: float = inf
+) -> list[HistoryRow]:
+    """What was decided about a workload between two times, oldest first. Decisions of a policy in a row that say the
+    same share a row."""
+    rows: list[HistoryRow] = []
+    open_rows: dict[str, int] = {}
+    for decision, outcome in decided(folder, parts, policy):
+        if decision.at < begin:
+            break
+        if decision.at > end:
+            continue
+        index = open_rows.get(decision.policy)
+        later = None if index is None else rows[index]
+        row = HistoryRow(decision, outcome, decision.at)
+        if later is None or _says(later) != _says(row):
+            open_rows[decision.policy] = len(rows)
+            rows.append(row)
+        elif index is not None:
+            rows[index] = HistoryRow(decision, outcome, later.until, later.decisions + 1)
+    return sorted(rows, key=lambda row: row.decision.at)
+
+
+def _says(row: HistoryRow) -> tuple[object, ...]:
+    """What is news of a decision. A change of the count always is."""
+    decision, outcome = row.decision, row.outcome
+    does = decision.id if decision.verdict == "scale" and decision.mode == "act" else ""
+    result = outcome and (outcome.result, outcome.reason)
+    return decision.mode, decision.verdict, decision.reason, decision.current, decision.replicas, does, result
 
 
 def latest_of_all(folder: Path) -> list[Decision]:

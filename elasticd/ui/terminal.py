@@ -3,15 +3,17 @@
 Knows rich; knows nothing of what is printed.
 """
 
+import argparse
 import re
 import sys
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elasticd.base import shapes
 from elasticd.base.text import one_line
 
 PIPE = 100_000
@@ -38,6 +40,16 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Leave it to `main`."""
         raise BrokenPipeError
+
+
+def show(arguments: argparse.Namespace, record: object, *parts: RenderableType) -> int:
+    """Print a record for a machine, or what says the same to a person. Returns the exit code."""
+    if arguments.json:
+        sys.stdout.write(f"{shapes.encode(record).decode()}\n")
+        return 0
+    for part in parts:
+        Terminal().print(part)
+    return 0
 
 
 def seconds(value: float) -> str:

@@ -1,0 +1,1 @@
+"""Trying decisions before they are trusted: policies are played on simulated clusters, and compared."""

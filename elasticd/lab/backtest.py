@@ -1,0 +1,173 @@
+"""What `elasticd backtest` plays: the demand that a recording shows, on a simulated cluster with room for everything.
+
+Knows recordings and policy files; knows nothing of what happens in a run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
+from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.options import Delay, Quantity, amount, check_amounts
+from elasticd.config import ScenarioSettings, Settings
+from elasticd.lab.ideal import Counts
+from elasticd.lab.scenario import Candidate, Scenario, candidates
+from elasticd.model.workload import Ref
+from elasticd.registry import Registry
+from elasticd.sources.recorded import Recording, load
+from elasticd.sources.recorded.files import FORMATS
+from elasticd.sources.recording import RecordingSource
+from elasticd.sources.resource_metrics import ResourceMetrics
+
+Positive = Annotated[float, Meta(gt=0, le=86400)]
+
+NOISE = 0.05
+"""Of what a pod is measured to use, so that seeds differ: real pods are not loaded equally."""
+
+_ROOM = [{"name": "node", "cpu": "1000000", "memory": "10000000Gi", "pods": 100000}]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What a recording does not tell: what a pod requests, what it can use, and how long it takes to be ready."""
+
+    cpu: Quantity
+    cpu_limit: Quantity | None = None
+    start_seconds: Delay = 30.0
+    resolution: Positive = 15.0
+    series: Annotated[str, Meta(min_length=1)] = "cpu"
+    max_age: Positive = 120.0
+    step: Positive = 60.0
+    seeds: Annotated[int, Meta(ge=1, le=1000)] = 1
+
+    def __post_init__(self) -> None:
+        check_amounts(self, "cpu", "cpu_limit")
+        for name in ("cpu", "cpu_limit"):
+            if (quantity := getattr(self, name)) is not None and amount(name, quantity) == 0:
+                raise ValueError(f"{name}: must be > 0, is {quantity}")
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """The options of a command line, by name. Raises ConfigError."""
+    try:
+        return convert(dict(given), Options, "")
+    except ConfigError as error:
+        mistake = error.each[0]
+        raise ConfigError("", f"--{mistake.key.replace('_', '-')}", mistake.problem) from None
+
+
+class Backtest(Struct, frozen=True):
+    """A scenario about one workload, and the counts that the recording shows; none where it has no pods."""
+
+    scenario: Scenario
+    workload: Ref
+    counts: Counts
+
+
+def load_backtest(recording: Path, policies: Sequence[Path], registry: Registry, options: Options) -> Backtest:
+    """The scenario of a recording. Raises ConfigError for all that is wrong, a line each.
+
+    The demand is what the workload's pods used together, or what the workload did where the series is of workloads. It
+    is what was *served*: where pods were at their limit, more may have been asked for, and that cannot be known.
+    """
+    if recording.suffix.lower() not in FORMATS:
+        raise ConfigError("", "--recording", f"must end in one of {', '.join(FORMATS)}, is {recording}")
+    rows = load(recording)
+    sources = (ResourceMetrics(), *_other_series(recording, rows, options.series))
+    settings = Settings(
+        cluster=convert({"type": "simulated", "nodes": _ROOM}, Simulated, ""),
+        sources=sources,
+        policies=Path(),
+        state=Path(),
+    )
+    tried = tuple(candidates(policies, registry, settings))
+    ref = _one_workload(policies, tried)
+    key = _key(recording, rows, ref, options.series)
+    counts = _counts(rows, options, key)
+    table = {
+        "namespace": ref.namespace,
+        "kind": ref.kind,
+        "api_version": ref.api_version,
+        "name": ref.name,
+        "replicas": counts[0][1] if counts else 1,
+        "cpu": options.cpu,
+        "start_seconds": options.start_seconds,
+        "demand": {
+            "recording": str(recording), "series": options.series, "key": key, "max_age": options.max_age
+        },
+        **({"cpu_limit": options.cpu_limit} if options.cpu_limit else {}),
+    }  # fmt: skip
+    cluster: dict[str, Any] = {
+        "type": "simulated",
+        "nodes": _ROOM,
+        "workloads": [table],
+        "metrics": {"resolution": options.resolution, "noise": NOISE},
+    }
+    if rows.last - rows.first < options.step:
+        problem = f"must cover a step of {options.step:g} s, covers {rows.last - rows.first:g} s"
+        raise ConfigError(str(recording), "", problem)
+    scenario = ScenarioSettings(
+        hours=(rows.last - rows.first) / 3600,
+        start=datetime.fromtimestamp(rows.first, UTC),
+        step=options.step,
+        seeds=options.seeds,
+    )
+    return Backtest(Scenario(convert(cluster, Simulated, ""), scenario, sources, tried), ref, counts)
+
+
+def _one_workload(places: Sequence[Path], tried: Sequence[Candidate]) -> Ref:
+    """The workload that all these policies are about."""
+    refs: dict[Ref, str] = {}
+    for place, candidate in zip(places, tried, strict=True):
+        for policy in candidate.policies:
+            target = getattr(policy, "workload", None)
+            if target is None:
+                raise ConfigError(str(place), "workload", "must be given for a backtest, is not")
+            refs.setdefault(target.ref, str(place))
+    first, *others = refs.items()
+    if others:
+        ref, other = others[0]
+        raise ConfigError(other, "workload", f"must be {first[0]}, as in {first[1]}, is {ref}")
+    return first[0]
+
+
+def _key(file: Path, rows: Recording, ref: Ref, series: str) -> str:
+    """The pattern of the keys whose sum is the demand: the workload's own, or else those of its pods."""
+    if str(ref) in rows.workloads.get(series, {}):
+        return str(ref)
+    pattern = f"{ref.namespace}/{ref.name}-*"
+    if any(fnmatchcase(key, pattern) for key in rows.pods.get(series, {})):
+        return pattern
+    names = sorted({*rows.pods, *rows.workloads})
+    found = f"has series {', '.join(names)}" if series not in names else "has none"
+    raise ConfigError(str(file), "", f"must have samples of series {series} of {ref} or its pods, {found}")
+
+
+def _other_series(file: Path, rows: Recording, demand: str) -> Iterator[RecordingSource]:
+    """The recording as a source of what else it says of workloads."""
+    if series := tuple(sorted(name for name in rows.workloads if name != demand)):
+        yield RecordingSource(file=str(file), start="recorded", series=series)
+
+
+def _counts(rows: Recording, options: Options, key: str) -> Counts:
+    """How many pods there were, from a time on: those that had a sample in the last `max_age` seconds."""
+    pods = [tracks[0] for name, tracks in rows.pods.get(options.series, {}).items() if fnmatchcase(name, key)]
+    changes: list[tuple[float, int]] = []
+    for track in pods:
+        for index, time in enumerate(track.times):
+            following = track.times[index + 1] if index + 1 < len(track.times) else float("inf")
+            if index == 0 or time - track.times[index - 1] > options.max_age:
+                changes.append((time, 1))
+            if following - time > options.max_age and time + options.max_age <= rows.last:
+                changes.append((time + options.max_age, -1))
+    counts: list[tuple[float, int]] = []
+    for time, group in groupby(sorted(changes), key=itemgetter(0)):
+        counts.append((time, (counts[-1][1] if counts else 0) + sum(change for _, change in group)))
+    return counts

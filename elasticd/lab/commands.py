@@ -1,0 +1,180 @@
+"""The commands that try policies before they are trusted: simulate, backtest, tune.
+
+Knows their arguments, and in which order the parts that they name are called; knows nothing of how a run is played.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from functools import partial
+from math import inf
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from elasticd.base.errors import ConfigError
+from elasticd.lab.backtest import Options, load_backtest, options_of
+from elasticd.lab.ideal import ideal, recorded
+from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
+from elasticd.lab.runs import Run
+from elasticd.lab.scenario import Scenario, changed, load_scenario
+from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, workload_rows, write
+from elasticd.lab.simulate import serving
+from elasticd.lab.tune import GENERATION, Limits, Player, Study, Tuned, cost, search, search_range
+from elasticd.registry import discover
+from elasticd.ui.terminal import show
+
+SIMULATE = "Try policies on a simulated cluster, in virtual time, and compare what they come to."
+TUNE = "Search options of a policy over a recording for the least cost within limits, and judge them on its end."
+BACKTEST = "Try policies on the load that a recording shows, and compare them with what was and what was possible."
+
+
+def takes_simulate(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd simulate`."""
+    add = parser.add_argument
+    add("scenario", type=Path, metavar="SCENARIO.toml", help="an elasticd.toml whose cluster is simulated")
+    text = "folders or files of policies, each tried by itself; default: what [scenario] says, else its policies"
+    add("--policies", type=Path, metavar="PATH", nargs="+", action="extend", default=[], help=text)
+    add("--hours", type=float, help="of virtual time, instead of those of [scenario]")
+    add("--seeds", type=int, help="how many runs of each, instead of those of [scenario]")
+    add("--workloads", action="store_true", help="also the figures of each workload")
+    add("--out-nodes", type=Path, metavar="FILE", help="write each node over time; ends in .csv or .parquet")
+    _takes_output(parser)
+
+
+def takes_backtest(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd backtest`."""
+    add = parser.add_argument
+    add("policies", type=Path, metavar="POLICY.toml", nargs="+", help="policies of one workload, each tried by itself")
+    _takes_recording(parser)
+    add("--seeds", type=int, default=1, help="runs of each policy, with other noise; default: 1")
+    _takes_output(parser)
+
+
+def _takes_recording(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--recording", type=Path, required=True, metavar="FILE", help="as elasticd record writes it")
+    add("--cpu", required=True, metavar="QUANTITY", help="what a pod requests, as 500m")
+    add("--cpu-limit", metavar="QUANTITY", help="what a pod can use; default: what it requests")
+    add("--series", default="cpu", metavar="NAME", help="the load, of pods or of the workload; default: cpu")
+    add("--start-seconds", type=float, default=30, metavar="SECONDS", help="until a new pod is ready; default: 30")
+    add("--resolution", type=float, default=15, metavar="SECONDS", help="between measurements; default: 15")
+    add("--max-age", type=float, default=120, metavar="SECONDS", help="of a row of the recording; default: 120")
+
+
+def takes_tune(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd tune`."""
+    add = parser.add_argument
+    add("policy", type=Path, metavar="POLICY.toml", help="the policy whose options are searched")
+    _takes_recording(parser)
+    text = "an option and its range, as strategy[0].target=40:90; whole numbers, if both are; may be repeated"
+    add("--search", required=True, action="append", type=str, metavar="PATH=LEAST:MOST", help=text)
+    add("--unserved", type=float, default=0.1, metavar="PERCENT", help="of the demand, at most; default: 0.1")
+    add("--changes", type=float, default=inf, metavar="COUNT", help="of the count in a day, at most; default: any")
+    add("--held-out", type=float, default=1 / 3, metavar="SHARE", help="of the recording, at its end; default: a third")
+    add("--generations", type=int, default=6, help="of the search, each of five points an option; default: 6")
+    add("--study", type=Path, metavar="FILE", help="keep what was played here, and go on where it was interrupted")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
+    add("--json", action="store_true", help="for a machine")
+
+
+def _takes_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
+    add("--price", type=float, default=0, metavar="PRICE", help="of a replica for an hour: also show what it costs")
+    add("--out", type=Path, metavar="FILE", help="write each workload over time; ends in .csv or .parquet")
+    add("--force", action="store_true", help="write over files that are there")
+    add("--json", action="store_true", help="for a machine")
+
+
+def simulate(arguments: argparse.Namespace) -> int:
+    """Play a scenario with each of its policies. Returns the exit code."""
+    scenario = load_scenario(arguments.scenario, discover(), arguments.policies)
+    given = {"hours": arguments.hours, "seeds": arguments.seeds}
+    scenario = changed(scenario, {name: value for name, value in given.items() if value is not None})
+    if arguments.out_nodes:
+        check_file(arguments.out_nodes, force=arguments.force, option="--out-nodes")
+    for note in scenario.notes:
+        print(note, file=sys.stderr)
+    runs = _played(arguments, scenario)
+    if arguments.out_nodes:
+        write(arguments.out_nodes, NODES, node_rows(runs, scenario.cluster.seed), "--out-nodes")
+    return _show_runs(arguments, scenario, runs, each=arguments.workloads)
+
+
+def backtest(arguments: argparse.Namespace) -> int:
+    """Play the load of a recording with each policy. Returns the exit code."""
+    loaded = load_backtest(arguments.recording, arguments.policies, discover(), _options(arguments))
+    runs = _played(arguments, loaded.scenario)
+    if loaded.counts:
+        runs["(what was)"] = [recorded(next(iter(runs.values()))[0], loaded.workload, loaded.counts)]
+    return _show_runs(arguments, loaded.scenario, runs, each=False)
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    given = {name: value for name, value in vars(arguments).items() if name in Options.__struct_fields__}
+    return options_of({name: value for name, value in given.items() if value is not None})
+
+
+_TUNE_BOUNDS = (("held_out", 0.05, 0.9), ("unserved", 0.0, 100.0), ("generations", 1, 1000), ("jobs", 1, 1000))
+
+
+def tune(arguments: argparse.Namespace) -> int:
+    """Search options of a policy over a recording, and judge what was found on its end. Returns the exit code."""
+    for name, least, most in _TUNE_BOUNDS:
+        if not least <= (value := getattr(arguments, name)) <= most:
+            raise ConfigError("", f"--{name.replace('_', '-')}", f"must be from {least:g} to {most:g}, is {value:g}")
+    registry, ranges, options = discover(), [search_range(text) for text in arguments.search], _options(arguments)
+    scenario = load_backtest(arguments.recording, [arguments.policy], registry, options).scenario
+    logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
+    hours = scenario.table.hours * (1 - arguments.held_out)
+    if hours * 3600 < options.step:
+        raise ConfigError(
+            str(arguments.recording), "", "must cover more, for a part to be searched on and a part to judge by"
+        )
+    seen = replace(scenario, table=replace(scenario.table, hours=hours))
+    player = Player(arguments.policy, registry, seen, ranges, arguments.jobs)
+    limits = Limits(arguments.unserved / 100, arguments.changes)
+    about = {"policy": arguments.policy.read_text(), "search": arguments.search, "hours": hours, "options": options}
+    study = Study(arguments.study, {**about, "bytes": arguments.recording.stat().st_size})
+    price = partial(cost, limits=limits, days=hours / 24)
+    trials = searching(
+        (arguments.generations + 1) * GENERATION * len(ranges),
+        partial(study.play, player.play),
+        partial(search, ranges, price, generations=arguments.generations),
+    )
+    best = min(trials, key=price)
+    judged = Player(arguments.policy, registry, scenario, ranges, arguments.jobs).compared(best.point, hours * 3600)
+    found = Tuned(tuple(ranges), tuple(trials), best, limits, hours / 24, judged)
+    return show(arguments, tuned_record(found), *tuned(found))
+
+
+def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list[Run]]:
+    """What came of each candidate, and after them of the ideal one, where all workloads have a demand to go by."""
+    if arguments.out:
+        check_file(arguments.out, force=arguments.force, option="--out")
+    if arguments.jobs < 1:
+        raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
+    logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
+    runs = with_bar(scenario, arguments.jobs)
+    serving_pods = serving(scenario.cluster)
+    if serving_pods and not scenario.cluster.jobs:
+        runs["(ideal)"] = [ideal(next(iter(runs.values()))[0], serving_pods)]
+    return runs
+
+
+def _show_runs(arguments: argparse.Namespace, scenario: Scenario, runs: dict[str, list[Run]], *, each: bool) -> int:
+    seed = scenario.cluster.seed
+    if arguments.out:
+        write(arguments.out, WORKLOADS, workload_rows(runs, seed), "--out")
+    text = compared(scenario, runs, each=each, price=arguments.price)
+    return show(arguments, record(runs, seed), *text)
+
+
+COMMANDS = (
+    ("simulate", simulate, SIMULATE, takes_simulate),
+    ("backtest", backtest, BACKTEST, takes_backtest),
+    ("tune", tune, TUNE, takes_tune),
+)
+"""The name of each command, what runs it, what it does, and what adds its arguments."""

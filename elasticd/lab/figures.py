@@ -1,0 +1,109 @@
+"""What a run comes to: how much it cost, how much demand was not served, and how calm it was.
+
+Pure: a run in, figures out. Knows nothing of how it was played.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import isnan, nan
+from statistics import fmean
+
+from msgspec import Struct
+
+from elasticd.lab.runs import Change, Run, WorkloadTrack
+from elasticd.model.workload import Ref
+
+FLAP = 600.0
+"""Seconds: a change back within them is a flap."""
+
+
+class Figures(Struct, frozen=True):
+    """What some workloads of a run come to.
+
+    `replica_hours` is what was asked for, whether it was ready or not; `demand` is in core-hours, `unserved` the share
+    of it that no ready pod could serve. `short` and `lag` are seconds: those in which some demand was not served,
+    summed over workloads, and the longest time without a break. NaN: not known. `flaps` are changes that took back the
+    one before within 10 minutes.
+    """
+
+    replica_hours: float
+    most: int
+    demand: float
+    unserved: float
+    short: float
+    lag: float
+    changes: int
+    flaps: int
+    evictions: int
+
+
+class Spread(Struct, frozen=True):
+    """A figure over several seeds."""
+
+    mean: float
+    least: float
+    most: float
+
+
+def figures(run: Run, only: Ref | None = None) -> Figures:
+    """The figures of all workloads together, or of one. Pods are named after their workload."""
+    tracks = run.workloads if only is None else {only: run.workloads[only]}
+    owner = None if only is None else (only.namespace, only.name)
+    evicted = [pod for pod in run.evicted if owner in (None, (pod.namespace, pod.name.rpartition("-")[0]))]
+    changes = {ref: run.changes.get(ref, []) for ref in tracks}
+    hours = run.step / 3600
+    demand = sum(_known(track.demand) for track in tracks.values()) * hours
+    unserved = nan if any(map(_unknown, tracks.values())) else sum(_known(each.unserved) for each in tracks.values())
+    if any(
+        isnan(lost) and not isnan(asked)
+        for each in tracks.values()
+        for lost, asked in zip(each.unserved, each.demand, strict=True)
+    ):
+        unserved = nan
+    return Figures(
+        replica_hours=sum(_replica_seconds(run, ref, track) for ref, track in tracks.items()) / 3600,
+        most=max((max(track.replicas, default=0) for track in tracks.values()), default=0),
+        demand=demand,
+        unserved=unserved * hours / demand if demand else 0.0,
+        short=sum(sum(track.short) for track in tracks.values()),
+        lag=nan if isnan(unserved) else max((track.lag for track in tracks.values()), default=0.0),
+        changes=sum(map(len, changes.values())),
+        flaps=sum(map(flaps, changes.values())),
+        evictions=len(evicted),
+    )
+
+
+def spreads(all_figures: Sequence[Figures]) -> dict[str, Spread]:
+    """Each figure over the seeds."""
+    columns = {name: [getattr(each, name) for each in all_figures] for name in Figures.__struct_fields__}
+    return {name: Spread(fmean(values), min(values), max(values)) for name, values in columns.items()}
+
+
+def flaps(changes: Sequence[Change]) -> int:
+    """How many changes took back the one before soon after it."""
+    return sum(
+        (later.after - later.before) * (earlier.after - earlier.before) < 0 and later.at - earlier.at <= FLAP
+        for earlier, later in pairwise(changes)
+    )
+
+
+def _replica_seconds(run: Run, ref: Ref, track: WorkloadTrack) -> float:
+    """The integral of the count over the time of the run, exact between changes."""
+    changes = run.changes.get(ref, [])
+    end = run.begun + run.step * len(track.replicas)
+    first = changes[0].before if changes else track.replicas[-1] if track.replicas else 0
+    times = [run.begun, *(change.at for change in changes), end]
+    counts = [first, *(change.after for change in changes)]
+    return sum(
+        count * max(0.0, min(after, end) - before)
+        for count, before, after in zip(counts, times, times[1:], strict=False)
+    )
+
+
+def _known(values: Iterable[float]) -> float:
+    return sum(value for value in values if not isnan(value))
+
+
+def _unknown(track: WorkloadTrack) -> bool:
+    """Whether it is not known what of its demand was served."""
+    return any(isnan(lost) and not isnan(asked) for lost, asked in zip(track.unserved, track.demand, strict=True))

@@ -1,0 +1,93 @@
+"""What a run leaves: what each workload and node had at each step, and what was changed.
+
+Records that are filled while a run is played. Knows nothing of how.
+"""
+
+from math import nan
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from elasticd.model.workload import Ref
+
+
+class WorkloadTrack(Struct):
+    """What one workload was asked for and had, an entry for each step.
+
+    `demand` and `unserved` are means over the step, `peak` the highest demand in it, in cores; NaN: not known.
+    `replicas` and `ready` are counts at its end: those that the workload should have, and the pods that serve. `short`
+    is for how many seconds of it some demand was not served.
+    """
+
+    demand: list[float] = field(default_factory=list)
+    peak: list[float] = field(default_factory=list)
+    unserved: list[float] = field(default_factory=list)
+    short: list[float] = field(default_factory=list)
+    replicas: list[int] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)
+    lag: float = 0.0
+    """The longest time without a break for which some demand was not served, in seconds."""
+    lagging: float = 0.0
+    """For how long that is so at the end."""
+
+
+class ServingPod(NamedTuple):
+    """The cores with which a pod serves demand, and the seconds from its creation until it does."""
+
+    capacity: float
+    start_seconds: float
+
+
+class NodeTrack(Struct):
+    """What one node had at the end of each step: pods, the cores that they request, and those that they use."""
+
+    pods: list[int] = field(default_factory=list)
+    requested: list[float] = field(default_factory=list)
+    used: list[float] = field(default_factory=list)
+
+
+class Change(Struct, frozen=True):
+    """A count that was changed."""
+
+    at: float
+    before: int
+    after: int
+
+
+class Run(Struct):
+    """What policies did on a cluster from `begun` on, in steps of `step` seconds; and what they held, by reason."""
+
+    begun: float
+    step: float
+    workloads: dict[Ref, WorkloadTrack] = field(default_factory=dict)
+    nodes: dict[str, NodeTrack] = field(default_factory=dict)
+    changes: dict[Ref, list[Change]] = field(default_factory=dict)
+    evicted: list[Ref] = field(default_factory=list)
+    """Pods, as often as each was evicted."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Decisions in which a plugin failed, by what it said."""
+
+    @property
+    def times(self) -> list[float]:
+        """The end of each step."""
+        steps = max((len(track.replicas) for track in self.workloads.values()), default=0)
+        return [self.begun + self.step * (number + 1) for number in range(steps)]
+
+    def since(self, at: float) -> "Run":
+        """The part of the run from this time on, in whole steps. The longest shortage is not known of a part."""
+        first = round((at - self.begun) / self.step)
+        begun = self.begun + first * self.step
+        tracks = {
+            ref: WorkloadTrack(
+                track.demand[first:],
+                track.peak[first:],
+                track.unserved[first:],
+                track.short[first:],
+                track.replicas[first:],
+                track.ready[first:],
+                lag=nan,
+            )
+            for ref, track in self.workloads.items()
+        }
+        changes = {ref: [change for change in made if change.at >= begun] for ref, made in self.changes.items()}
+        return Run(begun, self.step, tracks, changes=changes, failures=self.failures)

@@ -1,0 +1,144 @@
+"""What `elasticd simulate` plays: a simulated cluster, its sources, and the policies that are tried on it.
+
+Knows elasticd.toml and the folders beside it; knows nothing of what happens in a run.
+"""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from datetime import datetime
+from functools import partial
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError, Mistakes, UnavailableError
+from elasticd.cluster.simulated import Simulated
+from elasticd.config import ScenarioSettings, Settings, load_settings, read_policies
+from elasticd.lab.runs import Run
+from elasticd.lab.simulate import run
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.ports.source import Source
+from elasticd.registry import Registry
+from elasticd.sources.mqtt import Mqtt
+from elasticd.sources.prometheus import Prometheus
+
+SERVED = (Mqtt, Prometheus)
+"""Sources whose samples come from a server, in real time."""
+
+
+class Candidate(NamedTuple):
+    """Policies that are tried together, and what they are called in the output."""
+
+    name: str
+    policies: tuple[Policy | PoolPolicy, ...]
+
+
+class Scenario(Struct, frozen=True):
+    """A cluster, how long it is played, and the candidates that are tried on it, each by itself. `notes` says what of
+    the file has no part in it."""
+
+    cluster: Simulated
+    table: ScenarioSettings
+    sources: tuple[Source, ...]
+    candidates: tuple[Candidate, ...]
+    notes: tuple[str, ...] = ()
+
+
+def load_scenario(path: Path, registry: Registry, places: Sequence[Path] = ()) -> Scenario:
+    """The scenario of an elasticd.toml with a simulated cluster. `places`: folders and files of policies to try instead
+    of those that it names. Raises ConfigError for all that is wrong, a line each."""
+    settings = load_settings(path, registry)
+    if not isinstance(settings.cluster, Simulated):
+        raise ConfigError(str(path), "cluster.type", 'must be "simulated" for a scenario, is "kubernetes"')
+    named = [path.absolute().parent / name for name in settings.scenario.policies]
+    sources = tuple(source for source in settings.sources if not isinstance(source, SERVED))
+    tried = tuple(candidates(list(places) or named or [settings.policies], registry, settings))
+    notes = tuple(
+        f"source {source.label} is left out: its samples are of real time"
+        for source in settings.sources
+        if isinstance(source, SERVED)
+    )
+    return Scenario(settings.cluster, settings.scenario, sources, tried, notes)
+
+
+def candidates(places: Sequence[Path], registry: Registry, settings: Settings) -> Iterator[Candidate]:
+    """The policies of each folder or file. Raises ConfigError at the end for all that is wrong with them."""
+    names = Counter(_name(place) for place in places)
+    mistakes = Mistakes()
+    for place in places:
+        folder, files = (place, None) if place.is_dir() else (place.parent, [place])
+        policies, errors = read_policies(folder, registry, settings, files)
+        mistakes.add(errors)
+        if not policies and not errors:
+            mistakes.add([ConfigError(str(place), "", "must have a policy, has none")])
+        yield Candidate(_name(place) if names[_name(place)] == 1 else str(place), tuple(policies))
+    mistakes.raised()
+
+
+def _name(place: Path) -> str:
+    return place.name if place.is_dir() else place.stem
+
+
+def changed(scenario: Scenario, options: Mapping[str, Any]) -> Scenario:
+    """The scenario with other options of the table [scenario], from the command line. Raises ConfigError."""
+    table = {**msgspec.to_builtins(scenario.table, builtin_types=(datetime,)), **options}
+    try:
+        return replace(scenario, table=convert(table, ScenarioSettings, ""))
+    except ConfigError as error:
+        mistake = error.each[0]
+        raise ConfigError("", f"--{mistake.key}", mistake.problem) from None
+
+
+def play_all(scenario: Scenario, progress: Callable[[str, float], None], jobs: int = 1) -> dict[str, list[Run]]:
+    """Each candidate with each seed, so many at a time, each in a process of its own. `progress` hears how many more
+    seconds of which candidate have passed."""
+    seeds = range(scenario.cluster.seed, scenario.cluster.seed + scenario.table.seeds)
+    tasks = [(candidate, seed) for candidate in scenario.candidates for seed in seeds]
+    if min(jobs, len(tasks)) == 1:
+        runs = [_play(scenario, *task, partial(progress, task[0].name)) for task in tasks]
+    else:
+        runs = _play_at_once(scenario, tasks, progress, jobs)
+    by_name: dict[str, list[Run]] = {}
+    for (candidate, _), result in zip(tasks, runs, strict=True):
+        by_name.setdefault(candidate.name, []).append(result)
+    return by_name
+
+
+def _play(
+    scenario: Scenario, candidate: Candidate, seed: int, progress: Callable[[float], None] = lambda _: None
+) -> Run:
+    cluster = replace(scenario.cluster, seed=seed)
+    return asyncio.run(run(cluster, candidate.policies, scenario.table, sources=scenario.sources, progress=progress))
+
+
+def _play_at_once(
+    scenario: Scenario, tasks: Sequence[tuple[Candidate, int]], progress: Callable[[str, float], None], jobs: int
+) -> list[Run]:
+    with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn")) as pool:
+        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the processes that now start inherit
+        try:
+            futures = [pool.submit(_play, scenario, *task) for task in tasks]
+        finally:
+            signal.signal(signal.SIGINT, interrupted)
+        try:
+            runs = []
+            for (candidate, _), future in zip(tasks, futures, strict=True):
+                runs.append(future.result())
+                progress(candidate.name, scenario.table.hours * 3600)
+        except BrokenProcessPool:
+            problem = "a process that played ended, perhaps for lack of memory: try fewer --jobs"
+            raise UnavailableError(problem) from None
+        except KeyboardInterrupt:
+            for process in active_children():
+                process.terminate()
+            raise
+    return runs

@@ -1,0 +1,245 @@
+"""Plays policies on a simulated cluster in virtual time, and notes at each step what was asked for and what was there.
+
+Knows the loops and the simulated world; knows nothing of files, of figures or of what is printed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from math import ceil, inf, isinf, isnan, nan
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from elasticd.base.clock import Clock, VirtualClock
+from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.cluster import SimulatedCluster
+from elasticd.cluster.simulated.demand import Curve
+from elasticd.cluster.simulated.jobs import SimulatedJobSet
+from elasticd.cluster.simulated.pods import Bare, SimulatedWorkload, make_workloads
+from elasticd.config import ScenarioSettings
+from elasticd.journal import Journal
+from elasticd.lab.runs import Change, NodeTrack, Run, ServingPod, WorkloadTrack
+from elasticd.model.listener import Listener, Notice
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
+from elasticd.ports.source import Source
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
+from elasticd.sources.poller import opened
+
+PART = 5.0
+"""Seconds, at most: demand is looked at so often within a step."""
+
+
+class _Records:
+    """A listener that keeps of a run what its steps do not show."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def on(self, record: Notice) -> None:
+        run = self._run
+        if isinstance(record, Outcome) and record.result == "done" and record.after != record.before:
+            run.changes.setdefault(record.workload, []).append(Change(record.at, record.before, record.after))
+        elif isinstance(record, PodOutcome) and record.action in ("evict", "surge") and record.result == "done":
+            run.evicted.append(record.about)
+        elif isinstance(record, Decision):
+            for failure in record.failures:
+                what = f"{failure.plugin}: {failure.hook} {failure.message}"
+                run.failures[what] = run.failures.get(what, 0) + 1
+
+
+class SteppedClock(VirtualClock):
+    """Virtual time that stops at the end of each step to be looked at."""
+
+    def __init__(self, start: float, step: float, look: Callable[[float], None]) -> None:
+        super().__init__(start)
+        self._start, self._step, self._look, self._steps = start, step, look, 0
+
+    async def sleep_until(self, when: float) -> None:
+        while (end := self._start + self._step * (self._steps + 1)) <= when:
+            self._steps += 1
+            self._now = max(self._now, end)
+            self._look(end)
+        await super().sleep_until(when)
+
+
+class _Meter:
+    """Looks at the simulated world at the end of each step."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._parts = ceil(run.step / PART)
+        self._middles = (np.arange(self._parts) + 0.5) * run.step / self._parts
+        self._demand: dict[int, NDArray[np.float64]] = {}
+        """The demand in the parts of the step, by curve: workloads of one table share theirs."""
+
+    def look(self, cluster: SimulatedCluster, at: float) -> None:
+        world, run = cluster.world, self._run
+        world.advance(at)
+        self._demand.clear()
+        pods, requested, used = (
+            defaultdict[str, int](int),
+            defaultdict[str, float](float),
+            defaultdict[str, float](float),
+        )
+        for workload in world.workloads.values():
+            if not isinstance(workload, Bare | SimulatedJobSet):
+                self._note(workload, at)
+            each = _used_by_each(workload, at - run.begun)
+            for pod in workload.pods.values():
+                if pod.held:
+                    pods[pod.node] += 1
+                    requested[pod.node] += pod.claim.needs.requests.get("cpu", 0.0)
+                    used[pod.node] += each if pod.serving else 0.0
+        for node in world.nodes.nodes:
+            track = run.nodes.setdefault(node.name, NodeTrack())
+            track.pods.append(pods[node.name])
+            track.requested.append(requested[node.name])
+            track.used.append(used[node.name])
+
+    def _note(self, workload: SimulatedWorkload, at: float) -> None:
+        run = self._run
+        track = run.workloads.setdefault(workload.ref, WorkloadTrack())
+        since = at - run.step
+        demand = self._demand_of(workload.cpu, since - run.begun)
+        missing = np.maximum(demand - self._capacity(workload, since), 0.0)
+        known = ~np.isnan(demand)
+        part = run.step / self._parts
+        track.demand.append(float(demand[known].mean()) if known.any() else nan)
+        track.peak.append(float(demand[known].max()) if known.any() else nan)
+        track.unserved.append(float(missing[known].mean()) if known.any() else nan)
+        short = missing > 1e-9 * (1.0 + demand)  # what rounding leaves is none; NaN is none
+        track.short.append(part * int(short.sum()))
+        for is_short in short.tolist() if short.any() else ():
+            track.lagging = track.lagging + part if is_short else 0.0
+            track.lag = max(track.lag, track.lagging)
+        if not short.any():
+            track.lagging = 0.0
+        track.replicas.append(workload.replicas)
+        track.ready.append(len(workload.serving_at(at).keys))
+
+    def _demand_of(self, curve: Curve, since: float) -> NDArray[np.float64]:
+        known = self._demand.get(id(curve))
+        if known is None:
+            known = np.array([curve(since + middle) for middle in self._middles.tolist()])
+            self._demand[id(curve)] = known = np.maximum(known, 0.0)
+        return known
+
+    def _capacity(self, workload: SimulatedWorkload, since: float) -> NDArray[np.float64] | float:
+        """The cores that its serving pods have in each part of the step."""
+        each = capacity_of_pod(workload)
+        if workload.served and workload.served[-1][0] <= since:
+            return each * len(workload.served[-1][1].keys)
+        counts = [len(workload.serving_at(since + middle).keys) for middle in self._middles.tolist()]
+        return each * np.array(counts, dtype=np.float64)
+
+
+def capacity_of_pod(workload: SimulatedWorkload) -> float:
+    """The cores with which a pod serves demand: its limit, or what it requests, which is all that it is sure to get."""
+    if not isinf(workload.most_cpu):
+        return workload.most_cpu
+    return sum(container.requests.get("cpu", 0.0) for container in workload.containers)
+
+
+def serving(cluster: Simulated) -> dict[Ref, ServingPod]:
+    """A pod of each workload that is scaled; empty where one has no demand that pods could serve."""
+    tables = [table for table in cluster.workloads if not table.bare]
+    workloads = [workload for table in tables for workload in make_workloads(table)]
+    pods = {
+        workload.ref: ServingPod(capacity_of_pod(workload), workload.table.start_seconds + workload.table.ready_seconds)
+        for workload in workloads
+    }
+    whole = all(table.demand for table in tables) and all(pod.capacity > 0 for pod in pods.values())
+    return pods if whole else {}
+
+
+def _used_by_each(workload: SimulatedWorkload, t: float) -> float:
+    """The cores that each serving pod uses at t seconds after the start."""
+    serving = sum(pod.serving for pod in workload.pods.values())
+    demand = workload.cpu(t) if serving else 0.0
+    return 0.0 if isnan(demand) or not serving else min(max(0.0, demand) / serving, workload.most_cpu)
+
+
+async def run(
+    cluster: Simulated,
+    policies: Sequence[Policy | PoolPolicy],
+    scenario: ScenarioSettings,
+    *,
+    sources: Sequence[Source],
+    progress: Callable[[float], None] = lambda seconds: None,
+) -> Run:
+    """What these policies do on a simulated cluster in the time of the scenario. All of them act, whatever their `mode`
+    is. `progress` hears after each step how long it was, in seconds."""
+    start, step = scenario.start.timestamp(), scenario.step
+    result = Run(start, step)
+    meter = _Meter(result)
+
+    def look(at: float) -> None:
+        meter.look(world, at)
+        progress(step)
+
+    clock = SteppedClock(start, step, look)
+    world = cluster.build(clock, remembered=step)
+    acting = [replace(policy, mode="act") for policy in policies]
+    end = start + scenario.hours * 3600
+    await play(world, acting, end, clock, sources=sources, listeners=[_Records(result)])
+    return result
+
+
+async def play(
+    cluster: SimulatedCluster,
+    policies: Sequence[Policy | PoolPolicy],
+    end: float,
+    clock: Clock,
+    *,
+    sources: Sequence[Source],
+    listeners: Sequence[Listener] = (),
+) -> Journal:
+    """Run policies on a simulated cluster until this time of its clock, and give the journal of what they did."""
+    journal, start = Journal(), clock.now()
+    async with AsyncExitStack() as stack:
+        loop = Loop(cluster, journal, clock, listeners, idle=inf)
+        pollers = await stack.enter_async_context(opened(sources, loop.site))
+        loop.set_sources(pollers, wait=None)
+        loop.apply([policy for policy in policies if isinstance(policy, Policy)])
+        placer = Placer(cluster, loop.look, journal, clock, listeners)
+        placer.set_sources(pollers, wait=None)
+        placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        mover = Mover(cluster, placer, journal, clock, listeners)
+        await loop.tick(start)
+        if placer.pools:
+            beside: list[Placer | Mover] = [placer]
+            if any(pool.moves for pool in placer.pools):
+                beside.append(mover)
+            await _together(loop, beside, cluster, clock, end)
+        while clock.now() < end:
+            await loop.step()
+            await loop.actions.drain()
+    return journal
+
+
+async def _together(
+    loop: Loop, beside: Sequence[Placer | Mover], cluster: SimulatedCluster, clock: Clock, end: float
+) -> None:
+    """All loops, each at its times; and the cluster tells at once what happens in it, as an API server does."""
+    due = [worker.due() for worker in beside]
+    while (now := min(loop.due(), cluster.next, *due)) < end:
+        await clock.sleep_until(now)
+        await cluster.observe(now, frozenset())
+        if loop.due() <= now:
+            await loop.step()
+            await loop.actions.drain()
+        for index, worker in enumerate(beside):
+            if due[index] <= now:
+                await worker.turn()
+                await worker.actions.drain()
+                due[index] = worker.due()
+        # What was done may have stirred the others; who waits for a time of its own does not wait anew.
+        due = [min(known, worker.due()) for known, worker in zip(due, beside, strict=True)]
+    await clock.sleep_until(end)

@@ -1,0 +1,186 @@
+"""`elasticd backtest`: the load of a recording, what was, and what would have been possible."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from math import isnan, nan
+from pathlib import Path
+
+import pytest
+
+from elasticd.lab.figures import figures
+from elasticd.lab.ideal import ideal, recorded
+from elasticd.lab.runs import Change, Run, ServingPod, WorkloadTrack
+from elasticd.model.workload import Ref
+from tests.kit.daemons import called
+
+WEB = Ref("shop", "Deployment", "web")
+POD = ServingPod(capacity=0.5, start_seconds=30.0)
+POLICY = """
+workload = { namespace = "shop", name = "%s" }
+replicas = { min = 1, max = 10 }
+
+[[strategy]]
+type = "hpa"
+metrics = [{ type = "Resource", resource = "cpu", utilization = %d }]
+"""
+BEGUN = 1_772_438_400.0
+
+
+def played(demand: Sequence[float]) -> Run:
+    """A run of steps of a minute with this demand."""
+    return Run(BEGUN, 60.0, {WEB: WorkloadTrack(demand=[*demand], peak=[*demand])})
+
+
+@pytest.mark.parametrize(
+    ("demand", "start_seconds", "replicas"),
+    [
+        pytest.param([0.2, 0.9, 2.0, 0.2], 0.0, [1, 2, 4, 1], id="pods that are ready at once"),
+        pytest.param([0.2, 0.9, 2.0, 0.2], 30.0, [2, 4, 4, 1], id="asked for a step before"),
+        pytest.param([0.2, 0.9, 2.0, 0.2], 90.0, [4, 4, 4, 1], id="asked for two steps before"),
+        pytest.param([0.0, 0.0], 0.0, [1, 1], id="never fewer than one"),
+        pytest.param([0.5, 1.0, 0.5 * 3 + 1e-12], 0.0, [1, 2, 3], id="whole pods"),
+        pytest.param([0.9, nan, nan, 0.2], 0.0, [2, 2, 2, 1], id="as many as before where it is not known"),
+    ],
+)
+def test_the_ideal_serves_all_demand_with_the_fewest_pods(
+    demand: list[float], start_seconds: float, replicas: list[int]
+) -> None:
+    run = ideal(played(demand), {WEB: ServingPod(0.5, start_seconds)})
+    track = run.workloads[WEB]
+    assert track.replicas == replicas
+    assert [lost for lost in track.unserved if not isnan(lost)] == [0.0] * sum(not isnan(value) for value in demand)
+    assert figures(run).replica_hours == pytest.approx(sum(replicas) / 60)
+    assert figures(run).unserved == 0.0
+
+
+def test_what_was_not_served_in_a_recording_is_not_known() -> None:
+    run = recorded(played([0.2, 0.9, 2.0]), WEB, [(BEGUN, 2), (BEGUN + 90, 3), (BEGUN + 100, 3)])
+    assert run.workloads[WEB].replicas == [2, 3, 3]
+    assert run.changes[WEB] == [Change(BEGUN + 90, 2, 3)]
+    total = figures(run)
+    assert isnan(total.unserved)
+    assert isnan(total.short)
+    assert total.replica_hours == pytest.approx((90 * 2 + 90 * 3) / 3600)
+
+
+def rows(minutes: int, pods: Mapping[int, int]) -> str:
+    """Samples of each minute: so many pods from a minute on, each of which uses 0.3 cores."""
+    lines = ["time,series,subject,key,value,window"]
+    for minute in range(minutes):
+        count = [pods[since] for since in pods if since <= minute][-1]
+        lines += [f"{BEGUN + 60 * minute},cpu,pod,shop/web-{index},0.3,60" for index in range(count)]
+        lines.append(f"{BEGUN + 60 * minute},orders,workload,shop/Deployment/web,{count * 7},")
+    return "\n".join([*lines, ""])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording of 20 minutes in which two pods become five, and two policies."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recording.csv").write_text(rows(20, {0: 2, 10: 5}))
+    for name, target in (("lean", 90), ("roomy", 40)):
+        (tmp_path / f"{name}.toml").write_text(POLICY % ("web", target))
+    return tmp_path
+
+
+ASKED = ("--recording", "recording.csv", "--cpu", "500m")
+
+
+def test_policies_stand_beside_the_ideal_and_what_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["backtest", "lean.toml", "roomy.toml", *ASKED, "--price", "0.5", "--jobs", "1"]
+    code, out, err = called(capsys, *arguments)
+    head, titles, *lines = out.splitlines()
+    names = ["lean", "roomy", "(ideal)", "(what was)"]
+    cells = {name: line.removeprefix(name).split() for name, line in zip(names, lines, strict=True)}
+    assert (code, err) == (0, "")
+    assert head.startswith("0.3167 h from 2026-03-02T08:00:00.000Z, 1 workload, demand 0.325 core-hours")
+    assert titles.split()[-1] == "cost"
+    assert float(cells["lean"][0]) < float(cells["roomy"][0])
+    # Two pods for ten minutes, five for nine.
+    assert cells["(what was)"][0] == "1.1"
+    assert cells["(what was)"][2] == "-"
+    # Of 0.5 cores each, 0.6 and 1.5 cores need two and three: two for nine minutes, as the third takes a step.
+    assert (cells["(ideal)"][0], cells["(ideal)"][2], cells["(ideal)"][-1]) == ("0.8", "0.00%", "0.40")
+
+
+@pytest.mark.slow
+def test_more_jobs_give_the_same_figures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [
+        called(capsys, "backtest", "lean.toml", "roomy.toml", *ASKED, "--seeds", "2", "--json", "--jobs", jobs)
+        for jobs in ("1", "3")
+    ]
+    assert texts[0] == texts[1]
+    names = [run["policies"] for run in json.loads(texts[0][1])]
+    assert names == ["lean", "lean", "roomy", "roomy", "(ideal)", "(what was)"]
+
+
+def test_a_series_of_workloads_may_be_the_load(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["backtest", "lean.toml", "--recording", "recording.csv", "--series", "orders", "--cpu", "10"]
+    assert called(capsys, *arguments, "--out", "out.csv", "--jobs", "1")[0] == 0
+    table = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    assert [row["demand"] for row in table if row["policies"] == "lean"] == ["14"] * 10 + ["35"] * 9
+    assert {row["policies"] for row in table} == {"lean", "(ideal)"}
+
+
+def test_other_series_are_there_for_the_policies(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = POLICY % ("web", 60)
+    external = 'metrics = [{ type = "External", series = "orders", average_value = 7 }]\n'
+    (folder / "orders.toml").write_text(policy[: policy.index("metrics")] + external)
+    assert called(capsys, "backtest", "orders.toml", *ASKED, "--out", "out.csv", "--jobs", "1")[0] == 0
+    table = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    assert [row["replicas"] for row in table if row["policies"] == "orders"][-1] == "5"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(
+            ["lean.toml", "--recording", "none.csv", "--cpu", "1"],
+            "none.csv: must be a readable CSV file, is not: No such file or directory",
+            id="no recording",
+        ),
+        pytest.param(
+            ["lean.toml", "--recording", "lean.toml", "--cpu", "1"],
+            "--recording: must end in one of .csv, .jsonl, .ndjson, .parquet, is lean.toml",
+            id="no recording's ending",
+        ),
+        pytest.param(
+            ["lean.toml", "--recording", "recording.csv", "--cpu", "1", "--series", "memory"],
+            "recording.csv: must have samples of series memory of shop/Deployment/web or its pods, "
+            "has series cpu, orders",
+            id="another series",
+        ),
+        pytest.param(
+            ["other.toml", *ASKED],
+            "recording.csv: must have samples of series cpu of shop/Deployment/api or its pods, has none",
+            id="another workload",
+        ),
+        pytest.param(
+            ["lean.toml", "other.toml", *ASKED],
+            "other.toml: workload: must be shop/Deployment/web, as in lean.toml, is shop/Deployment/api",
+            id="two workloads",
+        ),
+        pytest.param(
+            ["many.toml", *ASKED], "many.toml: workload: must be given for a backtest, is not", id="a selector"
+        ),
+        pytest.param(
+            ["lean.toml", "--recording", "recording.csv", "--cpu", "much"],
+            "--cpu: must be a quantity such as 250m, 2 or 1.5Gi, is 'much'",
+            id="no quantity",
+        ),
+        pytest.param(["lean.toml", *ASKED, "--cpu-limit", "0"], "--cpu-limit: must be > 0, is 0", id="no capacity"),
+        pytest.param(["lean.toml", *ASKED, "--seeds", "0"], "--seeds: must be >= 1, is 0", id="no seed"),
+        pytest.param(["lean.toml", *ASKED, "--jobs", "0"], "--jobs: must be >= 1, is 0", id="no job"),
+    ],
+)
+def test_what_cannot_be_backtested_costs_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    (folder / "other.toml").write_text(POLICY % ("api", 60))
+    (folder / "many.toml").write_text(
+        (POLICY % ("web", 60)).replace(
+            'workload = { namespace = "shop", name = "web" }', 'select = { namespaces = ["shop"] }'
+        )
+    )
+    assert called(capsys, "backtest", *arguments) == (78, "", f"{problem}\n")

@@ -1,0 +1,206 @@
+"""`elasticd simulate`: what it reads, what it prints and writes, and what it refuses."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from elasticd.lab.printed import compared
+from elasticd.lab.scenario import load_scenario, play_all
+from elasticd.registry import discover
+from tests.kit.daemons import called
+
+SHOP = Path(__file__).parents[2] / "config" / "scenarios" / "shop" / "elasticd.toml"
+DEMO = Path(__file__).parents[2] / "config" / "demo" / "elasticd.toml"
+
+CLUSTER = """
+[cluster]
+type = "simulated"
+nodes = [{ name = "node", count = 2, cpu = "4", memory = "16Gi" }]
+
+[[cluster.workloads]]
+namespace = "shop"
+name = "web"
+replicas = 2
+cpu = "500m"
+demand = { formula = "0.6 + t / 1000" }
+"""
+POLICY = """
+workload = { namespace = "shop", name = "web" }
+replicas = { min = 2, max = 10 }
+
+[[strategy]]
+type = "hpa"
+metrics = [{ type = "Resource", resource = "cpu", utilization = %d }]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A scenario of six minutes with two policies."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "elasticd.toml").write_text(f"[scenario]\nhours = 0.1\n{CLUSTER}")
+    for name, target in (("lean", 90), ("roomy", 30)):
+        (tmp_path / f"{name}.toml").write_text(POLICY % target)
+    (tmp_path / "policies" / "web.toml").write_text(POLICY % 60)
+    return tmp_path
+
+
+def test_policies_stand_side_by_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["simulate", folder / "elasticd.toml", "--policies", folder / "lean.toml", folder / "roomy.toml"]
+    arguments += ["--jobs", "1"]
+    code, out, err = called(capsys, *arguments)
+    head, titles, lean, roomy, ideal = out.splitlines()
+    assert (code, err) == (0, "")
+    assert head == "0.1 h from 2026-01-05T00:00:00.000Z, 1 workload, demand 0.078 core-hours, 1 seed"
+    assert titles.split() == [
+        "policies", "replica-hours", "most", "unserved", "short", "for", "longest", "changes", "flaps", "evictions"
+    ]  # fmt: skip
+    assert (lean.split()[0], roomy.split()[0]) == ("lean", "roomy")
+    assert float(ideal.split()[1]) <= float(lean.split()[1]) < float(roomy.split()[1])
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        pytest.param("", ["policies"], id="the folder of policies"),
+        pytest.param('policies = ["lean.toml", "policies"]', ["lean", "policies"], id="what the scenario names"),
+        pytest.param(
+            'policies = ["policies/web.toml", "web.toml"]', ["policies/web.toml", "web.toml"], id="of one name"
+        ),
+    ],
+)
+def test_a_scenario_says_which_policies_are_tried(folder: Path, table: str, names: list[str]) -> None:
+    (folder / "web.toml").write_text(POLICY % 50)
+    (folder / "elasticd.toml").write_text(f"[scenario]\n{table}\n{CLUSTER}")
+    scenario = load_scenario(folder / "elasticd.toml", discover())
+    assert [candidate.name.removeprefix(f"{folder}/") for candidate in scenario.candidates] == names
+
+
+def test_the_same_seed_gives_the_same_files_byte_for_byte(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "elasticd.toml").write_text(
+        f"[scenario]\nhours = 0.1\nseeds = 2\n{CLUSTER}".replace("nodes", "seed = 5\nmetrics = { noise = 0.2 }\nnodes")
+    )
+    texts = []
+    for turn in ("one", "two"):
+        out, nodes = folder / f"{turn}.csv", folder / f"{turn}-nodes.csv"
+        arguments = ["simulate", folder / "elasticd.toml", "--out", out, "--out-nodes", nodes, "--json", "--jobs", "1"]
+        code, printed, _ = called(capsys, *arguments)
+        texts.append((code, printed, out.read_bytes(), nodes.read_bytes()))
+    assert texts[0] == texts[1]
+    rows = list(csv.DictReader(texts[0][2].decode().splitlines()))
+    assert [row["seed"] for row in rows] == ["5"] * 6 + ["6"] * 6 + ["5"] * 6
+    assert rows[0] == {
+        "policies": "policies", "seed": "5", "time": "2026-01-05T00:01:00.000Z", "workload": "shop/Deployment/web",
+        "demand": "0.63", "unserved": "0.05020833333", "replicas": "3", "ready": "3",
+    }  # fmt: skip
+    assert {row["node"] for row in csv.DictReader(texts[0][3].decode().splitlines())} == {"node-1", "node-2"}
+
+
+def test_unknown_demand_is_an_empty_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "elasticd.toml").write_text(CLUSTER.replace("0.6 + t / 1000", "0.6 / min(1, floor(abs(t - 90) / 30))"))
+    called(capsys, "simulate", folder / "elasticd.toml", "--hours", "0.05", "--out", folder / "out.csv")
+    rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    assert [row["demand"] for row in rows if row["policies"] == "policies"] == ["0.6", "", "0.6"]
+
+
+def test_parquet_has_the_same_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for out in ("out.csv", "out.parquet"):
+        assert called(capsys, "simulate", folder / "elasticd.toml", "--out", folder / out)[0] == 0
+    rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    table = parquet.read_table(folder / "out.parquet").to_pylist()
+    assert [(row["time"], row["replicas"]) for row in table] == [(row["time"], int(row["replicas"])) for row in rows]
+
+
+def test_json_has_the_figures_of_each_run_and_workload(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = called(capsys, "simulate", folder / "elasticd.toml", "--seeds", "2", "--json", "--jobs", "1")
+    runs = json.loads(out)
+    assert (code, [(run["policies"], run["seed"]) for run in runs]) == (
+        0,
+        [("policies", 0), ("policies", 1), ("(ideal)", 0)],
+    )
+    assert runs[0]["since"] == "2026-01-05T00:00:00.000Z"
+    assert runs[0]["workloads"] == {"shop/Deployment/web": runs[0]["figures"]}
+    assert 0 < runs[0]["figures"]["unserved"] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(["missing.toml"], "missing.toml: must be readable, is not: No such file or directory", id="file"),
+        pytest.param(
+            ["kubernetes.toml"],
+            'kubernetes.toml: cluster.type: must be "simulated" for a scenario, is "kubernetes"',
+            id="a real cluster",
+        ),
+        pytest.param(["elasticd.toml", "--policies", "none"], "none: must be readable, is not: ", id="no policies"),
+        pytest.param(["elasticd.toml", "--policies", "empty"], "empty: must have a policy, has none", id="no policy"),
+        pytest.param(["elasticd.toml", "--hours", "0"], "--hours: must be > 0, is 0.0", id="hours"),
+        pytest.param(
+            ["elasticd.toml", "--hours", "0.01"], "--hours: must be at least a step of 60 s, is 36 s", id="step"
+        ),
+        pytest.param(["elasticd.toml", "--seeds", "0"], "--seeds: must be >= 1, is 0", id="seeds"),
+        pytest.param(["elasticd.toml", "--out", "out.txt"], "--out: must end in .csv or .parquet, is ", id="ending"),
+        pytest.param(["elasticd.toml", "--out", "there.csv"], "--out: must be a new file, ", id="a file that is there"),
+        pytest.param(
+            ["elasticd.toml", "--out", "none/out.csv"], "--out: must be in a folder that is there, is ", id="folder"
+        ),
+        pytest.param(
+            ["elasticd.toml", "--policies", "wrong.toml"],
+            "wrong.toml: strategy[0].type: must be one of ",
+            id="a mistake in a policy",
+        ),
+    ],
+)
+def test_what_cannot_be_played_costs_one_line(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    problem: str,
+) -> None:
+    (folder / "kubernetes.toml").write_text("")
+    (folder / "empty").mkdir()
+    (folder / "there.csv").write_text("mine")
+    (folder / "wrong.toml").write_text((POLICY % 60).replace('"hpa"', '"hpaa"'))
+    monkeypatch.chdir(folder)
+    code, out, err = called(capsys, "simulate", *arguments)
+    assert (code, out, err.count("\n")) == (78, "", 1)
+    assert problem in err
+    assert (folder / "there.csv").read_text() == "mine"
+
+
+def test_a_plugin_that_failed_in_a_run_is_named(folder: Path) -> None:
+    scenario = load_scenario(folder / "elasticd.toml", discover())
+    runs = play_all(scenario, lambda name, seconds: None)
+    runs["policies"][0].failures["mine: recommend_replicas raised KeyError"] = 24
+    *_, last = compared(scenario, runs, each=False)
+    assert str(last) == "policies: 24 decisions: mine: recommend_replicas raised KeyError"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_mistake_that_shows_in_a_run_costs_a_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], jobs: str
+) -> None:
+    text = (folder / "elasticd.toml").read_text()
+    (folder / "elasticd.toml").write_text(text.replace('formula = "0.6 + t / 1000"', 'recording = "none.csv"'))
+    code, out, err = called(capsys, "simulate", folder / "elasticd.toml", "--seeds", "2", "--jobs", jobs)
+    problem = "must be a readable CSV file, is not: No such file or directory"
+    assert (code, out, err) == (78, "", f"{folder / 'none.csv'}: {problem}\n")
+
+
+@pytest.mark.slow
+def test_the_shipped_scenario_compares_three_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called(capsys, "simulate", SHOP)
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[2:]] == [
+        "hpa", "step-tolerance", "double-threshold", "(ideal)"
+    ]  # fmt: skip
+
+
+def test_sources_that_need_a_server_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = called(capsys, "simulate", DEMO, "--hours", "0.02")
+    assert (code, err) == (0, "source sensors is left out: its samples are of real time\n")

@@ -1,0 +1,158 @@
+"""What a run notes of a simulated cluster, and what it comes to, by examples that can be worked out by hand."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from elasticd.api import Observation, Recommendation, Strategy, hookimpl
+from elasticd.cluster.simulated import Simulated
+from elasticd.config import ScenarioSettings
+from elasticd.lab.figures import Figures, figures, flaps, spreads
+from elasticd.lab.runs import Change, Run
+from elasticd.lab.simulate import PART, run
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.workload import Ref
+from elasticd.sources.resource_metrics import ResourceMetrics
+
+WEB = Ref("shop", "Deployment", "web")
+START = datetime(2026, 3, 2, 8, tzinfo=UTC)
+
+
+class Planned(Strategy, frozen=True, tag="planned"):
+    """Wants a count from each of these seconds after the start on."""
+
+    counts: tuple[tuple[float, int], ...]
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        passed = observation.at - START.timestamp()
+        return Recommendation([count for since, count in self.counts if since <= passed][-1], "Planned")
+
+
+def played(demand: dict[str, Any], counts: Sequence[tuple[float, int]] = ((0, 2),), **workload: Any) -> Run:
+    """A Deployment of two pods of half a core, ready 10 s after they are created, whose count goes as planned."""
+    table = {
+        "name": "web", "namespace": "shop", "replicas": 2, "cpu": "500m", "start_seconds": 10, "demand": demand,
+        **workload,
+    }  # fmt: skip
+    nodes = [{"name": "node", "count": 2, "cpu": "4", "memory": "16Gi"}]
+    cluster = msgspec.convert({"type": "simulated", "nodes": nodes, "workloads": [table]}, Simulated)
+    policy = Policy(
+        name="p",
+        replicas=Bounds(20),
+        strategies=(Planned(counts=tuple(counts)),),
+        workload=Target("shop", "web"),
+        interval=10.0,
+        jitter=0.0,
+    )
+    scenario = ScenarioSettings(hours=1 / 6, start=START, step=60)
+    return asyncio.run(run(cluster, [policy], scenario, sources=[ResourceMetrics()]))
+
+
+@pytest.mark.parametrize(
+    ("demand", "table", "unserved"),
+    [
+        pytest.param(0.9, {}, 0.0, id="what is requested serves it"),
+        pytest.param(1.6, {}, 0.6, id="what is beyond the requests is not served"),
+        pytest.param(1.6, {"cpu_limit": "700m"}, 0.2, id="a limit above the requests serves more"),
+        pytest.param(0.9, {"cpu_limit": "400m"}, 0.1, id="a limit below the requests serves less"),
+        pytest.param(-1.0, {}, 0.0, id="a negative demand is none"),
+    ],
+)
+def test_demand_beyond_the_capacity_of_ready_pods_is_unserved(
+    demand: float, table: dict[str, Any], unserved: float
+) -> None:
+    result = played({"formula": str(demand)}, **table)
+    track = result.workloads[WEB]
+    assert track.unserved[1:] == pytest.approx([unserved] * 9)
+    assert track.demand[1:] == pytest.approx([max(0.0, demand)] * 9)
+    assert (track.replicas, track.ready) == ([2] * 10, [2] * 10)
+
+
+def test_nothing_is_served_before_pods_are_ready() -> None:
+    track = played({"formula": "0.9"}).workloads[WEB]
+    assert track.unserved[0] == pytest.approx(0.9 * 10 / 60)
+    assert (track.short[0], track.lag) == (10.0, 10.0)
+    assert track.short[1:] == [0.0] * 9
+
+
+def test_a_peak_is_short_until_more_pods_are_ready() -> None:
+    """The load doubles at 120 s, the count at 150 s, and new pods are ready 10 s after that."""
+    result = played({"table": [[0, 1.0], [120, 2.0]]}, [(0, 2), (150, 4)])
+    track = result.workloads[WEB]
+    assert track.short[1:] == [0.0, pytest.approx(40.0, abs=PART), *[0.0] * 7]
+    assert track.unserved[2] == pytest.approx(track.short[2] / 60)
+    assert track.lag == track.short[2]
+    assert track.replicas == [2, 2, *[4] * 8]
+    assert [(change.before, change.after) for change in result.changes[WEB]] == [(2, 4)]
+    assert result.changes[WEB][0].at == pytest.approx(START.timestamp() + 150, abs=1)
+
+
+def test_unknown_demand_is_neither_served_nor_unserved() -> None:
+    track = played({"formula": "1.6 / min(1, floor(abs(t - 90) / 30))"}).workloads[WEB]
+    assert math.isnan(track.demand[1])
+    assert math.isnan(track.unserved[1])
+    assert track.short[1:] == [0.0, *[60.0] * 8]
+    assert track.unserved[2:] == pytest.approx([0.6] * 8)
+
+
+def test_nodes_show_pods_and_cores_requested_and_used() -> None:
+    nodes = played({"formula": "0.8"}).nodes
+    assert sorted(nodes) == ["node-1", "node-2"]
+    for track in nodes.values():
+        assert (track.pods, track.requested) == ([1] * 10, [0.5] * 10)
+        assert track.used == pytest.approx([0.4] * 10)
+
+
+def test_figures_of_a_run_can_be_worked_out_by_hand() -> None:
+    """From 300 s to 420 s there is one pod too few, and the one that is then created takes 10 s."""
+    result = played({"table": [[0, 1.0], [120, 2.0]]}, [(0, 2), (150, 4), (300, 3), (420, 4)])
+    total = figures(result)
+    assert total.replica_hours == pytest.approx((150 * 2 + 150 * 4 + 120 * 3 + 180 * 4) / 3600, rel=0.01)
+    assert total.demand == pytest.approx((120 * 1.0 + 480 * 2.0) / 3600)
+    unserved = 10 * 1.0 + 40 * 1.0 + 130 * 0.5  # at the start, at the peak, while there are three
+    assert total.unserved * total.demand * 3600 == pytest.approx(unserved, abs=3 * PART)
+    assert total.short == pytest.approx(180, abs=3 * PART)
+    assert total.lag == pytest.approx(130, abs=2 * PART)
+    assert (total.most, total.changes, total.flaps, total.evictions) == (4, 3, 2, 0)
+    assert figures(result, WEB) == total
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        pytest.param([(0, 2), (60, 4), (120, 2)], 1, id="back within ten minutes"),
+        pytest.param([(0, 2), (60, 4), (661, 2)], 0, id="back later"),
+        pytest.param([(0, 2), (60, 4), (120, 6)], 0, id="on in the same direction"),
+        pytest.param([(0, 4), (60, 3), (90, 2), (120, 3), (150, 2)], 2, id="up and down"),
+        pytest.param([(0, 4)], 0, id="no change"),
+    ],
+)
+def test_a_flap_takes_back_the_change_before_it(counts: list[tuple[float, int]], expected: int) -> None:
+    changes = [Change(at, before, after) for (_, before), (at, after) in pairwise(counts)]
+    assert flaps(changes) == expected
+
+
+def test_figures_spread_over_seeds() -> None:
+    runs = [Figures(hours, 2, 1.0, 0.1, 0.0, 0.0, 3, 0, 0) for hours in (1.0, 2.0, 6.0)]
+    spread = spreads(runs)["replica_hours"]
+    assert (spread.mean, spread.least, spread.most) == (3.0, 1.0, 6.0)
+
+
+def test_a_policy_that_observes_acts_in_a_scenario() -> None:
+    assert played({"formula": "1"}, [(0, 2), (60, 5)]).workloads[WEB].replicas[-1] == 5
+
+
+def test_an_evicted_pod_counts_for_its_workload() -> None:
+    result = played({"formula": "1"})
+    result.evicted += [Ref("shop", "Pod", "web-000001", "v1"), Ref("shop", "Pod", "other-000001", "v1")]
+    assert (figures(result).evictions, figures(result, WEB).evictions) == (2, 1)
