@@ -4,8 +4,9 @@ Knows processes and files; knows nothing of what the process does.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -39,14 +40,15 @@ def held(pid: int, journal: Path, series: int) -> Held:
     )
 
 
-def grown(measured: Sequence[Struct]) -> list[str]:
-    """What there is more of in the last third than in the one before."""
+def grown(measured: Sequence[Struct], limits: Mapping[str, int] = MappingProxyType({})) -> list[str]:
+    """What there is more of in the last third than in the one before, or more than its limit where it has one."""
     third = len(measured) // 3
     before, after = measured[third : 2 * third], measured[2 * third :]
     if not before:
         return []
-    most = [
-        (name, *(max(getattr(each, name) for each in part) for part in (before, after)))
+    return [
+        f"{name}: at most {was}, then {now}"
         for name in measured[0].__struct_fields__
+        for was, now in [[max(getattr(each, name) for each in part) for part in (before, after)]]
+        if now > limits.get(name, max(GROWTH * was, was + SLACK))
     ]
-    return [f"{name}: at most {was}, then {now}" for name, was, now in most if now > max(GROWTH * was, was + SLACK)]

@@ -21,3 +21,15 @@ ROWS = [
 @pytest.mark.parametrize(("measured", "expected"), ROWS)
 def test_what_grows_in_the_last_third_is_told(measured: list[Held], expected: list[str]) -> None:
     assert grown(measured) == expected
+
+
+LIMITED = [pytest.param(299, [], id="within"), pytest.param(301, ["journal: at most 200, then 301"], id="beyond")]
+
+
+@pytest.mark.parametrize(("last", "expected"), LIMITED)
+def test_what_has_a_limit_may_fill_it(last: int, expected: list[str]) -> None:
+    measured = [
+        Held(resident=100, descriptors=10, threads=3, journal=each, series=200)
+        for each in (100, 100, 200, 200, last, last)
+    ]
+    assert grown(measured, {"journal": 300}) == expected
