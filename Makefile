@@ -9,7 +9,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all decisions e2e faults parity bench lint audit lock clean
+.PHONY: help demo test test-all decisions e2e faults parity bench reproduce lint audit lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/bench/latency.py
 	PYTHONPATH=. $(BIN)/python tests/bench/bind.py
 	PYTHONPATH=. $(BIN)/python tests/bench/surge.py
+
+reproduce: .venv/forecast ## measure the papers that elasticd implements again (ARGS='bald-eagle --seeds 10', --markdown, --json)
+	@exec $(BIN)/elasticd reproduce $(ARGS)
 
 lint: .venv/dev ## check style, types, import contracts and the length of functions
 	$(BIN)/ruff check .

@@ -1,5 +1,5 @@
 """The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, record, plugins; and
-simulate, backtest and tune, which lab has.
+simulate, backtest, tune and reproduce, which lab has.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """

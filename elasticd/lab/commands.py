@@ -1,4 +1,4 @@
-"""The commands that try policies before they are trusted: simulate, backtest, tune.
+"""The commands that try policies before they are trusted: simulate, backtest, tune; and reproduce.
 
 Knows their arguments, and in which order the parts that they name are called; knows nothing of how a run is played.
 """
@@ -8,14 +8,18 @@ import logging
 import os
 import sys
 from functools import partial
+from itertools import chain
 from math import inf
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.text import one_line
 from elasticd.lab.backtest import Options, load_backtest, options_of
 from elasticd.lab.ideal import ideal, recorded
+from elasticd.lab.papers.named import PAPERS
+from elasticd.lab.papers.printed import markdown, measured, shown
 from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
 from elasticd.lab.runs import Run
 from elasticd.lab.scenario import Scenario, changed, load_scenario
@@ -28,6 +32,7 @@ from elasticd.ui.terminal import show
 SIMULATE = "Try policies on a simulated cluster, in virtual time, and compare what they come to."
 TUNE = "Search options of a policy over a recording for the least cost within limits, and judge them on its end."
 BACKTEST = "Try policies on the load that a recording shows, and compare them with what was and what was possible."
+REPRODUCE = "Measure the results of the papers that elasticd implements again, and compare."
 
 
 def takes_simulate(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +91,15 @@ def _takes_output(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, metavar="FILE", help="write each workload over time; ends in .csv or .parquet")
     add("--force", action="store_true", help="write over files that are there")
     add("--json", action="store_true", help="for a machine")
+
+
+def takes_reproduce(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd reproduce`."""
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs="*", help=f"of {', '.join(PAPERS)}; default: all")
+    add("--seeds", type=int, default=5, help="how often each random measurement is made, at least 5; default: 5")
+    add("--markdown", action="store_true", help="as docs/papers.md has it")
+    add("--json", action="store_true", help="for a machine, with the data of charts")
 
 
 def simulate(arguments: argparse.Namespace) -> int:
@@ -150,6 +164,23 @@ def tune(arguments: argparse.Namespace) -> int:
     return show(arguments, tuned_record(found), *tuned(found))
 
 
+def reproduce(arguments: argparse.Namespace) -> int:
+    """Measure papers again. Returns the exit code."""
+    if not 5 <= arguments.seeds <= 1000:
+        raise ConfigError("", "--seeds", f"must be from 5 to 1000, is {arguments.seeds}")
+    for name in arguments.names:
+        if name not in PAPERS:
+            raise ConfigError("", one_line(name), f"must be one of {', '.join(PAPERS)}, is not{nearest(name, PAPERS)}")
+    names = list(dict.fromkeys(arguments.names)) or list(PAPERS)
+    seeds = range(arguments.seeds)
+    papers = measured([(name, PAPERS[name]) for name in names], seeds)
+    if arguments.markdown and not arguments.json:
+        print("\n".join(markdown(paper, len(seeds)) for paper in papers), end="")
+        return 0
+    text = chain.from_iterable(shown(paper, len(seeds)) for paper in papers)
+    return show(arguments, papers, *text)
+
+
 def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list[Run]]:
     """What came of each candidate, and after them of the ideal one, where all workloads have a demand to go by."""
     if arguments.out:
@@ -176,5 +207,6 @@ COMMANDS = (
     ("simulate", simulate, SIMULATE, takes_simulate),
     ("backtest", backtest, BACKTEST, takes_backtest),
     ("tune", tune, TUNE, takes_tune),
+    ("reproduce", reproduce, REPRODUCE, takes_reproduce),
 )
 """The name of each command, what runs it, what it does, and what adds its arguments."""

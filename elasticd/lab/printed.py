@@ -100,7 +100,7 @@ def searching(
     most: int, play: Callable[[Sequence[Point]], list[Trial]], run: Callable[..., list[Trial]]
 ) -> list[Trial]:
     """Search, with a bar of the points that were played, of `most`."""
-    with _progress() as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("points", total=most)
 
         def heard(points: Sequence[Point]) -> list[Trial]:
@@ -163,7 +163,7 @@ def _tuned_cells(came: Figures, days: float | None) -> list[str]:
 
 def with_bar(scenario: Scenario, jobs: int) -> dict[str, list[Run]]:
     """Play each candidate with each seed, with a bar."""
-    with _progress() as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("", total=len(scenario.candidates) * scenario.table.seeds * scenario.table.hours * 3600)
 
         def passed(name: str, seconds: float) -> None:
@@ -172,7 +172,7 @@ def with_bar(scenario: Scenario, jobs: int) -> dict[str, list[Run]]:
         return play_all(scenario, passed, jobs)
 
 
-def _progress() -> Progress:
+def progress_bar() -> Progress:
     """A bar on a terminal, which is gone when the work is done."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())

@@ -1,0 +1,91 @@
+"""The papers that elasticd implements, measured again: what each claims, and what comes out here.
+
+Records only, without code that measures or prints: `elasticd reproduce` prints them, and charts are drawn from them.
+"""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Literal
+
+from msgspec import Struct
+
+Verdict = Literal["confirmed", "in part", "not confirmed", "cannot be compared", "no claim"]
+"""What a measurement says of a claim. `no claim`: the paper says nothing of it; it stands beside for comparison."""
+
+Progress = Callable[[int, int], None]
+"""Hears how many of how many parts of the work are done."""
+
+
+class Claim(Struct, frozen=True):
+    """A statement of a paper and what was measured, one value for each seed, or one alone where nothing is random.
+
+    `part` groups claims into tables. `paper` is what the paper states, empty where it states nothing. `unit` is written
+    behind a value, and `form` is its format, as for the built-in `format`.
+    """
+
+    part: str
+    what: str
+    paper: str
+    measured: tuple[float, ...]
+    verdict: Verdict
+    unit: str = ""
+    form: str = ".4g"
+    note: str = ""
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.measured)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The least and the greatest value over the seeds."""
+        return min(self.measured), max(self.measured)
+
+
+class Axis(Struct, frozen=True):
+    """What an axis shows, and in what unit; empty: a plain number or a name."""
+
+    title: str
+    unit: str = ""
+
+
+class Line(Struct, frozen=True):
+    """A series of a chart. `low` and `high` are the range of each y over the seeds; empty: there is none."""
+
+    name: str
+    x: tuple[float, ...] | tuple[str, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+class Chart(Struct, frozen=True):
+    """The data of a picture. `steps`: a y holds until the next x; `bars`: x are names, side by side for each series."""
+
+    name: str
+    title: str
+    kind: Literal["lines", "steps", "bars"]
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    log: bool = False
+
+
+class Reproduction(Struct, frozen=True):
+    """What came out for one paper. `setup` says what was run, `findings` what follows from the claims in a few
+    sentences, `unknown` what cannot be known from the paper, and what is assumed instead. `scenario` is the command
+    that plays it as a scenario which a user can copy; empty: it is none."""
+
+    name: str
+    title: str
+    source: str
+    setup: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    findings: tuple[str, ...]
+    unknown: tuple[str, ...]
+    charts: tuple[Chart, ...] = ()
+    scenario: str = ""
+
+
+Reproduce = Callable[[Sequence[int], Progress], Reproduction]
+"""Measures a paper with each of these seeds."""

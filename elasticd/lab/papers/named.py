@@ -1,0 +1,11 @@
+"""Which papers can be measured again, by name.
+
+Knows where each is; knows nothing of what they measure.
+"""
+
+from collections.abc import Mapping
+
+from elasticd.lab.papers import Reproduce
+
+PAPERS: Mapping[str, Reproduce] = {}
+"""What measures each paper, under the name of the strategy that implements it."""
