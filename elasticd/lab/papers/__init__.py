@@ -1,9 +1,9 @@
 """The papers that elasticd implements, measured again: what each claims, and what comes out here.
 
-Records only, without code that measures or prints: `elasticd reproduce` prints them, and charts are drawn from them.
+Records, without code that measures or prints: `elasticd reproduce` prints them, and charts are drawn from them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Literal
 
@@ -85,6 +85,17 @@ class Reproduction(Struct, frozen=True):
     unknown: tuple[str, ...]
     charts: tuple[Chart, ...] = ()
     scenario: str = ""
+
+
+def judged(holds: Iterable[bool]) -> Verdict:
+    """The verdict on a claim that holds, or does not, in each of several trials."""
+    trials = list(holds)
+    return "confirmed" if all(trials) else "in part" if any(trials) else "not confirmed"
+
+
+def paragraphs(text: str) -> tuple[str, ...]:
+    """The paragraphs of a text, each on one line."""
+    return tuple(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
 Reproduce = Callable[[Sequence[int], Progress], Reproduction]

@@ -5,7 +5,7 @@ Knows where each is; knows nothing of what they measure.
 
 from collections.abc import Mapping
 
-from elasticd.lab.papers import Reproduce
+from elasticd.lab.papers import Reproduce, double_threshold
 
-PAPERS: Mapping[str, Reproduce] = {}
+PAPERS: Mapping[str, Reproduce] = {"double-threshold": double_threshold.reproduce}
 """What measures each paper, under the name of the strategy that implements it."""

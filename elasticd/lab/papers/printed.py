@@ -5,6 +5,7 @@ Knows records and the terminal; knows nothing of how they were measured.
 
 from collections.abc import Iterator, Sequence
 from math import isnan
+from textwrap import fill
 
 from rich.console import RenderableType
 from rich.progress import TaskID
@@ -16,6 +17,9 @@ from elasticd.lab.printed import progress_bar
 from elasticd.ui.terminal import make_table
 
 COLUMNS = ("the paper", "measured", "spread", "verdict", "why")
+WIDTH = 140
+"""Characters of a line of Markdown."""
+
 STYLES = {"confirmed": "green", "in part": "yellow", "not confirmed": "red"}
 
 
@@ -42,7 +46,7 @@ def shown(paper: Reproduction, seeds: int) -> Iterator[RenderableType]:
     for part, claims in _parts(paper):
         yield Text()
         yield make_table(part, *COLUMNS, rows=map(_row, claims))
-    for title, sentences in (("findings", paper.findings), ("cannot be known from the paper", paper.unknown)):
+    for title, sentences in (("what follows", paper.findings), ("what cannot be known from the paper", paper.unknown)):
         if sentences:
             yield Text(f"\n{title}", style="bold")
             yield from (Text(f"- {sentence}") for sentence in sentences)
@@ -52,17 +56,25 @@ def shown(paper: Reproduction, seeds: int) -> Iterator[RenderableType]:
 
 def markdown(paper: Reproduction, seeds: int) -> str:
     """The same as Markdown: a section that begins with a heading of the second level."""
-    blocks = [f"## `{paper.name}`: {paper.title}", f"{paper.source}; {counted(seeds, 'seed')}.", "\n".join(paper.setup)]
+    blocks = [f"## `{paper.name}`: {paper.title}", f"{paper.source}; {counted(seeds, 'seed')}."]
+    blocks += map(_wrapped, paper.setup)
     for part, claims in _parts(paper):
         rows = [(claim.what, *_cells(claim), claim.verdict, claim.note) for claim in claims]
-        head = ((part, *COLUMNS), ("---",) * (len(COLUMNS) + 1))
-        blocks.append("\n".join(f"| {' | '.join(map(_escape, row))} |" for row in (*head, *rows)))
-    for title, sentences in (("Findings", paper.findings), ("Cannot be known from the paper", paper.unknown)):
+        lines = [f"| {' | '.join(map(_escape, row))} |" for row in ((part, *COLUMNS), *rows)]
+        blocks.append("\n".join([lines[0], "|---" * (len(COLUMNS) + 1) + "|", *lines[1:]]))
+    for title, sentences in (
+        ("What follows:", paper.findings),
+        ("What cannot be known from the paper:", paper.unknown),
+    ):
         if sentences:
-            blocks.append("\n".join([f"{title}:\n", *(f"- {sentence}" for sentence in sentences)]))
+            blocks += [title, "\n".join(_wrapped(f"- {sentence}") for sentence in sentences)]
     if paper.scenario:
         blocks.append(f"Play and change it: `{paper.scenario}`")
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return "\n\n".join(blocks) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, WIDTH, subsequent_indent="  " if text.startswith("- ") else "", break_on_hyphens=False)
 
 
 def _parts(paper: Reproduction) -> Iterator[tuple[str, list[Claim]]]:
@@ -77,7 +89,8 @@ def _cells(claim: Claim) -> tuple[str, str, str]:
     if len(claim.measured) == 1:
         spread = "nothing is random"
     else:
-        spread = f"{_value(claim, low)} to {_value(claim, high)}" if low != high else "none"
+        least, most = format(low, claim.form), _value(claim, high)
+        spread = f"{least} to {most}" if least != format(high, claim.form) else "none"
     return claim.paper or "-", _value(claim, claim.mean), spread
 
 

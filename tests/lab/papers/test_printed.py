@@ -36,7 +36,7 @@ def test_each_claim_is_a_row_of_its_parts_table(capsys: pytest.CaptureFixture[st
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert rows[:3] == ["toy: A toy", "Nobody 2026; 5 seeds", "It runs."]
     assert "speed | cost the paper measured spread verdict why" in rows
-    assert "time 24 % 22.0 % 20.0 % to 24.0 % confirmed a | b" in rows
+    assert "time 24 % 22.0 % 20.0 to 24.0 % confirmed a | b" in rows
     assert "pods - 3 nothing is random no claim" in rows
     assert "nodes 31 30 nodes none not confirmed" in rows
     assert rows[-1] == "play and change it: elasticd x"
@@ -50,8 +50,8 @@ def test_markdown_has_the_same_as_tables(capsys: pytest.CaptureFixture[str]) -> 
     code, out, _ = called(capsys, "reproduce", "--markdown", "--seeds", "6")
     assert (code, out) == (0, markdown(paper(range(6)), 6))
     assert "## `toy`: A toy\n\nNobody 2026; 6 seeds.\n\nIt runs.\n\n| speed \\| cost | the paper |" in out
-    assert "\n| time | 24 % | 22.5 % | 20.0 % to 25.0 % | confirmed | a \\| b |\n" in out
-    assert out.endswith("Cannot be known from the paper:\n\n- Its seeds.\n\nPlay and change it: `elasticd x`\n")
+    assert "\n| time | 24 % | 22.5 % | 20.0 to 25.0 % | confirmed | a \\| b |\n" in out
+    assert out.endswith("What cannot be known from the paper:\n\n- Its seeds.\n\nPlay and change it: `elasticd x`\n")
 
 
 def test_json_has_every_seed_and_the_charts(capsys: pytest.CaptureFixture[str]) -> None:
