@@ -39,7 +39,13 @@ from elasticd.model.reports import Preview
 from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
 from elasticd.runtime import control_file
-from elasticd.sources.recorded.export import prometheus_of, takes_record, time_of_argument, write_recording
+from elasticd.sources.recorded.export import (
+    Selection,
+    prometheus_of,
+    takes_record,
+    time_of_argument,
+    write_recording,
+)
 from elasticd.telemetry import log
 from elasticd.ui import decisions as show_decisions
 from elasticd.ui import installed as show_installed
@@ -378,8 +384,8 @@ def _record(arguments: argparse.Namespace) -> int:
     series = list(dict.fromkeys(name for name in arguments.series.split(",") if name))
     if not series:
         raise ConfigError("", "--series", "must name a series, is empty")
-    steps = TimeRange(arguments.begin, arguments.end, arguments.step)
-    recording = asyncio.run(write_recording(source, series, steps, arguments.out, time.time(), force=arguments.force))
+    selection = Selection(series, TimeRange(arguments.begin, arguments.end, arguments.step))
+    recording = asyncio.run(write_recording(source, selection, arguments.out, time.time(), force=arguments.force))
     for name, fault in recording.faults.items():
         print(f"{name}: {fault}", file=sys.stderr)
     for name, rows in recording.rows.items():

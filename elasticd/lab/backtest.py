@@ -1,4 +1,5 @@
-"""What `elasticd backtest` plays: the demand that a recording shows, on a simulated cluster with room for everything.
+"""What `elasticd backtest` plays: the demand that a recording or a Prometheus shows, on a simulated cluster with room
+for everything.
 
 Knows recordings and policy files; knows nothing of what happens in a run.
 """
@@ -9,20 +10,26 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.demand import Demand, total
 from elasticd.cluster.simulated.options import Delay, Quantity, amount, check_amounts
 from elasticd.config import ScenarioSettings, Settings
 from elasticd.lab.ideal import Counts
+from elasticd.lab.queries import Queries, ask_load, ask_replicas
 from elasticd.lab.scenario import Candidate, Scenario, candidates
 from elasticd.model.workload import Ref
+from elasticd.ports.source import Source
 from elasticd.registry import Registry
-from elasticd.sources.recorded import Recording, load
+from elasticd.sources.recorded import Recording
+from elasticd.sources.recorded import load as read
 from elasticd.sources.recorded.files import FORMATS
 from elasticd.sources.recording import RecordingSource
 from elasticd.sources.resource_metrics import ResourceMetrics
@@ -63,6 +70,16 @@ def options_of(given: Mapping[str, Any]) -> Options:
         raise ConfigError("", f"--{mistake.key.replace('_', '-')}", mistake.problem) from None
 
 
+class Load(NamedTuple):
+    """What a recording says of one workload: the keys in it whose sum is the demand, and how many pods there were;
+    nothing of them where it has no pods. `name` is what messages call it."""
+
+    name: str
+    rows: Recording
+    key: str
+    counts: Counts
+
+
 class Backtest(Struct, frozen=True):
     """A scenario about one workload, and the counts that the recording shows; none where it has no pods."""
 
@@ -71,55 +88,91 @@ class Backtest(Struct, frozen=True):
     counts: Counts
 
 
-def load_backtest(recording: Path, policies: Sequence[Path], registry: Registry, options: Options) -> Backtest:
-    """The scenario of a recording. Raises ConfigError for all that is wrong, a line each.
+def load_backtest(
+    recording: Path | Queries, policies: Sequence[Path], registry: Registry, options: Options
+) -> Backtest:
+    """The scenario of a recording, or of what a Prometheus remembers. Raises ConfigError for all that is wrong, a line
+    each, and UnavailableError where the Prometheus gives no answer.
 
     The demand is what the workload's pods used together, or what the workload did where the series is of workloads. It
     is what was *served*: where pods were at their limit, more may have been asked for, and that cannot be known.
     """
+    if isinstance(recording, Queries):
+        return _of_queries(recording, policies, registry, options)
+    return _of_file(recording, policies, registry, options)
+
+
+def _of_file(recording: Path, policies: Sequence[Path], registry: Registry, options: Options) -> Backtest:
     if recording.suffix.lower() not in FORMATS:
         raise ConfigError("", "--recording", f"must end in one of {', '.join(FORMATS)}, is {recording}")
-    rows = load(recording)
+    rows = read(recording)
     sources = (ResourceMetrics(), *_other_series(recording, rows, options.series))
-    settings = Settings(
-        cluster=convert({"type": "simulated", "nodes": _ROOM}, Simulated, ""),
-        sources=sources,
-        policies=Path(),
-        state=Path(),
-    )
-    tried = tuple(candidates(policies, registry, settings))
+    tried = _candidates(policies, registry, sources)
     ref = _one_workload(policies, tried)
     key = _key(recording, rows, ref, options.series)
-    counts = _counts(rows, options, key)
+    load = Load(str(recording), rows, key, _counts(rows, options, key))
+    scenario = Scenario(_cluster(ref, load, options), _table(load, options), sources, tried)
+    return Backtest(scenario, ref, load.counts)
+
+
+def _of_queries(queries: Queries, policies: Sequence[Path], registry: Registry, options: Options) -> Backtest:
+    sources = (ResourceMetrics(),)
+    tried = _candidates(policies, registry, sources)
+    ref = _one_workload(policies, tried)
+    options = replace(options, max_age=max(options.max_age, 2 * queries.step))
+    with TemporaryDirectory(prefix="elasticd-") as folder:
+        rows, key, faults = ask_load(queries, ref, options.series, Path(folder))
+        counts = ask_replicas(queries, ref, Path(folder)) if queries.replicas_query else _counts(rows, options, key)
+    load = Load("--query", rows, key, counts)
+    scenario = Scenario(_cluster(ref, load, options), _table(load, options), sources, tried, faults)
+    return Backtest(scenario, ref, counts)
+
+
+def _candidates(policies: Sequence[Path], registry: Registry, sources: tuple[Source, ...]) -> tuple[Candidate, ...]:
+    cluster = convert({"type": "simulated", "nodes": _ROOM}, Simulated, "")
+    settings = Settings(cluster=cluster, sources=sources, policies=Path(), state=Path())
+    return tuple(candidates(policies, registry, settings))
+
+
+def _cluster(ref: Ref, load: Load, options: Options) -> Simulated:
+    """A cluster with room for everything, on which the workload has the recorded demand. The demand is in it, and not
+    only its file, so that a run needs no file."""
     table = {
         "namespace": ref.namespace,
         "kind": ref.kind,
         "api_version": ref.api_version,
         "name": ref.name,
-        "replicas": counts[0][1] if counts else 1,
+        "replicas": load.counts[0][1] if load.counts else 1,
         "cpu": options.cpu,
         "start_seconds": options.start_seconds,
-        "demand": {
-            "recording": str(recording), "series": options.series, "key": key, "max_age": options.max_age
-        },
         **({"cpu_limit": options.cpu_limit} if options.cpu_limit else {}),
-    }  # fmt: skip
-    cluster: dict[str, Any] = {
-        "type": "simulated",
-        "nodes": _ROOM,
-        "workloads": [table],
-        "metrics": {"resolution": options.resolution, "noise": NOISE},
     }
-    if rows.last - rows.first < options.step:
-        problem = f"must cover a step of {options.step:g} s, covers {rows.last - rows.first:g} s"
-        raise ConfigError(str(recording), "", problem)
-    scenario = ScenarioSettings(
-        hours=(rows.last - rows.first) / 3600,
-        start=datetime.fromtimestamp(rows.first, UTC),
+    cluster = convert(
+        {
+            "type": "simulated",
+            "nodes": _ROOM,
+            "workloads": [table],
+            "metrics": {"resolution": options.resolution, "noise": NOISE},
+        },
+        Simulated,
+        "",
+    )
+    rows = total(load.rows, Path(load.name), options.series, load.key, options.max_age)
+    demand = Demand(table=tuple((time - load.rows.first, value) for time, value in rows))
+    return replace(cluster, workloads=(replace(cluster.workloads[0], demand=demand),))
+
+
+def _table(load: Load, options: Options) -> ScenarioSettings:
+    """When and for how long it is played."""
+    first, last = load.rows.first, load.rows.last
+    if last - first < options.step:
+        raise ConfigError(load.name, "", f"must cover a step of {options.step:g} s, covers {last - first:g} s")
+    return ScenarioSettings(
+        hours=(last - first) / 3600,
+        start=datetime.fromtimestamp(first, UTC),
         step=options.step,
         seeds=options.seeds,
     )
-    return Backtest(Scenario(convert(cluster, Simulated, ""), scenario, sources, tried), ref, counts)
 
 
 def _one_workload(places: Sequence[Path], tried: Sequence[Candidate]) -> Ref:

@@ -8,10 +8,12 @@ import logging
 import os
 import sys
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from math import inf
 from pathlib import Path
 
+from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError, nearest
@@ -21,6 +23,7 @@ from elasticd.lab.ideal import ideal, recorded
 from elasticd.lab.papers.named import PAPERS
 from elasticd.lab.papers.printed import markdown, measured, shown
 from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
+from elasticd.lab.queries import Queries, queries_of
 from elasticd.lab.runs import Run
 from elasticd.lab.scenario import Scenario, changed, load_scenario
 from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, workload_rows, write
@@ -31,7 +34,7 @@ from elasticd.ui.terminal import show
 
 SIMULATE = "Try policies on a simulated cluster, in virtual time, and compare what they come to."
 TUNE = "Search options of a policy over a recording for the least cost within limits, and judge them on its end."
-BACKTEST = "Try policies on the load that a recording shows, and compare them with what was and what was possible."
+BACKTEST = "Try policies on recorded load, and compare them with what was and what was possible."
 REPRODUCE = "Measure the results of the papers that elasticd implements again, and compare."
 
 
@@ -59,7 +62,14 @@ def takes_backtest(parser: argparse.ArgumentParser) -> None:
 
 def _takes_recording(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--recording", type=Path, required=True, metavar="FILE", help="as elasticd record writes it")
+    load = parser.add_mutually_exclusive_group(required=True)
+    load.add_argument("--recording", type=Path, metavar="FILE", help="as elasticd record writes it")
+    load.add_argument("--prometheus", metavar="URL", help="read the load from there instead: http://HOST:PORT")
+    add("--query", default="", help="PromQL of the load in cores: of pods, of workloads, or one series")
+    add("--replicas-query", default="", metavar="QUERY", help="PromQL of the count; default: of the pods of --query")
+    add("--since", default="7d", metavar="AGE", help="of what Prometheus remembers, as 7d or 12h; default: 7d")
+    text = "between samples of Prometheus, as 15s or 1m; default: 15s"
+    add("--step", default="15s", metavar="SECONDS", dest="query_step", help=text)
     add("--cpu", required=True, metavar="QUANTITY", help="what a pod requests, as 500m")
     add("--cpu-limit", metavar="QUANTITY", help="what a pod can use; default: what it requests")
     add("--series", default="cpu", metavar="NAME", help="the load, of pods or of the workload; default: cpu")
@@ -119,11 +129,25 @@ def simulate(arguments: argparse.Namespace) -> int:
 
 def backtest(arguments: argparse.Namespace) -> int:
     """Play the load of a recording with each policy. Returns the exit code."""
-    loaded = load_backtest(arguments.recording, arguments.policies, discover(), _options(arguments))
+    loaded = load_backtest(_load_of(arguments), arguments.policies, discover(), _options(arguments))
+    for note in loaded.scenario.notes:
+        print(note, file=sys.stderr)
     runs = _played(arguments, loaded.scenario)
     if loaded.counts:
         runs["(what was)"] = [recorded(next(iter(runs.values()))[0], loaded.workload, loaded.counts)]
     return _show_runs(arguments, loaded.scenario, runs, each=False)
+
+
+def _load_of(arguments: argparse.Namespace) -> Path | Queries:
+    """The recording, or what a Prometheus is asked for."""
+    if arguments.prometheus is not None:
+        words = (arguments.query, arguments.replicas_query, arguments.since, arguments.query_step)
+        return queries_of(arguments.prometheus, *words)
+    for option in ("query", "replicas_query"):
+        if getattr(arguments, option):
+            raise ConfigError("", f"--{option.replace('_', '-')}", "must stand beside --prometheus, does not")
+    recording: Path = arguments.recording
+    return recording
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -140,18 +164,17 @@ def tune(arguments: argparse.Namespace) -> int:
         if not least <= (value := getattr(arguments, name)) <= most:
             raise ConfigError("", f"--{name.replace('_', '-')}", f"must be from {least:g} to {most:g}, is {value:g}")
     registry, ranges, options = discover(), [search_range(text) for text in arguments.search], _options(arguments)
-    scenario = load_backtest(arguments.recording, [arguments.policy], registry, options).scenario
+    scenario = load_backtest(_load_of(arguments), [arguments.policy], registry, options).scenario
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
     hours = scenario.table.hours * (1 - arguments.held_out)
     if hours * 3600 < options.step:
-        raise ConfigError(
-            str(arguments.recording), "", "must cover more, for a part to be searched on and a part to judge by"
-        )
+        name = "--since" if arguments.recording is None else str(arguments.recording)
+        raise ConfigError(name, "", "must cover more, for a part to be searched on and a part to judge by")
     seen = replace(scenario, table=replace(scenario.table, hours=hours))
     player = Player(arguments.policy, registry, seen, ranges, arguments.jobs)
     limits = Limits(arguments.unserved / 100, arguments.changes)
     about = {"policy": arguments.policy.read_text(), "search": arguments.search, "hours": hours, "options": options}
-    study = Study(arguments.study, {**about, "bytes": arguments.recording.stat().st_size})
+    study = Study(arguments.study, {**about, "cluster": sha256(encode(scenario.cluster)).hexdigest()})
     price = partial(cost, limits=limits, days=hours / 24)
     trials = searching(
         (arguments.generations + 1) * GENERATION * len(ranges),

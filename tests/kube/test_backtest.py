@@ -1,11 +1,11 @@
-"""From a genuine Prometheus' memory of some hours to a backtest: record, backtest, as docs/simulation.md has it."""
+"""From a genuine Prometheus' memory of some hours to a backtest, as docs/simulation.md has it."""
 
 import asyncio
 import json
 import math
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tests.kube.fetch import find_program
 from tests.kube.prometheus_server import NoPrometheus, PrometheusServer
 
 HOURS = 4
+QUERY = "sum by (namespace, pod) (rate(cpu_seconds_total[5m]))"
 SETTINGS = """
 [[source]]
 type = "prometheus"
@@ -24,7 +25,7 @@ url = "{url}"
 
 [[source.series]]
 name = "cpu"
-query = 'sum by (namespace, pod) (rate(cpu_seconds_total[5m]))'
+query = '{query}'
 subject = "pod"
 """
 POLICY = """
@@ -71,42 +72,90 @@ async def remembering(tmp_path: Path) -> AsyncIterator[PrometheusServer]:
         yield server
 
 
-async def test_what_prometheus_remembers_is_backtested(
-    remembering: PrometheusServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings, recording = tmp_path / "elasticd.toml", tmp_path / "load.csv"
-    settings.write_text(SETTINGS.format(url=remembering.url))
-    for target in (40, 80):
-        (tmp_path / f"target-{target}.toml").write_text(POLICY.format(target=target))
-    record: list[object] = [
-        "record",
-        "--config",
-        settings,
-        "--source",
-        "prometheus",
-        "--series",
-        "cpu",
-        "--from",
-        f"-{HOURS}h",
-    ]
-    record += ["--step", "60s", "--out", recording]
-    backtest: list[object] = [
-        "backtest",
-        tmp_path / "target-40.toml",
-        tmp_path / "target-80.toml",
-        "--recording",
-        recording,
-    ]
-    backtest += ["--cpu", "500m", "--jobs", "1", "--json"]
-    codes = [await asyncio.to_thread(main, [str(word) for word in command]) for command in (record, backtest)]
-    said, out = capsys.readouterr().out.split("\n", 1)
-    runs = {run["policies"]: run["figures"] for run in json.loads(out)}
-    assert codes == [0, 0]
-    assert "samples of cpu" in said
-    # Of a rate over five minutes, the first few are missing.
+def write_policies(folder: Path) -> list[str]:
+    places = {target: folder / f"target-{target}.toml" for target in (40, 80)}
+    for target, place in places.items():
+        place.write_text(POLICY.format(target=target))
+    return [str(place) for place in places.values()]
+
+
+async def run(*words: object) -> int:
+    return await asyncio.to_thread(main, [str(word) for word in words])
+
+
+def check(runs: Mapping[str, Mapping[str, float]]) -> None:
+    """Of a rate over five minutes, the first few are missing."""
     assert runs["(what was)"]["replica_hours"] == pytest.approx(6 * HOURS, rel=0.05)
     assert runs["(what was)"]["demand"] == pytest.approx(1.5 * HOURS, rel=0.05)
     assert runs["target-40"]["unserved"] <= runs["target-80"]["unserved"]
     hours = [runs[name]["replica_hours"] for name in ("(ideal)", "target-80", "target-40")]
     assert hours == sorted(hours)
     assert hours[-1] == pytest.approx(1.5 * HOURS / 0.5 / 0.4, rel=0.15)
+
+
+async def test_what_prometheus_remembers_is_backtested(
+    remembering: PrometheusServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, recording = tmp_path / "elasticd.toml", tmp_path / "load.csv"
+    settings.write_text(SETTINGS.format(url=remembering.url, query=QUERY))
+    policies = write_policies(tmp_path)
+    range_ = ("--series", "cpu", "--from", f"-{HOURS}h", "--step", "60s")
+    record = await run("record", "--config", settings, "--source", "prometheus", *range_, "--out", recording)
+    backtest = await run("backtest", *policies, "--recording", recording, "--cpu", "500m", "--jobs", "1", "--json")
+    recorded, out = capsys.readouterr().out.split("\n", 1)
+    assert (record, backtest) == (0, 0)
+    assert "samples of cpu" in recorded
+    check({run["policies"]: run["figures"] for run in json.loads(out)})
+
+
+@pytest.mark.parametrize(
+    ("query", "replicas_query"),
+    [
+        pytest.param(QUERY, "", id="pods"),
+        pytest.param(
+            "sum(rate(cpu_seconds_total[5m]))", "count(rate(cpu_seconds_total[5m]))", id="one series and a count"
+        ),
+    ],
+)
+async def test_prometheus_is_backtested_without_a_recording(
+    remembering: PrometheusServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    query: str,
+    replicas_query: str,
+) -> None:
+    load = ("--prometheus", remembering.url, "--query", query, "--replicas-query", replicas_query)
+    options = ("--since", f"{HOURS}h", "--step", "60s", "--cpu", "500m", "--jobs", "1", "--json")
+    assert await run("backtest", *write_policies(tmp_path), *load, *options) == 0
+    check({run["policies"]: run["figures"] for run in json.loads(capsys.readouterr().out)})
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param(["--query", "sum by ("], "--query: 400 Bad Request: ", id="query"),
+        pytest.param(["--query", "nothing"], "--query: there is no sample in that time\n", id="no such series"),
+        pytest.param(
+            ["--query", QUERY, "--replicas-query", "nothing"],
+            "--replicas-query: there is no sample in that time\n",
+            id="no count",
+        ),
+        pytest.param(
+            ["--query", "cpu_seconds_total", "--prometheus", "http://127.0.0.1:1"],
+            "--query: no answer: Cannot connect to host 127.0.0.1:1",
+            id="no server",
+        ),
+    ],
+)
+async def test_what_prometheus_refuses_costs_one_line(
+    remembering: PrometheusServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    problem: str,
+) -> None:
+    load = ("--prometheus", remembering.url, "--since", f"{HOURS}h", "--cpu", "500m", *words)
+    code = await run("backtest", *write_policies(tmp_path), *load)
+    printed = capsys.readouterr()
+    assert (code, printed.out, printed.err.count("\n")) == (69, "", 1)
+    assert printed.err.startswith(problem)

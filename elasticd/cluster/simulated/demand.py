@@ -3,6 +3,7 @@
 Knows curves and the files they are recorded in; knows nothing of pods, workloads or clocks.
 """
 
+import heapq
 import math
 import warnings
 from bisect import bisect_right
@@ -19,7 +20,7 @@ from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-unty
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import shown
-from elasticd.sources.recorded import Track, load
+from elasticd.sources.recorded import Recording, Track, load
 from elasticd.sources.recorded.files import FORMATS, check_needed, csv_lines, to_time, to_value, wrong
 
 Curve = Callable[[float], float]
@@ -165,7 +166,7 @@ def _table(rows: Sequence[tuple[float, float]], interpolate: Interpolation, repe
 def _check_rows(rows: Iterable[tuple[float, float]]) -> None:
     before = -math.inf
     for row, (time, value) in enumerate(rows):
-        if not (math.isfinite(time) and math.isfinite(value)):
+        if not math.isfinite(time) or math.isinf(value):
             raise ValueError(f"table[{row}]: must be finite, is [{time}, {value}]")
         if time <= before:
             raise ValueError(f"table[{row}]: must be later than {before:g}, is at {time:g}")
@@ -202,20 +203,25 @@ def read_total(path: Path, series: str, key: str, max_age: float) -> list[tuple[
     """The sum of the subjects of a recording whose key matches a pattern, in which `*` stands for any part of a name. A
     key has as many slashes as the pattern, which is thus about nodes, pods or workloads. Raises ConfigError as
     read_curve does, and where there are none."""
-    recording = load(path, series=[series])
+    return total(load(path, series=[series]), path, series, key, max_age)
+
+
+def total(recording: Recording, path: Path, series: str, key: str, max_age: float) -> list[tuple[float, float]]:
+    """The same of a recording that has been read, of this file."""
     by_series = (recording.nodes, recording.pods, recording.workloads)[min(key.count("/"), 2)]
     by_key = by_series.get(series, {})
     tracks = [track for name, tracks in by_key.items() if fnmatchcase(name, key) for track in tracks]
     if not tracks:
         raise ConfigError(str(path), "", f"must have samples of {shown(key)} in series {series}, has none")
-    return [(recording.first, math.nan), *_total(tracks, max_age, recording.last)]
+    rows = _total(tracks, max_age, recording.last)
+    return rows if rows[0][0] == recording.first else [(recording.first, math.nan), *rows]
 
 
 def _total(tracks: Iterable[Track], max_age: float, last: float) -> list[tuple[float, float]]:
     """The sum at every time at which it changes. A row counts until the next one of its track, at most `max_age`
     seconds; what counts at the `last` time counts for ever. NaN where no row counts, or one that is NaN, infinite or
     negative: the sum is then unknown."""
-    deltas = sorted((delta for track in tracks for delta in _deltas(track, max_age, last)), key=itemgetter(0))
+    deltas = heapq.merge(*(_deltas(track, max_age, last) for track in tracks), key=itemgetter(0))
     rows: list[tuple[float, float]] = []
     counted, unknown, value = 0, 0, 0.0
     for time, at_once in groupby(deltas, key=itemgetter(0)):

@@ -9,9 +9,11 @@ import csv
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -61,6 +63,23 @@ def moment(text: str, now: float) -> float:
     return parsed
 
 
+class Selection(NamedTuple):
+    """What is exported: series, their steps, and a pattern of the keys of their rows, in which `*` stands for any
+    part."""
+
+    series: Sequence[str]
+    steps: TimeRange
+    key: str = "*"
+
+
+class NoSampleError(UnavailableError):
+    """There is no such sample: what was wrong with some, by series, and whether there are some with other keys."""
+
+    def __init__(self, message: str, faults: Mapping[str, str], *, others: bool) -> None:
+        super().__init__(message)
+        self.faults, self.others = faults, others
+
+
 class Recorded(NamedTuple):
     """The result of an export: rows by series, and what was wrong with some."""
 
@@ -81,21 +100,25 @@ def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
 
 
 async def write_recording(
-    source: Prometheus, series: Sequence[str], steps: TimeRange, out: Path, now: float, *, force: bool = False
+    source: Prometheus, selection: Selection, out: Path, now: float, *, force: bool = False
 ) -> Recorded:
-    """Write the past of those series into a file, which appears only once it is complete. Raises ConfigError for wrong
-    arguments, UnavailableError for a failing server or disk."""
+    """Write the past of these series into a file, which appears only once it is complete. Raises ConfigError for wrong
+    arguments, UnavailableError for a failing server or disk, NoSampleError where there is nothing to write."""
+    series, steps, key = selection
     if steps.first + steps.step > steps.last:
         raise ConfigError("", "--from", "must be a --step before --to, or more")
-    counts = dict.fromkeys(series, 0)
+    counts, wanted, others = dict.fromkeys(series, 0), cache(lambda name: fnmatchcase(name, key)), False
     with _new_file(out, force=force) as file:
         try:
             async with history(source, series, now) as past:
                 write = _writer(file, out.suffix, containers=any("container" in table.roles() for table in past.tables))
                 async for rows in portions(past, steps):
                     for row in rows:
-                        write(row)
-                        counts[row.table.name] += 1
+                        if wanted(row.key):
+                            write(row)
+                            counts[row.table.name] += 1
+                        else:
+                            others = True
                 faults = past.faults
         except KeyError as error:
             name, offered, troubles = error.args
@@ -104,8 +127,10 @@ async def write_recording(
         except (QueryFault, HttpFault) as fault:
             raise UnavailableError(f"{source.label}: {fault}") from None
         if not any(counts.values()):
+            of = f" of {key}" if others else ""
             reasons = "".join(f"; {key}: {text}" for key, text in faults.items())
-            raise UnavailableError(f"{source.label}: there is no sample of {', '.join(series)} in that time{reasons}")
+            problem = f"{source.label}: there is no sample of {', '.join(series)}{of} in that time{reasons}"
+            raise NoSampleError(problem, faults, others=others)
     return Recorded(counts, faults)
 
 

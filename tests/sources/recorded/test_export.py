@@ -19,7 +19,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cli import main
 from elasticd.ports.source import TimeRange
 from elasticd.sources.prometheus import Prometheus
-from elasticd.sources.recorded.export import Recorded, moment, seconds, write_recording
+from elasticd.sources.recorded.export import NoSampleError, Recorded, Selection, moment, seconds, write_recording
 from tests.kit.sources.scripted import NOW, Handler, Say, Scripted, matrix
 
 RANGE = "/api/v1/query_range"
@@ -44,7 +44,7 @@ async def record(
 ) -> Recorded:
     force = more.pop("force", False)
     wanted = [str(one["name"]) for one in series or (RATE,)]
-    return await write_recording(source(server, *series, **more), wanted, steps, out, NOW, force=force)
+    return await write_recording(source(server, *series, **more), Selection(wanted, steps), out, NOW, force=force)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -155,6 +155,23 @@ async def test_samples_of_two_label_sets_at_one_time_are_omitted(server: Scripte
     assert "have more than one sample and are left out (shop/Deployment/web)" in done.faults["rate"]
 
 
+async def test_only_rows_of_the_wanted_keys_are_written(server: Scripted, tmp_path: Path) -> None:
+    server.on(RANGE, ramp(WEB, CART))
+    await write_recording(source(server), Selection(["rate"], MINUTE, "shop/*/web"), tmp_path / "r.jsonl", NOW)
+    assert {row["key"] for row in rows_of(tmp_path / "r.jsonl")} == {"shop/Deployment/web"}
+
+
+@pytest.mark.parametrize(("labels", "others"), [(CART, True), ({}, False)], ids=["others", "none"])
+async def test_keys_without_a_row_are_an_error(
+    server: Scripted, tmp_path: Path, labels: dict[str, str], others: bool
+) -> None:
+    server.on(RANGE, ramp(labels))
+    with pytest.raises(NoSampleError, match="there is no sample of rate") as caught:
+        await write_recording(source(server), Selection(["rate"], MINUTE, "shop/*/web"), tmp_path / "r.jsonl", NOW)
+    assert caught.value.others == others
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
 async def test_series_that_rules_find_are_recorded(server: Scripted, tmp_path: Path) -> None:
     server.on("/api/v1/label/__name__/values", {"status": "success", "data": ["http_total"]})
     server.on(RANGE, matrix(({"namespace": "shop", "pod": "web-1"}, [(NOW, 1)])))
@@ -162,7 +179,8 @@ async def test_series_that_rules_find_are_recorded(server: Scripted, tmp_path: P
     rule = {"series": "{a='b'}", "resources": {"overrides": overrides}, "query": "<<.Series>>{<<.LabelMatchers>>}+0"}
     options = {"type": "prometheus", "url": server.url, "rule": [rule]}
     found = msgspec.convert(options, Prometheus)
-    await write_recording(found, ["http_total"], TimeRange(NOW, NOW + 15, 15), tmp_path / "r.jsonl", NOW)
+    selection = Selection(["http_total"], TimeRange(NOW, NOW + 15, 15))
+    await write_recording(found, selection, tmp_path / "r.jsonl", NOW)
     assert [row["key"] for row in rows_of(tmp_path / "r.jsonl")] == ["shop/web-1"]
 
 
