@@ -1,5 +1,5 @@
 """The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, record, plugins; and
-simulate, backtest, tune and reproduce, which lab has.
+simulate, backtest, tune, reproduce and replay, which lab has.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
@@ -21,6 +22,7 @@ from rich.text import Text
 from elasticd import daemon
 from elasticd.base import shapes
 from elasticd.base.errors import (
+    EXIT_CHANGES,
     EXIT_CONFIG,
     EXIT_UNAVAILABLE,
     ConfigError,
@@ -31,7 +33,7 @@ from elasticd.base.errors import (
 )
 from elasticd.base.shapes import moment
 from elasticd.base.text import one_line, plain
-from elasticd.config import Settings, load_settings
+from elasticd.config import DEFAULT_CONFIG, Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.lab import commands as trials
@@ -53,20 +55,16 @@ from elasticd.ui import new_plugin, remote, reports
 from elasticd.ui import nodes as show_nodes
 from elasticd.ui import pods as show_pods
 from elasticd.ui import sources as show_sources
-from elasticd.ui.journaled import decided, history, latest, latest_of_all
+from elasticd.ui.journaled import decided, history, latest, latest_of_all, workloads
 from elasticd.ui.names import no_samples, pod_of, why_nothing, workload_of
 from elasticd.ui.printer import Printer
 from elasticd.ui.terminal import Terminal, show
 
-DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
-
-EXIT_CHANGES = 1
-"""Policies would change something, as with `kubectl diff`."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Exit codes: 0 done, 1 policies would change something (`check --against`), 2 wrong arguments, 69
-    something needed is not there, 70 the watchdog has ended `run`, 78 a mistake in a file a person wrote."""
+    """Run one command. Exit codes: 0 done, 1 policies would change something (`check --against`) or decided otherwise
+    (`replay`), 2 wrong arguments, 69 something needed is not there, 70 the watchdog has ended `run`, 78 a mistake in a
+    file a person wrote."""
     arguments = _parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.command(arguments)
@@ -286,11 +284,7 @@ def _history(arguments: argparse.Namespace) -> int:
 
 def _journaled_workload(arguments: argparse.Namespace, folder: Path) -> str:
     """The workload of the arguments, NAMESPACE/KIND/NAME, of those that the journal has decisions about."""
-
-    def known() -> set[str]:
-        return {str(decision.workload) for decision in latest_of_all(folder)}
-
-    return workload_of(arguments.workload, arguments.namespace, known)
+    return workload_of(arguments.workload, arguments.namespace, partial(workloads, folder))
 
 
 def _missing(arguments: argparse.Namespace, folder: Path, workload: str, settings: Settings | None) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+EXIT_CHANGES = 1
+"""Policies would change something, as with `kubectl diff`, or decide otherwise."""
 EXIT_UNAVAILABLE = 69
 EXIT_BLOCKED = 70
 EXIT_CONFIG = 78

@@ -4,12 +4,15 @@ files finds and reads; settings and policies decode, tables what plugins bring; 
 folder, and finds what no source provides. checking is `elasticd check`, connecting its `--connect`.
 """
 
+from pathlib import Path
+
 from elasticd.config.files import policy_files, template_files
 from elasticd.config.policies import load_policy
 from elasticd.config.reading import read_policies
 from elasticd.config.settings import HttpSettings, ScenarioSettings, Settings, load_settings
 
 __all__ = [
+    "DEFAULT_CONFIG",
     "HttpSettings",
     "ScenarioSettings",
     "Settings",
@@ -19,3 +22,5 @@ __all__ = [
     "read_policies",
     "template_files",
 ]
+
+DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")

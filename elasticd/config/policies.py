@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from elasticd.base.decode import convert, shared_fields
@@ -79,6 +80,25 @@ def load_policy(path: Path, registry: Registry) -> Policy | PoolPolicy:
 def decode_policy(path: Path, file: dict[str, Any], registry: Registry) -> Policy | PoolPolicy:
     """The policy of a file whose tables have been read. Raises ConfigError for all that is wrong, a line each."""
     return (_decode_pool if "pool" in file else _decode_workloads)(path, file, registry)
+
+
+def restored_policy(text: bytes, registry: Registry) -> Policy:
+    """The policy about workloads that was written as JSON, by this or an earlier version. Raises ConfigError for what
+    can no longer be read, as where a plugin is not installed."""
+    table = _without_nulls(msgspec.json.decode(text))
+    name, job = table["name"], table.get("job")
+    strategies = records(table.pop("strategies"), registry, name, "strategy")
+    limits = records(table.pop("limits"), registry, name, "limit")
+    keys = convert({key: value for key, value in table.items() if key not in ("name", "job")}, PolicyKeys, name)
+    restored_job = None if job is None else convert(job, JobSet, name)
+    return Policy(name=name, strategies=strategies, limits=limits, job=restored_job, **shared_fields(keys, PolicyKeys))
+
+
+def _without_nulls(value: Any) -> Any:
+    """Without what JSON writes for infinity and None: both are defaults, which no TOML can say."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _decode_pool(path: Path, file: dict[str, Any], registry: Registry) -> PoolPolicy:

@@ -105,7 +105,7 @@ def decide(case: Case) -> Decision:
         _without_forecast_values(observation.series.values()), len(observation.pods), interval, by, action,
         judgement.blind, marks, case.hooks.recalls,
         removals=() if job is None or old else tidy(job, workload, still=_must_stand_still(case, judgement)),
-        sizing=sizing,
+        sizing=sizing, confirmed=observation.confirmed,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from elasticd.kit import history
 from elasticd.model.disruption import Disruption
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
-from elasticd.model.records import Decision, Outcome
+from elasticd.model.records import Decision, Outcome, Reopened
 from elasticd.model.workload import Ref
 
 Key = tuple[str, Ref]
@@ -158,6 +158,8 @@ class Journal:
                 del self._moves[record.policy, record.pod]
         elif isinstance(record, Disruption):
             self._remember(record)
+        elif isinstance(record, Reopened):
+            self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
 
     def _remember(self, disruption: Disruption) -> None:
         """Remember a disruption for a day, the longest that a budget may be about, unless it was taken back."""
@@ -178,9 +180,15 @@ class Journal:
         past = self._pasts.get((policy, ref))
         return history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
 
-    def reopen(self) -> None:
+    def reopen(self, at: float) -> None:
         """Open every window afresh at the next look, because another daemon may have acted since."""
-        self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
+        self.append(Reopened(at))
+
+    @property
+    def stretch(self) -> tuple[int, int]:
+        """Changes where a segment begins, and where lines were lost: from there on changes say nothing without the
+        whole."""
+        return number_of(self._path) if self._file else 0, self.failures
 
     def latest(self, policy: str, ref: Ref) -> Decision | None:
         return self._latest.get((policy, ref))

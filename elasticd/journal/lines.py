@@ -15,10 +15,10 @@ from elasticd.base.text import one_line, shown
 from elasticd.model.disruption import Disruption
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.records import Decision, Outcome
+from elasticd.model.records import Basis, Decision, Outcome, Reopened
 from elasticd.model.workload import Recommendation, Ref, Series
 
-Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption | Basis | Reopened
 
 DECISIONS = b'"type":"decision'
 """Bytes that the lines of all decisions contain."""

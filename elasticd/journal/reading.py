@@ -47,6 +47,11 @@ def read(folder: Path, last: int = 0) -> Iterator[Record]:
                 yield record
 
 
+def misses_segments(folder: Path) -> bool:
+    """Whether there once were older segments."""
+    return any(number_of(path) > 1 for path in segments(folder)[:1])
+
+
 def _restored(lines: Iterable[JournalLine], losses: "_Losses") -> Iterator[tuple[JournalLine, Record]]:
     """The records of a segment's lines, read from its beginning; shortened decisions are restored."""
     full: dict[tuple[str, Ref], Decision] = {}

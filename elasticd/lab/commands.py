@@ -24,6 +24,7 @@ from elasticd.lab.papers.named import PAPERS
 from elasticd.lab.papers.printed import markdown, measured, shown
 from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
 from elasticd.lab.queries import Queries, queries_of
+from elasticd.lab.replay.command import REPLAY, replay, takes_replay
 from elasticd.lab.runs import Run
 from elasticd.lab.scenario import Scenario, changed, load_scenario
 from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, workload_rows, write
@@ -230,6 +231,7 @@ COMMANDS = (
     ("simulate", simulate, SIMULATE, takes_simulate),
     ("backtest", backtest, BACKTEST, takes_backtest),
     ("tune", tune, TUNE, takes_tune),
+    ("replay", replay, REPLAY, takes_replay),
     ("reproduce", reproduce, REPRODUCE, takes_reproduce),
 )
 """The name of each command, what runs it, what it does, and what adds its arguments."""

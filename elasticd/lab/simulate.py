@@ -188,7 +188,7 @@ async def run(
     world = cluster.build(clock, remembered=step)
     acting = [replace(policy, mode="act") for policy in policies]
     end = start + scenario.hours * 3600
-    await play(world, acting, end, clock, sources=sources, listeners=[_Records(result)])
+    await play(world, acting, end, Journal(), sources=sources, listeners=[_Records(result)])
     return result
 
 
@@ -196,13 +196,13 @@ async def play(
     cluster: SimulatedCluster,
     policies: Sequence[Policy | PoolPolicy],
     end: float,
-    clock: Clock,
+    journal: Journal,
     *,
     sources: Sequence[Source],
     listeners: Sequence[Listener] = (),
-) -> Journal:
-    """Run policies on a simulated cluster until this time of its clock, and give the journal of what they did."""
-    journal, start = Journal(), clock.now()
+) -> None:
+    """Run policies on a simulated cluster until this time of its clock, and write what they do into the journal."""
+    clock, start = cluster.clock, cluster.clock.now()
     async with AsyncExitStack() as stack:
         loop = Loop(cluster, journal, clock, listeners, idle=inf)
         pollers = await stack.enter_async_context(opened(sources, loop.site))
@@ -221,7 +221,6 @@ async def play(
         while clock.now() < end:
             await loop.step()
             await loop.actions.drain()
-    return journal
 
 
 async def _together(

@@ -12,7 +12,7 @@ JOB_KIND = ("batch/v1", "Job")
 """apiVersion and kind of a job set: a Job alone cannot be scaled, so a reference of this kind is always to a set."""
 
 
-class Job(Struct, frozen=True, gc=False):
+class Job(Struct, frozen=True, gc=False, omit_defaults=True):
     """A Job of a job set: the `number`th, from the template of this hash. Times are the API's, in whole seconds.
     `result` is empty while it is in flight, which it is until it has ended, also before it has a pod."""
 

@@ -179,7 +179,7 @@ class Repel(Struct, frozen=True, gc=False):
         return all(rule.matches(labels) for rule in self.labels)
 
 
-class Needs(Struct, frozen=True, gc=False):
+class Needs(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a pod asks for before it runs. Equal ones are one record.
 
     `requests` are what a scheduler counts: the greater of what all containers and sidecars take together and what

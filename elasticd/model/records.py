@@ -1,11 +1,11 @@
-"""What the journal holds: decisions, and what came of them.
+"""What the journal holds: decisions, what they were made from, and what came of them.
 
 Frozen records, readable for as long as a journal is kept: a field that is added has a default. Knows nothing of files.
 """
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from elasticd.model.actions import Create, Mark, Remove, Resize, Result, Scale
 from elasticd.model.workload import Condition, Failure, Limit, Recommendation, Ref, Resizing, Resources, Series
@@ -62,6 +62,8 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     """Jobs to delete, after the action."""
     sizing: Sizing = Sizing()
     """Changes of what pods request come last."""
+    confirmed: float | None = None
+    """When the cluster last proved what is known of the workload; None: no strategy was asked."""
 
     @property
     def asked(self) -> int | None:
@@ -73,6 +75,30 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
             if limit.of_wish:
                 wish = limit.clamp(wish)
         return wish
+
+
+class Basis(Struct, frozen=True, gc=False, tag="basis", omit_defaults=True):
+    """What the next decisions of a policy about a workload are made from, as far as it has changed since the last one.
+
+    `parts` are by name, as JSON: "policy", "workload", "pod/NAME" and so on (decision/basis.py); those `gone` are no
+    longer there. `whole`: none of before is left. Without a workload it is about the nodes, which decisions of all
+    policies see. Samples are not among them, as each decision has its own.
+    """
+
+    at: float
+    parts: dict[str, Raw] = {}
+    fields: dict[str, Raw] = {}
+    """Of parts that were there before: only the fields that have changed."""
+    gone: tuple[str, ...] = ()
+    whole: bool = False
+    policy: str = ""
+    workload: Ref | None = None
+
+
+class Reopened(Struct, frozen=True, gc=False, tag="reopened"):
+    """A daemon began to lead: windows over the past open afresh, because another may have acted before."""
+
+    at: float
 
 
 class Outcome(Struct, frozen=True, gc=False, tag="outcome"):

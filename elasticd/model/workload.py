@@ -108,7 +108,7 @@ HEEDING = frozenset({"Deployment", "ReplicaSet", "CloneSet"})
 """The kinds whose controllers respect deletion costs. A StatefulSet always removes its highest ordinals."""
 
 
-class Container(Struct, frozen=True, gc=False):
+class Container(Struct, frozen=True, gc=False, omit_defaults=True):
     """A container that counts while the pod runs: an ordinary one, or a sidecar (restartable init container)."""
 
     name: str
@@ -126,7 +126,7 @@ def total_requests(containers: Iterable[Container]) -> dict[str, float]:
     return total
 
 
-class Pod(Struct, frozen=True, gc=False):
+class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod as far as judgement needs it. `ready` None: no Ready condition yet. `resize` is how far the kubelet is with
     new requests (Deferred, Infeasible, InProgress; or done: empty), `killed` when containers last lacked memory."""
 
@@ -187,7 +187,7 @@ class Pod(Struct, frozen=True, gc=False):
         return self.labels.get("controller-uid", "") if label is None else label
 
 
-class Node(Struct, frozen=True, gc=False):
+class Node(Struct, frozen=True, gc=False, omit_defaults=True):
     """A node as far as judgement needs it."""
 
     name: str
@@ -221,7 +221,7 @@ class Room(Struct, frozen=True, gc=False):
         return cls(node, free)
 
 
-class Workload(Struct, frozen=True, gc=False):
+class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
 
     ref: Ref

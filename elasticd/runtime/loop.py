@@ -25,6 +25,7 @@ from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
 from elasticd.runtime.actions import Actions, record
+from elasticd.runtime.basis import BasisWriter
 from elasticd.runtime.cases import LastEvaluation, Scene, case_of
 from elasticd.runtime.execute import carry_out
 from elasticd.runtime.governed import PolicyIndex
@@ -71,7 +72,7 @@ class Loop:
         self._cluster, self._journal, self._clock = cluster, journal, clock
         self._listeners, self._worker, self._idle = listeners, worker or at_once(evaluate), idle
         self.router: SourceRouter[Key] = SourceRouter((), self._on_late_answer)
-        self._screening = Screening(journal)
+        self._screening, self._basis = Screening(journal), BasisWriter(journal)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
         self._changed = asyncio.Event()
@@ -210,7 +211,7 @@ class Loop:
         """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""
         leading = self._cluster.leading
         if leading and not self._led:
-            self._journal.reopen()
+            self._journal.reopen(now)
             for key in self._schedule:  # what fell due while another led is not late
                 self._schedule.drop(key)
             self._update_members(now)
@@ -230,6 +231,7 @@ class Loop:
         self._brisk &= members.keys()
         self._screening.govern(self._sources_to_watch(self._policy_index))
         self._journal.forget(members.keys(), now - HORIZON)
+        self._basis.keep(members.keys())
         tell(self._listeners, Governed(members.keys()))
 
     async def _build_cases(
@@ -337,6 +339,8 @@ class Loop:
                 answer = Evaluated(self._hold(key, policy_index.members[key], now, failure, "PluginBlocked", stuck))
             if answer.until < inf and key in self._evaluations:
                 self._evaluations[key] = replace(self._evaluations[key], until=answer.until)
+            if isinstance(case, Case) and answer.decision.confirmed is not None:
+                self._basis.write(case)
             decisions.append((key, answer.decision))
         return decisions
 

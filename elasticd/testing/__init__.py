@@ -112,8 +112,10 @@ async def simulate(
     start: float = 0.0,
 ) -> Journal:
     """Run policies on a simulated cluster in virtual time, and give the journal of what they did."""
-    clock = VirtualClock(start)
-    return await play(cluster.build(clock), policies, start + seconds, clock, sources=sources, listeners=listeners)
+    journal = Journal()
+    world = cluster.build(VirtualClock(start))
+    await play(world, policies, start + seconds, journal, sources=sources, listeners=listeners)
+    return journal
 
 
 def site(

@@ -86,6 +86,11 @@ def latest_of_all(folder: Path) -> list[Decision]:
     return [newest[key] for key in sorted(newest, key=str)]
 
 
+def workloads(folder: Path) -> set[str]:
+    """The workloads that there are decisions about, as NAMESPACE/KIND/NAME."""
+    return {str(decision.workload) for decision in latest_of_all(folder)}
+
+
 def pods(folder: Path) -> set[str]:
     """The pods that there are decisions about, as NAMESPACE/NAME."""
     records = read_back(folder, containing=b'"type":"placing"')

@@ -17,15 +17,17 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from elasticd.api import Forecast, Strategy
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings, read_policies
+from elasticd.journal import Journal
 from elasticd.journal.lines import Record
+from elasticd.lab.simulate import play
 from elasticd.model.listener import Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.registry import Registry, discover
-from elasticd.testing import simulate
 from tests.kit import faults
 from tests.kit.demos import DEMO
 from tests.kit.demos import START as DEMO_START
@@ -75,7 +77,8 @@ class Heard:
             self.records.append(record)
 
 
-Scene = Callable[[Registry], Heard]
+Scene = Callable[..., Heard]
+"""Takes the plugins, and the folder of a journal where it is to be kept."""
 
 
 def played(
@@ -86,6 +89,7 @@ def played(
     only: Callable[[Policy | PoolPolicy], bool] = lambda policy: True,
     change: Callable[[Policy | PoolPolicy], Any] = lambda policy: policy,
     sources: Iterable[Source] | None = None,
+    state: Path | None = None,
 ) -> Heard:
     """What is decided in so many seconds by the policies that are beside these settings."""
     loaded, heard = load_settings(settings, registry), Heard()
@@ -94,7 +98,9 @@ def played(
     assert isinstance(loaded.cluster, Simulated)
     whole = [change(policy) for policy in policies if only(policy)]
     given = [one for one in (loaded.sources if sources is None else sources) if not one.pushes]
-    asyncio.run(simulate(loaded.cluster, whole, seconds, sources=given, listeners=[heard], start=start))
+    world, journal = loaded.cluster.build(VirtualClock(start)), Journal(state)
+    asyncio.run(play(world, whole, start + seconds, journal, sources=given, listeners=[heard]))
+    journal.close()
     return heard
 
 
@@ -110,9 +116,11 @@ def examples(registry: Registry, **more: Any) -> Heard:
     return played(registry, EXAMPLES, HOURS * 3600, START, **{"sources": sources, **more})
 
 
-def papers(registry: Registry) -> Heard:
+def papers(registry: Registry, **more: Any) -> Heard:
     """The same, as papers have them where a strategy knows a mode of that name."""
-    return examples(registry, only=lambda policy: _as_papers_have_it(policy) != policy, change=_as_papers_have_it)
+    return examples(
+        registry, only=lambda policy: _as_papers_have_it(policy) != policy, change=_as_papers_have_it, **more
+    )
 
 
 def _as_papers_have_it(policy: Any) -> Any:
@@ -128,9 +136,9 @@ def _paper(strategy: Strategy) -> Strategy:
     return msgspec.convert({**msgspec.to_builtins(strategy), **more, "mode": "paper"}, type(strategy))
 
 
-def surges(registry: Registry) -> Heard:
+def surges(registry: Registry, **more: Any) -> Heard:
     """Policies of pools that move pods, which first bring another copy and then evict."""
-    return examples(registry, only=lambda policy: hasattr(policy, "moves"), change=_surging)
+    return examples(registry, only=lambda policy: hasattr(policy, "moves"), change=_surging, **more)
 
 
 def _surging(policy: Any) -> Any:
@@ -154,19 +162,18 @@ def _fault(now: float) -> faults.Fault | None:
     return [*FAULTS.values()][int(turn) % len(FAULTS)] if since < LASTS else None
 
 
-def broken(registry: Registry) -> Heard:
+def broken(registry: Registry, **more: Any) -> Heard:
     """Every worked example about workloads, with one fault of the source after another."""
     names = ("cpu", "memory", "concurrency", "order_queue", "mail_queue", "requests", "queue_length", "errors")
     source = faults.Faulty(fault=_fault, series=names)
-    return played(
-        registry, EXAMPLES, EVERY * len(FAULTS), START, lambda policy: isinstance(policy, Policy), sources=[source]
-    )
+    only: Callable[[Policy | PoolPolicy], bool] = lambda policy: isinstance(policy, Policy)  # noqa: E731
+    return played(registry, EXAMPLES, EVERY * len(FAULTS), START, only, sources=[source], **more)
 
 
-def demo(registry: Registry) -> Heard:
+def demo(registry: Registry, **more: Any) -> Heard:
     """What `make demo` shows in its first five minutes, without what is fitted to the past."""
     sources = [one for one in load_settings(DEMO, registry).sources if not one.forecasts]
-    return played(registry, DEMO, 300, DEMO_START, sources=sources)
+    return played(registry, DEMO, 300, DEMO_START, sources=sources, **more)
 
 
 SCENES: dict[str, Scene] = {one.__name__: one for one in (examples, papers, surges, broken, demo)}
@@ -175,7 +182,9 @@ SCENES: dict[str, Scene] = {one.__name__: one for one in (examples, papers, surg
 def lines(scene: str) -> Iterator[str]:
     """The records of a scene as JSON, one a line, in order."""
     for record in SCENES[scene](discover()).records:
-        yield msgspec.json.encode(rounded(msgspec.to_builtins(record))).decode()
+        table = msgspec.to_builtins(record)
+        table.pop("confirmed", None)  # says when, and nothing of what was decided
+        yield msgspec.json.encode(rounded(table)).decode()
 
 
 def rounded(value: Any) -> Any:

@@ -80,7 +80,7 @@ def test_a_long_time_without_judgement_opens_the_windows_afresh() -> None:
 def test_windows_reopen_after_others_may_have_acted_but_changes_stay() -> None:
     journal = Journal()
     fill(journal, 2)
-    journal.reopen()
+    journal.reopen(35.0)
     past = journal.past(*KEY, 40.0, 9)
     assert past.wishes(39.0) == [9]
     assert len(past.changes) == 2

@@ -3,6 +3,7 @@
 Knows the command line and the pages.  It must not know what is tested.
 """
 
+import asyncio
 import json
 import os
 import subprocess
@@ -16,7 +17,11 @@ from typing import Any
 import aiohttp
 
 from elasticd.base import shapes
+from elasticd.journal import misses_segments, read
+from elasticd.lab.replay.again import Replay, summary
+from elasticd.registry import discover
 from elasticd.ui.journaled import latest
+from tests.decisions.__main__ import differences
 from tests.kube.client import wait_until
 from tests.kube.processes import Program, free_port
 
@@ -118,3 +123,13 @@ async def running(
         daemon.program.check()
     finally:
         await daemon.program.stop()
+    await asyncio.to_thread(check_replay, folder / "state")
+
+
+def check_replay(state: Path) -> None:
+    """All decisions of a daemon's journal come out the same when they are made again."""
+    replay = Replay(discover(), dropped=misses_segments(state))
+    found = summary(replay.all(read(state)) if state.is_dir() else ())
+    pairs = [(one.first.decision, one.first.made) for one in found.differences]
+    was, made = ([shapes.encode(pair[side]).decode() for pair in pairs] for side in (0, 1))
+    assert [*differences(was, made)] == []

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base.errors import EXIT_CONFIG
-from elasticd.cli import DEFAULT_CONFIG
-from elasticd.config import load_settings
+from elasticd.config import DEFAULT_CONFIG, load_settings
 from elasticd.registry import discover
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -167,7 +167,7 @@ class SimulatedCluster:
 
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
-        self._clock, self.world, self._usage, self._budgets = clock, world, usage, budgets
+        self.clock, self.world, self._usage, self._budgets = clock, world, usage, budgets
         self._view = WorldView({}, world.nodes.nodes, budgets)
         self._callbacks: list[Callable[[], None]] = []
 
@@ -239,7 +239,7 @@ class SimulatedCluster:
         if isinstance(action, Announce):
             self.announcements.append(action)
             return Answer("done", 201)
-        self.world.advance(self._clock.now())
+        self.world.advance(self.clock.now())
         answer = self._do(action)
         self._tell()
         return answer

@@ -64,7 +64,7 @@ EXPERIMENTS = {
 
 
 class Way(NamedTuple):
-    """A policy that is tried: its tables of a strategy and of limits, and the greatest relative error of what it sees."""
+    """A policy that is tried: its tables of a strategy and of limits, and the greatest error of its samples."""
 
     table: Mapping[str, Any]
     limits: tuple[Mapping[str, Any], ...] = ()

@@ -1,0 +1,1 @@
+"""`elasticd replay`: decisions of a journal, made again."""

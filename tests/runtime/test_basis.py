@@ -1,0 +1,146 @@
+"""What decisions are made from is written once while it stays as it is, and whole wherever reading may begin."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.decision.basis import Remade, folded
+from elasticd.decision.decide import Case, decide
+from elasticd.journal import Journal, read
+from elasticd.model.jobs import Job
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.records import Basis
+from elasticd.model.workload import Node, Pod, Room
+from elasticd.registry import Hooks
+from elasticd.runtime.basis import BasisWriter
+from elasticd.testing import observation
+from tests.kit.loops import Want
+
+POLICY = Policy(
+    name="web", workload=Target("default", "web"), replicas=Bounds(min=1, max=9), strategies=(Want(),), mode="act"
+)
+SEEN = observation([0.5, 0.6])
+SEEN = replace(SEEN, pods=tuple([replace(pod, labels={"app": "web"}) for pod in SEEN.pods]))
+ROOMS = (Room(Node("a", "uid-a", ready=True), {"cpu": 3.0}), Room(Node("b", "uid-b", ready=True), {"cpu": 2.0}))
+
+
+def case(**changes: Any) -> Case:
+    """A case of two pods, with changes of its observation."""
+    return Case(POLICY, replace(SEEN, **changes), _past(), Hooks(POLICY.strategies))
+
+
+def _past() -> Any:
+    return Journal().past("web", SEEN.workload.ref, SEEN.at, 2)
+
+
+def written(folder: Path) -> list[Basis]:
+    """What the journal has of it."""
+    return [record for record in read(folder) if isinstance(record, Basis)]
+
+
+CHANGES = [
+    pytest.param({}, set(), (), id="nothing"),
+    pytest.param({"pods": (SEEN.pods[0], replace(SEEN.pods[1], ready=False))}, {"pod/web-1"}, (), id="one pod"),
+    pytest.param({"pods": (SEEN.pods[0], replace(SEEN.pods[1]))}, set(), (), id="an equal pod"),
+    pytest.param({"pods": (SEEN.pods[0], replace(SEEN.pods[1], labels={}))}, {"pod/web-1"}, (), id="a default again"),
+    pytest.param({"pods": SEEN.pods[:1]}, set(), ("pod/web-1",), id="a pod fewer"),
+    pytest.param({"workload": replace(SEEN.workload, replicas=3)}, {"workload"}, (), id="the count"),
+    pytest.param({"fault": ("AmbiguousSelector", "why")}, {"fault"}, (), id="a fault"),
+    pytest.param({"autoscaler": "an HPA"}, {"autoscaler"}, (), id="an autoscaler"),
+    pytest.param({"nodes": {"load": {"a": 0.4}}}, {"nodes"}, (), id="the load of nodes"),
+    pytest.param({"workload": replace(SEEN.workload, jobs=(Job("j-1", "u"),))}, {"job/j-1"}, (), id="a Job"),
+]
+
+
+@pytest.mark.parametrize(("changes", "parts", "gone"), CHANGES)
+def test_only_what_has_changed_is_written_again(
+    tmp_path: Path, changes: dict[str, Any], parts: set[str], gone: tuple[str, ...]
+) -> None:
+    journal = Journal(tmp_path)
+    writer = BasisWriter(journal)
+    for each in (case(), case(**changes), case(**changes)):
+        writer.write(each)
+    journal.close()
+    whole, *others = written(tmp_path)
+    assert whole.whole
+    changed = [({*basis.parts, *basis.fields}, basis.gone, basis.whole) for basis in others]
+    assert changed == ([(parts, gone, False)] if parts or gone else [])
+
+
+@pytest.mark.parametrize(("changes", "parts", "gone"), CHANGES)
+def test_a_case_is_put_together_as_it_was(
+    tmp_path: Path, changes: dict[str, Any], parts: set[str], gone: tuple[str, ...]
+) -> None:
+    del parts, gone
+    journal = Journal(tmp_path)
+    writer, last = BasisWriter(journal), case(**changes, rooms=ROOMS)
+    for each in (case(), last):
+        writer.write(each)
+    journal.close()
+    own: dict[str, bytes] = {}
+    rooms: dict[str, bytes] = {}
+    for basis in written(tmp_path):
+        if basis.workload is None:
+            rooms = folded(rooms, basis)
+        else:
+            own = folded(own, basis)
+    assert Remade(decide(last), own, rooms).case(POLICY, last.hooks, last.past) == last
+
+
+def test_a_new_segment_begins_with_the_whole(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, segment_bytes=1, segments=1 << 20)
+    writer = BasisWriter(journal)
+    for _ in range(3):
+        writer.write(case(rooms=ROOMS))
+        journal.flush()
+    journal.close()
+    assert [basis.whole for basis in written(tmp_path)] == [True] * 6
+
+
+def test_after_a_failed_write_the_whole_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path)
+    writer = BasisWriter(journal)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("elasticd.journal.journal.os.fstat", refuse)
+        writer.write(case())
+        journal.flush()
+    writer.write(case())
+    journal.close()
+    assert [basis.whole for basis in written(tmp_path)] == [True]
+
+
+def test_what_json_cannot_express_is_not_known(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    writer = BasisWriter(journal)
+    odd = replace(SEEN.pods[0], labels={"app": "\ud800"})
+    for pods in (SEEN.pods, (odd,), SEEN.pods):
+        writer.write(case(pods=pods))
+    journal.close()
+    assert [(basis.whole, bool(basis.parts)) for basis in written(tmp_path)] == [
+        (True, True),
+        (True, False),
+        (True, True),
+    ]
+
+
+def test_a_journal_in_memory_keeps_none_of_it() -> None:
+    journal = Journal()
+    BasisWriter(journal).write(case(pods=(Pod("default", "x", "u", "Running"),)))
+    assert journal.decisions() == []
+
+
+def test_what_is_no_longer_governed_is_written_anew(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    writer = BasisWriter(journal)
+    writer.write(case())
+    writer.keep(frozenset())
+    writer.write(case())
+    journal.close()
+    assert [basis.whole for basis in written(tmp_path)] == [True, True]
