@@ -98,6 +98,7 @@ def takes_tune(parser: argparse.ArgumentParser) -> None:
 def _takes_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
+    add("--dask", default="", metavar="ADDRESS", help="of a Dask scheduler, whose workers play instead of --jobs")
     add("--price", type=float, default=0, metavar="PRICE", help="of a replica for an hour: also show what it costs")
     add("--out", type=Path, metavar="FILE", help="write each workload over time; ends in .csv or .parquet")
     add("--force", action="store_true", help="write over files that are there")
@@ -212,7 +213,7 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
     if arguments.jobs < 1:
         raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
-    runs = with_bar(scenario, arguments.jobs)
+    runs = with_bar(scenario, arguments.jobs, arguments.dask)
     serving_pods = serving(scenario.cluster)
     if serving_pods and not scenario.cluster.jobs:
         runs["(ideal)"] = [ideal(next(iter(runs.values()))[0], serving_pods)]

@@ -161,7 +161,7 @@ def _tuned_cells(came: Figures, days: float | None) -> list[str]:
     return [f"{came.replica_hours:.1f}", f"{came.unserved:.3%}", changes]
 
 
-def with_bar(scenario: Scenario, jobs: int) -> dict[str, list[Run]]:
+def with_bar(scenario: Scenario, jobs: int, dask: str = "") -> dict[str, list[Run]]:
     """Play each candidate with each seed, with a bar."""
     with progress_bar() as progress:
         bar = progress.add_task("", total=len(scenario.candidates) * scenario.table.seeds * scenario.table.hours * 3600)
@@ -169,7 +169,7 @@ def with_bar(scenario: Scenario, jobs: int) -> dict[str, list[Run]]:
         def passed(name: str, seconds: float) -> None:
             progress.update(bar, description=one_line(name), advance=seconds)
 
-        return play_all(scenario, passed, jobs)
+        return play_all(scenario, passed, jobs, dask)
 
 
 def progress_bar() -> Progress:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from multiprocessing import active_children, get_context
@@ -23,6 +24,7 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, UnavailableError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import ScenarioSettings, Settings, load_settings, read_policies
+from elasticd.lab.fleet import Submit, fleet
 from elasticd.lab.runs import Run
 from elasticd.lab.simulate import run
 from elasticd.model.policy import Policy, PoolPolicy
@@ -98,15 +100,18 @@ def changed(scenario: Scenario, options: Mapping[str, Any]) -> Scenario:
         raise ConfigError("", f"--{mistake.key}", mistake.problem) from None
 
 
-def play_all(scenario: Scenario, progress: Callable[[str, float], None], jobs: int = 1) -> dict[str, list[Run]]:
-    """Each candidate with each seed, so many at a time, each in a process of its own. `progress` hears how many more
-    seconds of which candidate have passed."""
+def play_all(
+    scenario: Scenario, progress: Callable[[str, float], None], jobs: int = 1, dask: str = ""
+) -> dict[str, list[Run]]:
+    """Each candidate with each seed, so many at a time, each in a process of its own; or as many as the workers of the
+    Dask scheduler at this address can take. `progress` hears how many more seconds of which candidate have passed."""
     seeds = range(scenario.cluster.seed, scenario.cluster.seed + scenario.table.seeds)
     tasks = [(candidate, seed) for candidate in scenario.candidates for seed in seeds]
-    if min(jobs, len(tasks)) == 1:
+    if min(jobs, len(tasks)) == 1 and not dask:
         runs = [_play(scenario, *task, partial(progress, task[0].name)) for task in tasks]
     else:
-        runs = _play_at_once(scenario, tasks, progress, jobs)
+        with fleet(dask) if dask else _processes(min(jobs, len(tasks))) as submit:
+            runs = _play_at_once(scenario, tasks, progress, submit)
     by_name: dict[str, list[Run]] = {}
     for (candidate, _), result in zip(tasks, runs, strict=True):
         by_name.setdefault(candidate.name, []).append(result)
@@ -121,19 +126,27 @@ def _play(
 
 
 def _play_at_once(
-    scenario: Scenario, tasks: Sequence[tuple[Candidate, int]], progress: Callable[[str, float], None], jobs: int
+    scenario: Scenario, tasks: Sequence[tuple[Candidate, int]], progress: Callable[[str, float], None], submit: Submit
 ) -> list[Run]:
-    with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn")) as pool:
-        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the processes that now start inherit
+    shared = replace(scenario, candidates=())
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the processes that now start inherit
+    try:
+        futures = [submit(_play, shared, *task) for task in tasks]
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
+    runs = []
+    for (candidate, _), future in zip(tasks, futures, strict=True):
+        runs.append(future.result())
+        progress(candidate.name, scenario.table.hours * 3600)
+    return runs
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Submit]:
+    """Where so many processes do the tasks."""
+    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
         try:
-            futures = [pool.submit(_play, scenario, *task) for task in tasks]
-        finally:
-            signal.signal(signal.SIGINT, interrupted)
-        try:
-            runs = []
-            for (candidate, _), future in zip(tasks, futures, strict=True):
-                runs.append(future.result())
-                progress(candidate.name, scenario.table.hours * 3600)
+            yield pool.submit
         except BrokenProcessPool:
             problem = "a process that played ended, perhaps for lack of memory: try fewer --jobs"
             raise UnavailableError(problem) from None
@@ -141,4 +154,3 @@ def _play_at_once(
             for process in active_children():
                 process.terminate()
             raise
-    return runs
