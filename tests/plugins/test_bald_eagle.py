@@ -14,11 +14,7 @@ from msgspec.structs import replace
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl
 from elasticd.kit import needed
 from elasticd.kit.node_table import NodeTable
-from elasticd.registry import discover
-from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain, Weights
-from elasticd_plugins.bald_eagle.batches import generator
-from tests.kit.imbalance import imbalance
-from tests.kit.paper_pool import (
+from elasticd.lab.papers.bald_eagle.pool import (
     BANDWIDTH,
     DISK,
     Floats,
@@ -28,6 +24,10 @@ from tests.kit.paper_pool import (
     paper_pool,
     used_parts,
 )
+from elasticd.lab.papers.imbalance import imbalance
+from elasticd.registry import discover
+from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain, Weights
+from elasticd_plugins.bald_eagle.batches import generator
 from tests.kit.policies import load_pool
 from tests.kit.pools import GIB, columns, node, planned, pod
 
@@ -339,6 +339,6 @@ def test_the_papers_pods_exceed_no_resource_unlike_by_default_scores() -> None:
     ],
 )
 def test_imbalance_is_below_lra_but_not_always_below_bra(count: int, greedy: bool, beside: tuple[float, float]) -> None:
-    """The paper has 24 % and 21 % less; see docs/bald-eagle.md."""
+    """The paper has 24 % and 21 % less; see docs/papers.md."""
     ours, lra, bra = map(imbalance, spread(BaldEagle(greedy=greedy), count))
     assert (ours / lra, ours / bra) == pytest.approx(beside, abs=0.03)

@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 from numpy.typing import NDArray
 
 from elasticd.kit import needed
+from elasticd.lab.papers.bald_eagle.pool import FOUR, TABLE_3, TABLE_4, paper_node, paper_pod
 from elasticd_plugins.bald_eagle import BaldEagle
 from elasticd_plugins.bald_eagle.fitness import (
     BALANCED,
@@ -23,7 +24,6 @@ from elasticd_plugins.bald_eagle.fitness import (
     types,
     values,
 )
-from tests.kit.paper_pool import FOUR, TABLE_3, TABLE_4, paper_node, paper_pod
 from tests.kit.pools import columns
 
 Whole = NDArray[np.int64]

@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from elasticd.lab.papers.bald_eagle.functions import BENCHMARKS, DIMENSION, FLOCK, iterations
 from elasticd_plugins.bald_eagle.search import DEAD, Habits, Quest, repaired_tent, search, start, tent
-from tests.kit.plugins.benchmarks import BENCHMARKS, DIMENSION, FLOCK, iterations
 
 Floats = NDArray[np.float64]
 

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from elasticd.api import Nodes, Pod, Selection, Strategy, hookimpl
 from elasticd.kit import idleness, load_score, std_score
 from elasticd.kit.node_table import NodeTable, estimated
+from elasticd.lab.papers.imbalance import used_parts
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.static import Static
-from tests.kit.imbalance import used_parts
 from tests.kit.pools import GIB, MIB, columns, node, planned, pod
 
 By = dict[str, dict[str, float]]

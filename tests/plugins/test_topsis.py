@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from elasticd.api import Scores
 from elasticd.kit.node_table import NodeTable
+from elasticd.lab.papers.bald_eagle.pool import BANDWIDTH, DISK
 from elasticd_plugins.topsis import (
     Topsis,
     Weights,
@@ -20,7 +21,6 @@ from elasticd_plugins.topsis import (
     consistency,
     entropy_weights,
 )
-from tests.kit.paper_pool import BANDWIDTH, DISK
 from tests.kit.pools import GIB, columns, node, planned, pod
 
 ALIKE = ((1.0,) * 5,) * 5

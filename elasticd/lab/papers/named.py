@@ -5,7 +5,10 @@ Knows where each is; knows nothing of what they measure.
 
 from collections.abc import Mapping
 
-from elasticd.lab.papers import Reproduce, double_threshold
+from elasticd.lab.papers import Reproduce, bald_eagle, double_threshold
 
-PAPERS: Mapping[str, Reproduce] = {"double-threshold": double_threshold.reproduce}
+PAPERS: Mapping[str, Reproduce] = {
+    "double-threshold": double_threshold.reproduce,
+    "bald-eagle": bald_eagle.reproduce,
+}
 """What measures each paper, under the name of the strategy that implements it."""

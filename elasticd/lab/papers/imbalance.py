@@ -1,6 +1,6 @@
 """How unevenly servers are used, as TBESK measures it (Geng, Wang 2023, equations (32) to (34)).
 
-Knows only parts of what nodes have, (nodes, resources); tests of placing and benchmarks compare strategies by it.
+Knows only parts of what nodes have, (nodes, resources).
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kit.imbalance import average_use, imbalance, imbalances, used_parts
+from elasticd.lab.papers.imbalance import average_use, imbalance, imbalances, used_parts
 from tests.kit.pools import columns, node
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.model.workload import Node, Pod
-from tests.kit.pools import MIB, node, pod
+from elasticd.model.pod_spec import Needs
+from elasticd.model.workload import Container, Node, Pod
 
 Floats = NDArray[np.float64]
 
 BANDWIDTH, DISK = "elasticd.io/bandwidth", "ephemeral-storage"
 FOUR = ("cpu", "memory", BANDWIDTH, DISK)
-GIGA = 10**9
+MIB, GIGA = 2.0**20, 10**9
 TABLE_3 = ((16, 24574, 30, 800), (32, 32768, 30, 1000), (64, 49512, 40, 1200))
 """Cores, MiB, Gb/s, GB of three nodes."""
 TABLE_4 = ((0.58, 212, 0.68, 1.47), (0.17, 247, 0.38, 1.93), (0.07, 225, 0.05, 1.71), (0.5, 383, 0.7, 14.87))
@@ -26,19 +26,22 @@ TABLE_4 = ((0.58, 212, 0.68, 1.47), (0.17, 247, 0.38, 1.93), (0.07, 225, 0.05, 1
 
 def paper_node(name: str, row: Sequence[float]) -> Node:
     """A node of Table 3."""
-    cpu, memory, bandwidth, disk = row
-    return node(name, cpu, memory * MIB, 500, resources={BANDWIDTH: bandwidth * GIGA, DISK: disk * GIGA})
+    amounts = zip(FOUR, row, (1, MIB, GIGA, GIGA), strict=True)
+    allocatable = {"pods": 500.0, **{resource: float(amount * unit) for resource, amount, unit in amounts}}
+    return Node(name, f"uid-{name}", True, labels={"kubernetes.io/hostname": name}, allocatable=allocatable)
 
 
 def paper_pod(name: str, row: Sequence[float]) -> Pod:
     """A pod of Table 4."""
-    cpu, memory, bandwidth, disk = row
-    amounts = {BANDWIDTH: float(round(bandwidth * GIGA)), DISK: float(round(disk * GIGA))}
-    return pod(name, round(cpu, 3), float(round(memory * MIB)), resources=amounts)
+    cpu, *others = row
+    amounts = zip(FOUR[1:], others, (MIB, GIGA, GIGA), strict=True)
+    requests = {"cpu": round(cpu, 3), **{resource: float(round(amount * unit)) for resource, amount, unit in amounts}}
+    needs = Needs(scheduler="elasticd", requests=requests)
+    return Pod("default", name, f"uid-{name}", "Pending", containers=(Container("main", requests),), needs=needs)
 
 
 def paper_pool(pods: int = 1800, nodes: int = 31, seed: int = 1) -> tuple[list[Node], list[Pod]]:
-    """So many of both."""
+    """So many of both; another seed draws other pods."""
     chance = np.random.default_rng(seed)
     rows, disks = chance.integers(0, 4, pods), chance.choice(4, pods, p=(0.08, 0.08, 0.08, 0.76))
     factors, table = chance.uniform(0.8, 1.2, (pods, 4)), np.array(TABLE_4)
