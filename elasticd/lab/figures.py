@@ -11,6 +11,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from elasticd.lab.runs import Change, Run, WorkloadTrack
+from elasticd.lab.service import quantile
 from elasticd.model.workload import Ref
 
 FLAP = 600.0
@@ -23,7 +24,8 @@ class Figures(Struct, frozen=True):
     `replica_hours` is what was asked for, whether it was ready or not; `demand` is in core-hours, `unserved` the share
     of it that no ready pod could serve. `short` and `lag` are seconds: those in which some demand was not served,
     summed over workloads, and the longest time without a break. NaN: not known. `flaps` are changes that took back the
-    one before within 10 minutes.
+    one before within 10 minutes. `requests` are those of HTTP services, `failed` the share of them that did; the waits
+    are seconds, of those that were served.
     """
 
     replica_hours: float
@@ -35,6 +37,10 @@ class Figures(Struct, frozen=True):
     changes: int
     flaps: int
     evictions: int
+    requests: float = nan
+    failed: float = nan
+    wait_median: float = nan
+    wait_p99: float = nan
 
 
 class Spread(Struct, frozen=True):
@@ -70,7 +76,21 @@ def figures(run: Run, only: Ref | None = None) -> Figures:
         changes=sum(map(len, changes.values())),
         flaps=sum(map(flaps, changes.values())),
         evictions=len(evicted),
+        **_of_requests([track for track in tracks.values() if track.requests]),
     )
+
+
+def _of_requests(tracks: Sequence[WorkloadTrack]) -> dict[str, float]:
+    if not tracks:
+        return {}
+    requests = sum(_known(track.requests) for track in tracks)
+    waits = [each for track in tracks for each in track.waits]
+    return {
+        "requests": requests,
+        "failed": sum(_known(track.failed) for track in tracks) / requests if requests else 0.0,
+        "wait_median": quantile(waits, 0.5),
+        "wait_p99": quantile(waits, 0.99),
+    }
 
 
 def spreads(all_figures: Sequence[Figures]) -> dict[str, Spread]:

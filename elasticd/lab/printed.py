@@ -24,6 +24,14 @@ Shown = Callable[[float], str]
 
 Columns = Mapping[str, tuple[str, Shown]]
 
+
+def milliseconds(value: float) -> str:
+    """A short time as a person says it: 12 ms, 1.5 s."""
+    if value < 0.001:
+        return "<1 ms"
+    return f"{value * 1000:.0f} ms" if value < 1 else seconds(value)
+
+
 COLUMNS: Columns = {
     "replica_hours": ("replica-hours", "{:.1f}".format),
     "most": ("most", "{:.0f}".format),
@@ -36,6 +44,13 @@ COLUMNS: Columns = {
 }
 """Figures that are printed, by name: their titles, and how a value is written."""
 
+SERVED: Columns = {
+    "failed": ("failed", "{:.3%}".format),
+    "wait_median": ("wait", milliseconds),
+    "wait_p99": ("p99", milliseconds),
+}
+"""Figures of services."""
+
 
 def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) -> Iterator[RenderableType]:
     """A row for each candidate; with `each` also one for each of its workloads. `price`: of a replica for an hour."""
@@ -45,7 +60,8 @@ def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) 
         f"demand {figures(first).demand:.3g} core-hours, {counted(table.seeds, 'seed')}"
     )
     yield Text(head, style="bold")
-    shown = {**COLUMNS, **({"cost": ("cost", "{:.2f}".format)} if price else {})}
+    served = any(track.requests for track in first.workloads.values())
+    shown = {**COLUMNS, **(SERVED if served else {}), **({"cost": ("cost", "{:.2f}".format)} if price else {})}
     titles = [title for title, _ in shown.values()]
     rows = ([name, *_cells(shown, by_seed, price)] for name, by_seed in runs.items())
     yield make_table("policies", *titles, rows=rows)

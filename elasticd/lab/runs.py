@@ -6,7 +6,9 @@ Records that are filled while a run is played. Knows nothing of how.
 from math import nan
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from elasticd.model.workload import Ref
 
@@ -25,6 +27,11 @@ class WorkloadTrack(Struct):
     short: list[float] = field(default_factory=list)
     replicas: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
+    requests: list[float] = field(default_factory=list)
+    failed: list[float] = field(default_factory=list)
+    """Requests of its service in the step, and those of them that failed; empty without a service."""
+    waits: list[NDArray[np.float32]] = field(default_factory=list)
+    """How long those that were served waited (lab/service.py)."""
     lag: float = 0.0
     """The longest time without a break for which some demand was not served, in seconds."""
     lagging: float = 0.0
@@ -85,6 +92,9 @@ class Run(Struct):
                 track.short[first:],
                 track.replicas[first:],
                 track.ready[first:],
+                track.requests[first:],
+                track.failed[first:],
+                track.waits[first:],
                 lag=nan,
             )
             for ref, track in self.workloads.items()

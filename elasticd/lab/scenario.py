@@ -121,8 +121,16 @@ def play_all(
 def _play(
     scenario: Scenario, candidate: Candidate, seed: int, progress: Callable[[float], None] = lambda _: None
 ) -> Run:
-    cluster = replace(scenario.cluster, seed=seed)
-    return asyncio.run(run(cluster, candidate.policies, scenario.table, sources=scenario.sources, progress=progress))
+    cluster, played = replace(scenario.cluster, seed=seed), list[Run]()
+
+    async def play() -> None:
+        # Returned, asyncio.run would write it out as a text, twice, for the message of an error that it catches.
+        played.append(
+            await run(cluster, candidate.policies, scenario.table, sources=scenario.sources, progress=progress)
+        )
+
+    asyncio.run(play())
+    return played[0]
 
 
 def _play_at_once(

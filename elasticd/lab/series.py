@@ -14,11 +14,13 @@ from typing import Any
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.files import replacing
 from elasticd.base.shapes import moment
-from elasticd.lab.runs import Run
+from elasticd.lab.runs import Run, WorkloadTrack
+from elasticd.lab.service import quantile
 from elasticd.sources.recorded.files import PARQUET
 
 ENDINGS = (".csv", PARQUET)
-WORKLOADS = ("policies", "seed", "time", "workload", "demand", "unserved", "replicas", "ready")
+SERVED = ("requests", "failed", "wait_median", "wait_p99")
+WORKLOADS = ("policies", "seed", "time", "workload", "demand", "unserved", "replicas", "ready", *SERVED)
 NODES = ("policies", "seed", "time", "node", "pods", "requested", "used")
 
 Row = tuple[str | float | None, ...]
@@ -28,11 +30,26 @@ Runs = Mapping[str, Sequence[Run]]
 
 def workload_rows(runs: Runs, first_seed: int) -> Iterator[Row]:
     """A row for each workload and step: demand and what of it was not served in cores, on average over the step, and
-    replicas and ready pods at its end. `time` is the end of the step."""
+    replicas and ready pods at its end; of a service, requests and those that failed, and how long those that were
+    served waited, in seconds. `time` is the end of the step."""
     for name, seed, run in _each(runs, first_seed):
         for ref, track in run.workloads.items():
-            columns = zip(run.times, track.demand, track.unserved, track.replicas, track.ready, strict=True)
+            served = _served(track) or [(None,) * len(SERVED)] * len(run.times)
+            columns = zip(
+                run.times,
+                track.demand,
+                track.unserved,
+                track.replicas,
+                track.ready,
+                *zip(*served, strict=True),
+                strict=True,
+            )
             yield from ((name, seed, moment(time), str(ref), *values) for time, *values in columns)
+
+
+def _served(track: WorkloadTrack) -> list[Row]:
+    columns = zip(track.requests, track.failed, track.waits, strict=True)
+    return [(many, failed, quantile([waits], 0.5), quantile([waits], 0.99)) for many, failed, waits in columns]
 
 
 def node_rows(runs: Runs, first_seed: int) -> Iterator[Row]:

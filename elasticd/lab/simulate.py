@@ -17,10 +17,12 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
+from elasticd.cluster.simulated.options import ServiceTable
 from elasticd.cluster.simulated.pods import Bare, SimulatedWorkload, make_workloads
 from elasticd.config import ScenarioSettings
 from elasticd.journal import Journal
 from elasticd.lab.runs import Change, NodeTrack, Run, ServingPod, WorkloadTrack
+from elasticd.lab.service import Queue, Service
 from elasticd.model.listener import Listener, Notice
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import Policy, PoolPolicy
@@ -78,6 +80,7 @@ class _Meter:
         self._middles = (np.arange(self._parts) + 0.5) * run.step / self._parts
         self._demand: dict[int, NDArray[np.float64]] = {}
         """The demand in the parts of the step, by curve: workloads of one table share theirs."""
+        self._queues: dict[Ref, Queue] = {}
 
     def look(self, cluster: SimulatedCluster, at: float) -> None:
         world, run = cluster.world, self._run
@@ -123,6 +126,25 @@ class _Meter:
             track.lagging = 0.0
         track.replicas.append(workload.replicas)
         track.ready.append(len(workload.serving_at(at).keys))
+        if workload.table.service:
+            self._serve(workload, workload.table.service, demand, since)
+
+    def _serve(
+        self, workload: SimulatedWorkload, table: ServiceTable, demand: NDArray[np.float64], since: float
+    ) -> None:
+        """What comes of the requests of the step, part by part."""
+        queue = self._queues.get(workload.ref)
+        if queue is None:
+            queue = self._queues[workload.ref] = Queue(service_of(table, capacity_of_pod(workload)))
+        part, track = self._run.step / self._parts, self._run.workloads[workload.ref]
+        served = [
+            queue.serve(cores / table.seconds, len(workload.serving_at(since + middle).keys), part)
+            for cores, middle in zip(demand.tolist(), self._middles.tolist(), strict=True)
+        ]
+        known = [each for each in served if not isnan(each.requests)]
+        track.requests.append(sum(each.requests for each in known) if known else nan)
+        track.failed.append(sum(each.failed for each in known) if known else nan)
+        track.waits.append(np.sum([each.waits for each in served], axis=0, dtype=np.float32))
 
     def _demand_of(self, curve: Curve, since: float) -> NDArray[np.float64]:
         known = self._demand.get(id(curve))
@@ -145,6 +167,13 @@ def capacity_of_pod(workload: SimulatedWorkload) -> float:
     if not isinf(workload.most_cpu):
         return workload.most_cpu
     return sum(container.requests.get("cpu", 0.0) for container in workload.containers)
+
+
+def service_of(table: ServiceTable, cores: float) -> Service:
+    """What a pod of so many cores serves. Its workers share them, so that each takes as much longer for a request."""
+    workers = table.workers or max(1, round(cores))
+    seconds = workers * table.seconds / cores
+    return Service(workers, seconds, min(table.timeout, table.queue * seconds / workers))
 
 
 def serving(cluster: Simulated) -> dict[Ref, ServingPod]:

@@ -94,6 +94,7 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(folder: Path, capsys: 
     assert rows[0] == {
         "policies": "policies", "seed": "5", "time": "2026-01-05T00:01:00.000Z", "workload": "shop/Deployment/web",
         "demand": "0.63", "unserved": "0.05020833333", "replicas": "3", "ready": "3",
+        "requests": "", "failed": "", "wait_median": "", "wait_p99": "",
     }  # fmt: skip
     assert {row["node"] for row in csv.DictReader(texts[0][3].decode().splitlines())} == {"node-1", "node-2"}
 

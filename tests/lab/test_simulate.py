@@ -156,3 +156,29 @@ def test_an_evicted_pod_counts_for_its_workload() -> None:
     result = played({"formula": "1"})
     result.evicted += [Ref("shop", "Pod", "web-000001", "v1"), Ref("shop", "Pod", "other-000001", "v1")]
     assert (figures(result).evictions, figures(result, WEB).evictions) == (2, 1)
+
+
+SERVICE: dict[str, Any] = {"service": {"seconds": 0.02, "workers": 4, "queue": 100, "timeout": 5}}
+
+
+def test_requests_of_a_service_are_counted_and_wait() -> None:
+    """Of 50 requests a second in 10 minutes, those of the first 10 s find no pod; two pods of 25 a second are enough
+    for none of them to fail, but not to be served at once."""
+    total = figures(played({"formula": "0.9"}, **SERVICE))
+    assert total.requests == pytest.approx(45 * 600)
+    assert total.failed == pytest.approx(10 / 600, abs=PART / 600)
+    assert 0.01 < total.wait_median < total.wait_p99 < 2.5
+
+
+def test_requests_beyond_the_queue_fail() -> None:
+    """60 a second come, 50 are served, and the queue of 200 is full after 20 s."""
+    result = played({"formula": "1.2"}, **SERVICE)
+    track = result.workloads[WEB]
+    assert track.failed[3:] == pytest.approx([600.0] * 7, rel=0.01)
+    assert figures(result).wait_p99 == pytest.approx(4.0, rel=0.06)
+
+
+def test_without_a_service_nothing_is_said_of_requests() -> None:
+    result = played({"formula": "0.9"})
+    assert result.workloads[WEB].requests == []
+    assert math.isnan(figures(result).failed)

@@ -265,6 +265,16 @@ class SimulatedSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 _ALWAYS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 
 
+class ServiceTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests over HTTP that make up the demand: each takes `seconds` of a core. A pod works on `workers` of them at a
+    time, by default on one for each of its cores; at most `queue` wait for each pod, and none longer than `timeout`."""
+
+    seconds: Annotated[float, Meta(gt=0, le=3600, description="seconds")]
+    workers: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    queue: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    timeout: Annotated[float, Meta(gt=0, le=1000, description="seconds")] = 10.0
+
+
 class WorkloadTable(PodTable, frozen=True):
     """Workloads that are alike: what their pods request, how long they take, and what is demanded of them.
 
@@ -293,6 +303,7 @@ class WorkloadTable(PodTable, frozen=True):
     stop_seconds: Delay = 0.0
     demand: Demand | None = None
     memory_per_pod: Quantity | None = None
+    service: ServiceTable | None = None
     series: tuple[SimulatedSeries, ...] = ()
     bare: bool = False
     at: Moment = 0.0
@@ -304,6 +315,8 @@ class WorkloadTable(PodTable, frozen=True):
         check_amounts(self, "cpu", "memory", "cpu_limit", "memory_per_pod")
         check_names(self, "containers")
         check_names(self, "series")
+        if self.service and self.demand is None:
+            raise ValueError("demand: must be given for a service, is missing")
         self._check_bare()
 
     def _check_bare(self) -> None:
