@@ -19,15 +19,17 @@ from msgspec.structs import replace
 from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import one_line
 from elasticd.lab.backtest import Options, load_backtest, options_of
-from elasticd.lab.ideal import ideal, recorded
+from elasticd.lab.ideal import IDEAL, RECORDED, ideal, recorded
+from elasticd.lab.over_time import run_charts
 from elasticd.lab.papers.named import PAPERS
 from elasticd.lab.papers.printed import markdown, measured, shown
+from elasticd.lab.plot import check_plot, draw
 from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
 from elasticd.lab.queries import Queries, queries_of
 from elasticd.lab.replay.command import REPLAY, replay, takes_replay
 from elasticd.lab.runs import Run
 from elasticd.lab.scenario import Scenario, changed, load_scenario
-from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, workload_rows, write
+from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, save, workload_rows, write
 from elasticd.lab.simulate import serving
 from elasticd.lab.tune import GENERATION, Limits, Player, Study, Tuned, cost, search, search_range
 from elasticd.registry import discover
@@ -101,6 +103,7 @@ def _takes_output(parser: argparse.ArgumentParser) -> None:
     add("--dask", default="", metavar="ADDRESS", help="of a Dask scheduler, whose workers play instead of --jobs")
     add("--price", type=float, default=0, metavar="PRICE", help="of a replica for an hour: also show what it costs")
     add("--out", type=Path, metavar="FILE", help="write each workload over time; ends in .csv or .parquet")
+    add("--plot", type=Path, metavar="FILE", help="draw demand, replicas and what was not served; ends in .png or .svg")
     add("--force", action="store_true", help="write over files that are there")
     add("--json", action="store_true", help="for a machine")
 
@@ -136,7 +139,7 @@ def backtest(arguments: argparse.Namespace) -> int:
         print(note, file=sys.stderr)
     runs = _played(arguments, loaded.scenario)
     if loaded.counts:
-        runs["(what was)"] = [recorded(next(iter(runs.values()))[0], loaded.workload, loaded.counts)]
+        runs[RECORDED] = [recorded(next(iter(runs.values()))[0], loaded.workload, loaded.counts)]
     return _show_runs(arguments, loaded.scenario, runs, each=False)
 
 
@@ -210,13 +213,15 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
     """What came of each candidate, and after them of the ideal one, where all workloads have a demand to go by."""
     if arguments.out:
         check_file(arguments.out, force=arguments.force, option="--out")
+    if arguments.plot:
+        check_plot(arguments.plot, force=arguments.force, option="--plot")
     if arguments.jobs < 1:
         raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
     runs = with_bar(scenario, arguments.jobs, arguments.dask)
     serving_pods = serving(scenario.cluster)
     if serving_pods and not scenario.cluster.jobs:
-        runs["(ideal)"] = [ideal(next(iter(runs.values()))[0], serving_pods)]
+        runs[IDEAL] = [ideal(next(iter(runs.values()))[0], serving_pods)]
     return runs
 
 
@@ -224,6 +229,8 @@ def _show_runs(arguments: argparse.Namespace, scenario: Scenario, runs: dict[str
     seed = scenario.cluster.seed
     if arguments.out:
         write(arguments.out, WORKLOADS, workload_rows(runs, seed), "--out")
+    if arguments.plot:
+        save(arguments.plot, draw(run_charts(runs), arguments.plot.suffix[1:]))
     text = compared(scenario, runs, each=each, price=arguments.price)
     return show(arguments, record(runs, seed), *text)
 

@@ -107,13 +107,20 @@ def flaps(changes: Sequence[Change]) -> int:
     )
 
 
+def first_count(run: Run, ref: Ref) -> int:
+    """The count of a workload at the start."""
+    if changes := run.changes.get(ref):
+        return changes[0].before
+    replicas = run.workloads[ref].replicas
+    return replicas[-1] if replicas else 0
+
+
 def _replica_seconds(run: Run, ref: Ref, track: WorkloadTrack) -> float:
     """The integral of the count over the time of the run, exact between changes."""
     changes = run.changes.get(ref, [])
     end = run.begun + run.step * len(track.replicas)
-    first = changes[0].before if changes else track.replicas[-1] if track.replicas else 0
     times = [run.begun, *(change.at for change in changes), end]
-    counts = [first, *(change.after for change in changes)]
+    counts = [first_count(run, ref), *(change.after for change in changes)]
     return sum(
         count * max(0.0, min(after, end) - before)
         for count, before, after in zip(counts, times, times[1:], strict=False)

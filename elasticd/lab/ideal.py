@@ -12,6 +12,10 @@ from msgspec.structs import replace
 from elasticd.lab.runs import Change, Run, ServingPod, WorkloadTrack
 from elasticd.model.workload import Ref
 
+IDEAL, RECORDED = "(ideal)", "(what was)"
+COMPARED = (IDEAL, RECORDED)
+"""Under which names they stand beside policies."""
+
 Counts = Sequence[tuple[float, int]]
 """The counts of a workload: each from a time on."""
 

@@ -13,9 +13,8 @@ from rich.text import Text
 from elasticd.base.shapes import moment
 from elasticd.base.text import counted, one_line
 from elasticd.lab.figures import Figures, Spread, figures, spreads
-from elasticd.lab.runs import Run
+from elasticd.lab.runs import Run, Runs
 from elasticd.lab.scenario import Scenario, play_all
-from elasticd.lab.series import Runs
 from elasticd.lab.tune import IMPOSSIBLE, Point, Trial, Tuned, trade_off, violation
 from elasticd.model.workload import Ref
 from elasticd.ui.terminal import make_table, seconds

@@ -3,6 +3,7 @@
 Records that are filled while a run is played. Knows nothing of how.
 """
 
+from collections.abc import Mapping, Sequence
 from math import nan
 from typing import NamedTuple
 
@@ -54,11 +55,12 @@ class NodeTrack(Struct):
 
 
 class Change(Struct, frozen=True):
-    """A count that was changed."""
+    """A count that was changed. `why`: what the decision says that caused it, on one line."""
 
     at: float
     before: int
     after: int
+    why: str = ""
 
 
 class Run(Struct):
@@ -75,10 +77,14 @@ class Run(Struct):
     """Decisions in which a plugin failed, by what it said."""
 
     @property
+    def steps(self) -> int:
+        """How many steps were played."""
+        return max((len(track.demand) for track in self.workloads.values()), default=0)
+
+    @property
     def times(self) -> list[float]:
         """The end of each step."""
-        steps = max((len(track.replicas) for track in self.workloads.values()), default=0)
-        return [self.begun + self.step * (number + 1) for number in range(steps)]
+        return [self.begun + self.step * (number + 1) for number in range(self.steps)]
 
     def since(self, at: float) -> "Run":
         """The part of the run from this time on, in whole steps. The longest shortage is not known of a part."""
@@ -101,3 +107,7 @@ class Run(Struct):
         }
         changes = {ref: [change for change in made if change.at >= begun] for ref, made in self.changes.items()}
         return Run(begun, self.step, tracks, changes=changes, failures=self.failures)
+
+
+Runs = Mapping[str, Sequence[Run]]
+"""By what was tried, a run for each seed."""

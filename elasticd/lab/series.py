@@ -5,7 +5,7 @@ Knows CSV and Parquet; knows nothing of what the rows are compared for.
 
 import csv
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.files import replacing
 from elasticd.base.shapes import moment
-from elasticd.lab.runs import Run, WorkloadTrack
+from elasticd.lab.runs import Run, Runs, WorkloadTrack
 from elasticd.lab.service import quantile
 from elasticd.sources.recorded.files import PARQUET
 
@@ -24,8 +24,6 @@ WORKLOADS = ("policies", "seed", "time", "workload", "demand", "unserved", "repl
 NODES = ("policies", "seed", "time", "node", "pods", "requested", "used")
 
 Row = tuple[str | float | None, ...]
-Runs = Mapping[str, Sequence[Run]]
-"""By what was tried, a run for each seed."""
 
 
 def workload_rows(runs: Runs, first_seed: int) -> Iterator[Row]:
@@ -73,10 +71,21 @@ def check_file(out: Path, *, force: bool, option: str) -> None:
         raise ConfigError("", option, f'must end in {" or ".join(ENDINGS)}, is "{out}"')
     if out.suffix == PARQUET:
         _pyarrow(option)
+    check_new(out, force=force, option=option)
+
+
+def check_new(out: Path, *, force: bool, option: str) -> None:
+    """Refuse a file that is there, unless it may be written over, or has no folder. Raises ConfigError."""
     if out.exists() and not force:
         raise ConfigError("", option, f"must be a new file, {out} is there (--force)")
     if not out.absolute().parent.is_dir():
         raise ConfigError("", option, f"must be in a folder that is there, is {out}")
+
+
+def save(out: Path, data: bytes) -> None:
+    """Write a file, which appears only once it is complete. Raises UnavailableError."""
+    with _writable(out), replacing(out, "wb") as file:
+        file.write(data)
 
 
 def write(out: Path, columns: Sequence[str], rows: Iterator[Row], option: str) -> None:

@@ -33,24 +33,33 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
+from elasticd.ui.decisions import cause
 
 PART = 5.0
 """Seconds, at most: demand is looked at so often within a step."""
 
 
 class _Records:
-    """A listener that keeps of a run what its steps do not show."""
+    """A listener that keeps of a run what its steps do not show. Of decisions it keeps only why a count was changed."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._pending: dict[str, Decision] = {}
+        """Decisions whose action has no outcome yet, by id."""
 
     def on(self, record: Notice) -> None:
         run = self._run
-        if isinstance(record, Outcome) and record.result == "done" and record.after != record.before:
-            run.changes.setdefault(record.workload, []).append(Change(record.at, record.before, record.after))
+        if isinstance(record, Outcome):
+            decision = self._pending.pop(record.decision, None)
+            if record.result == "done" and record.after != record.before:
+                why = cause(decision) if decision else ""
+                change = Change(record.at, record.before, record.after, why)
+                run.changes.setdefault(record.workload, []).append(change)
         elif isinstance(record, PodOutcome) and record.action in ("evict", "surge") and record.result == "done":
             run.evicted.append(record.about)
         elif isinstance(record, Decision):
+            if record.action:
+                self._pending[record.id] = record
             for failure in record.failures:
                 what = f"{failure.plugin}: {failure.hook} {failure.message}"
                 run.failures[what] = run.failures.get(what, 0) + 1

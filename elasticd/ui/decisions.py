@@ -72,6 +72,15 @@ def headline(decision: Decision) -> str:
     return one_line(f"{text}: {decision.reason}" + (f", {decision.message}" if decision.message else ""))
 
 
+def cause(decision: Decision) -> str:
+    """Why a count was changed, in one line: the reason, the metrics of the recommendation that was followed, and the
+    limits that bound it."""
+    followed = _followed_recommendation(decision)
+    metrics = [_metric_text(measure) for measure in followed.measures if measure.current] if followed else []
+    bound = [f"{limit.name}: {_why(limit.reason, limit.message)}" for limit in decision.limits if limit.bound]
+    return one_line("; ".join([_why(decision.reason, decision.message), *metrics, *bound]))
+
+
 def _samples(all_series: Iterable[Series], at: float) -> Table:
     table = make_table("series", "source", "quality", "samples", "total", "age", "window")
     for series in all_series:

@@ -9,6 +9,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from elasticd.lab.charts import Axis, Chart, Line
+
+__all__ = [
+    "Axis", "Chart", "Line",
+    "Claim", "Progress", "Reproduce", "Reproduction", "Verdict", "judged", "paragraphs",
+]  # fmt: skip
+
 Verdict = Literal["confirmed", "in part", "not confirmed", "cannot be compared", "no claim"]
 """What a measurement says of a claim. `no claim`: the paper says nothing of it; it stands beside for comparison."""
 
@@ -40,35 +47,6 @@ class Claim(Struct, frozen=True):
     def spread(self) -> tuple[float, float]:
         """The least and the greatest value over the seeds."""
         return min(self.measured), max(self.measured)
-
-
-class Axis(Struct, frozen=True):
-    """What an axis shows, and in what unit; empty: a plain number or a name."""
-
-    title: str
-    unit: str = ""
-
-
-class Line(Struct, frozen=True):
-    """A series of a chart. `low` and `high` are the range of each y over the seeds; empty: there is none."""
-
-    name: str
-    x: tuple[float, ...] | tuple[str, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-
-
-class Chart(Struct, frozen=True):
-    """The data of a picture. `steps`: a y holds until the next x; `bars`: x are names, side by side for each series."""
-
-    name: str
-    title: str
-    kind: Literal["lines", "steps", "bars"]
-    x: Axis
-    y: Axis
-    lines: tuple[Line, ...]
-    log: bool = False
 
 
 class Reproduction(Struct, frozen=True):

@@ -1,0 +1,208 @@
+"""Draws charts with matplotlib, one above the other, as PNG or SVG: the same charts give the same bytes.
+
+Knows how a picture looks; knows nothing of what it shows. A colour of a series is one of Okabe and Ito's eight, which
+people with a colour vision deficiency can tell apart (Color Universal Design, 2008). A PNG is for a light page; an SVG
+has a dark theme too.
+"""
+
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from io import BytesIO
+from itertools import cycle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from elasticd.base.errors import ConfigError
+from elasticd.lab.charts import Axis, Chart, Line
+from elasticd.lab.series import check_new
+
+ENDINGS = (".png", ".svg")
+WIDTH, HEIGHT, HEAD = 9.0, 2.1, 0.9
+"""Inches: of a picture, of each of its charts, and of the legend and the axis below them."""
+
+INK, GREY, GRID, PAPER = "#1f2328", "#6e7781", "#d8dee4", "#ffffff"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Of series, in their order; then the same ones dashed, and dotted."""
+DARK: Mapping[str, str] = {
+    INK: "#e6edf3",
+    GREY: "#9198a1",
+    GRID: "#30363d",
+    PAPER: "#0d1117",
+    **dict(zip(COLOURS, ("#4aa8ff", "#ff8c42", "#2fd09b", "#e79ac4", "#f2c14e", "#a5d8ff"), strict=True)),
+}
+"""What each colour is in the dark theme."""
+
+_SETTINGS: Mapping[str, object] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "elasticd",
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "axes.facecolor": PAPER,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": f"cycler('color', ['{INK}'])",
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.formatter.useoffset": False,
+    "figure.facecolor": PAPER,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+}
+
+
+def check_plot(out: Path, *, force: bool, option: str) -> None:
+    """Refuse a picture that could not be written, before anything is played. Raises ConfigError."""
+    if out.suffix not in ENDINGS:
+        raise ConfigError("", option, f'must end in {" or ".join(ENDINGS)}, is "{out}"')
+    load_matplotlib(option)
+    check_new(out, force=force, option=option)
+
+
+def draw(charts: Sequence[Chart], form: str) -> bytes:
+    """Draw charts one above the other. `form`: png or svg. Charts of the same x axis share it, and a series has one
+    colour in all of them. Raises ConfigError where matplotlib is not installed."""
+    plt = load_matplotlib("matplotlib")
+    with plt.base.rc_context(_SETTINGS):
+        figure = plt.figure.Figure(figsize=(WIDTH, HEIGHT * len(charts) + HEAD), layout="constrained")
+        shared = len({chart.x for chart in charts}) == 1 and charts[0].kind != "bars"
+        all_axes = figure.subplots(len(charts), 1, sharex=shared, squeeze=False)[:, 0]
+        styles = _styles(charts)
+        for chart, axes in zip(charts, all_axes, strict=True):
+            _draw_chart(plt, axes, chart, styles)
+        for axes in all_axes[:-1] if shared else ():
+            axes.set_xlabel("")
+        _add_legend(figure, all_axes)
+        return _saved(figure, form)
+
+
+def inline(svg: bytes, prefix: str, label: str) -> str:
+    """An SVG as an element of a page: without the heads of a file, with ids that begin with `prefix`, and a label for
+    who cannot see it."""
+    text = svg.decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", text)
+    width = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    return width.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+def dark_theme() -> str:
+    """The rules by which pictures are dark where the reader prefers that: what knows no such rules shows them light."""
+    rules = "".join(
+        f'svg [style*="{part}: {light}"]{{{part}:{dark}!important}}'
+        for light, dark in DARK.items()
+        for part in ("fill", "stroke")
+    )
+    return f"@media screen and (prefers-color-scheme:dark){{{rules}}}"
+
+
+def load_matplotlib(option: str) -> Any:
+    """The parts of matplotlib that are used. Raises ConfigError where it is not installed."""
+    try:
+        parts = {name: importlib.import_module(f"matplotlib.{name}") for name in ("figure", "ticker")}
+        return SimpleNamespace(base=importlib.import_module("matplotlib"), **parts)
+    except ImportError:
+        problem = "needs matplotlib, which is not installed: pip install elasticd[plot]"
+        raise ConfigError("", option, problem) from None
+
+
+def _styles(charts: Sequence[Chart]) -> dict[str, dict[str, object]]:
+    """The colour and the dashes of each series, by its name."""
+    names = dict.fromkeys(line.name for chart in charts for line in chart.lines if line.look == "line")
+    looks: list[dict[str, object]] = [
+        {"color": colour, "linestyle": dashes} for dashes in ("-", "--", ":") for colour in COLOURS
+    ]
+    greys: list[dict[str, object]] = [{"color": GREY, "linestyle": dashes} for dashes in ("--", ":", "-.")]
+    others = dict.fromkeys(line.name for chart in charts for line in chart.lines if line.look == "reference")
+    return {**dict(zip(names, cycle(looks), strict=False)), **dict(zip(others, cycle(greys), strict=False))}
+
+
+def _draw_chart(plt: Any, axes: Any, chart: Chart, styles: Mapping[str, dict[str, object]]) -> None:
+    axes.grid(visible=True, axis="y" if chart.kind == "bars" else "both")
+    axes.set(title=_literal(chart.title), xlabel=_axis_title(chart.x), ylabel=_axis_title(chart.y))
+    if chart.log:
+        axes.set_yscale("log")
+    if chart.kind == "bars":
+        _draw_bars(axes, chart, styles)
+    else:
+        for line in chart.lines:
+            _draw_line(axes, line, chart.kind, styles)
+        axes.margins(x=0.01)
+        if chart.x.unit in _MULTIPLES:
+            axes.xaxis.set_major_locator(plt.ticker.MaxNLocator(nbins=12, steps=_MULTIPLES[chart.x.unit]))
+    if not chart.log and all(not value < 0 for line in chart.lines for value in (*line.y, *line.low)):
+        axes.set_ylim(bottom=0)
+    if not chart.log and all(float(value).is_integer() for line in chart.lines for value in line.y):
+        axes.yaxis.set_major_locator(plt.ticker.MaxNLocator(integer=True))
+
+
+_MULTIPLES = {"h": [1, 2, 3, 6, 10]}
+"""Between ticks of an axis, by its unit: these numbers and their multiples by 10."""
+
+
+def _draw_line(axes: Any, line: Line, kind: str, styles: Mapping[str, dict[str, object]]) -> None:
+    step = "post" if kind == "steps" else None
+    if line.look == "area":
+        axes.fill_between(line.x, line.y, step=step, color=GREY, alpha=0.35, linewidth=0)
+        return
+    style = styles[line.name]
+    if line.low:
+        axes.fill_between(line.x, line.low, line.high, step=step, color=style["color"], alpha=0.2, linewidth=0)
+    where = {"drawstyle": "steps-post"} if step else {}
+    below = {"zorder": 1.9} if line.look == "reference" else {}
+    axes.plot(line.x, line.y, linewidth=1.5, label=_literal(line.name), **where, **below, **style)
+
+
+def _draw_bars(axes: Any, chart: Chart, styles: Mapping[str, dict[str, object]]) -> None:
+    names = list(dict.fromkeys(str(name) for line in chart.lines for name in line.x))
+    width = 0.8 / len(chart.lines)
+    for place, line in enumerate(chart.lines):
+        middles = [names.index(str(name)) + width * (place - (len(chart.lines) - 1) / 2) for name in line.x]
+        colour = styles[line.name]["color"] if line.name in styles else GREY
+        ranges = zip(line.y, line.low, line.high, strict=True) if line.low else ()
+        errors = [(max(0.0, y - low), max(0.0, high - y)) for y, low, high in ranges]
+        error_bars = {"yerr": list(zip(*errors, strict=True)), "ecolor": INK, "capsize": 2} if errors else {}
+        axes.bar(middles, line.y, 0.92 * width, color=colour, label=_literal(line.name), **error_bars)
+    axes.set_xticks(range(len(names)), [_literal(name) for name in names])
+
+
+def _add_legend(figure: Any, all_axes: Sequence[Any]) -> None:
+    """One legend above all charts, with each series once; none where there is nothing to tell apart."""
+    handles: dict[str, Any] = {}
+    for axes in all_axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1:
+        figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=min(6, len(handles)))
+
+
+def _axis_title(axis: Axis) -> str:
+    return _literal(f"{axis.title} ({axis.unit})" if axis.unit else axis.title)
+
+
+def _literal(text: str) -> str:
+    """A text that matplotlib takes as it is: no formula, and no series without a name in the legend."""
+    return re.sub(r"^_", "\u200b_", text.replace("$", r"\$"))
+
+
+def _saved(figure: Any, form: str) -> bytes:
+    """The bytes of a picture: without a date, or what made it."""
+    file = BytesIO()
+    if form == "png":
+        figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
+        return file.getvalue()
+    figure.savefig(file, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return file.getvalue().replace(b"</style>", f"{dark_theme()}</style>".encode(), 1)

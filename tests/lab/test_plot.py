@@ -1,0 +1,152 @@
+"""Pictures of charts: readable axes, the same bytes each time, and one line for a file that could not be written."""
+
+import sys
+from math import isnan, nan
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from elasticd.lab.charts import Axis, Chart, Line
+from elasticd.lab.ideal import IDEAL, ideal
+from elasticd.lab.over_time import POINTS, point_seconds, run_charts
+from elasticd.lab.plot import COLOURS, DARK, draw, inline
+from elasticd.lab.runs import Change, Run, ServingPod, WorkloadTrack
+from elasticd.model.workload import Ref
+from tests.kit.daemons import called
+
+WEB, API = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "api")
+BEGUN = 1_772_438_400.0
+LINES = Chart(
+    "replicas",
+    "Replicas of $web$",
+    "steps",
+    Axis("time since the start", "h"),
+    Axis("replicas"),
+    (Line("_hpa", (0.0, 1.0, 2.0), (2.0, nan, 3.0)), Line("ideal", (0.0, 2.0), (1.0, 2.0), look="reference")),
+)
+BARS = Chart(
+    "broken",
+    "Time in which pods break",
+    "bars",
+    Axis("experiment"),
+    Axis("time", "s"),
+    (Line("one", ("first", "second"), (1.0, 2.0), (0.5, 2.0), (1.5, 2.5)), Line("two", ("second",), (3.0,))),
+)
+
+
+def texts(svg: bytes) -> set[str]:
+    """What stands in a picture."""
+    return {"".join(text.itertext()) for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_the_same_charts_give_the_same_bytes(form: str) -> None:
+    assert draw([LINES, BARS], form) == draw([LINES, BARS], form)
+
+
+def test_axes_have_titles_and_units() -> None:
+    shown = texts(draw([LINES], "svg")) | texts(draw([BARS], "svg"))
+    assert {"time since the start (h)", "replicas", "experiment", "time (s)", "first", "second", "one"} <= shown
+
+
+def test_names_are_shown_as_they_are() -> None:
+    assert {"Replicas of $web$", "\u200b_hpa"} <= texts(draw([LINES], "svg"))
+
+
+def test_a_series_has_one_colour_in_all_charts() -> None:
+    other = Chart("other", "", "lines", LINES.x, LINES.y, (Line("two", (0.0,), (1.0,)), Line("_hpa", (0.0,), (1.0,))))
+    svg = draw([LINES, other], "svg").decode().partition("</style>")[2]
+    assert [colour for colour in COLOURS if colour in svg] == list(COLOURS[:2])
+
+
+def test_each_colour_has_one_for_a_dark_page() -> None:
+    head, _, body = draw([LINES, BARS], "svg").decode().partition("</style>")
+    assert "prefers-color-scheme:dark" in head
+    assert all(f"fill: {light}" in head and dark in head for light, dark in DARK.items())
+    used = {part.split('"')[0].split(";")[0] for part in body.replace("stroke: ", "fill: ").split("fill: ")[1:]}
+    assert used <= {*DARK, "none"}
+
+
+def test_ids_of_pictures_on_one_page_differ() -> None:
+    pages = [ElementTree.fromstring(inline(draw([LINES], "svg"), name, '<"x">')) for name in ("a", "b")]
+    ids = [{element.get("id") for element in page.iter()} - {None} for page in pages]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    assert pages[0].get("aria-label") == '<"x">'
+    uses = {value for element in pages[0].iter() for key, value in element.items() if key.endswith("href")}
+    assert uses <= {f"#{each}" for each in ids[0]}
+
+
+def track(demand: float, unserved: float, steps: int) -> WorkloadTrack:
+    return WorkloadTrack(
+        [demand] * steps, [demand] * steps, [unserved] * steps, [0.0] * steps, [3] * steps, [3] * steps
+    )
+
+
+def test_replicas_are_shown_when_they_change() -> None:
+    run = Run(BEGUN, 60.0, {WEB: track(1.0, 0.5, 60)}, changes={WEB: [Change(BEGUN + 900, 2, 3)]})
+    demand, replicas, unserved = run_charts({"hpa": [run], IDEAL: [ideal(run, {WEB: ServingPod(0.5, 0.0)})]})
+    assert (demand.title, demand.x.unit) == ("Demand of shop/Deployment/web", "h")
+    assert replicas.lines[0] == Line("hpa", (0.0, 0.25, 1.0), (2.0, 3.0, 3.0))
+    assert [(line.name, line.look) for line in replicas.lines] == [("hpa", "line"), (IDEAL, "reference")]
+    assert [line.name for line in unserved.lines] == ["hpa"]
+    assert unserved.lines[0].y[-1] == pytest.approx(0.5)
+
+
+def test_workloads_are_added_up() -> None:
+    run = Run(BEGUN, 60.0, {WEB: track(1.0, 0.0, 2), API: track(nan, nan, 2)})
+    run.changes = {WEB: [Change(BEGUN + 60, 2, 3)], API: [Change(BEGUN + 60, 4, 3)]}
+    together, alone = run_charts({"hpa": [run]}), run_charts({"hpa": [run]}, API)
+    assert together[0].title == "Demand of all 2 workloads"
+    assert together[0].lines[0].y == (1.0, 1.0, 1.0)
+    assert together[1].lines[0].y[0] == together[1].lines[0].y[-1] == 6.0
+    assert all(isnan(value) for value in alone[0].lines[0].y)
+    assert alone[1].lines[0].y == (4.0, 3.0, 3.0)
+
+
+def test_a_long_run_is_shown_in_days_and_fewer_points() -> None:
+    run = Run(BEGUN, 60.0, {WEB: track(1.0, 0.1, 7 * 1440)})
+    demand, _, unserved = run_charts({"hpa": [run]})
+    assert demand.x.unit == "d"
+    assert len(demand.lines[0].x) <= POINTS + 1
+    assert point_seconds(run) == 14 * 60
+    assert unserved.lines[0].x[-1] == 7.0
+    assert unserved.lines[0].y[-1] == pytest.approx(16.8)
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        pytest.param("x.pdf", 'must end in .png or .svg, is "x.pdf"', id="another ending"),
+        pytest.param("x", 'must end in .png or .svg, is "x"', id="no ending"),
+        pytest.param("old.png", "must be a new file, old.png is there (--force)", id="a file that is there"),
+        pytest.param("none/x.svg", "must be in a folder that is there, is none/x.svg", id="no folder"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: str, problem: str
+) -> None:
+    shop = Path("config/scenarios/shop/elasticd.toml").absolute()
+    monkeypatch.chdir(tmp_path)
+    Path("old.png").touch()
+    assert called(capsys, "simulate", shop, "--plot", file) == (78, "", f"--plot: {problem}\n")
+
+
+def test_a_picture_without_matplotlib_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    arguments = ("simulate", "config/scenarios/shop/elasticd.toml", "--plot", tmp_path / "x.png")
+    problem = "--plot: needs matplotlib, which is not installed: pip install elasticd[plot]\n"
+    assert called(capsys, *arguments) == (78, "", problem)
+
+
+def test_a_simulation_draws_the_same_picture_each_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("simulate", "config/scenarios/shop/elasticd.toml", "--hours", "0.2", "--jobs", "1")
+    pictures = []
+    for name in ("a.svg", "b.svg"):
+        assert called(capsys, *command, "--plot", tmp_path / name)[0] == 0
+        pictures.append((tmp_path / name).read_bytes())
+    assert pictures[0] == pictures[1]
+    assert {"hpa", "step-tolerance", "double-threshold", IDEAL} <= texts(pictures[0])
