@@ -42,10 +42,12 @@ from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
 from elasticd.runtime import control_file
 from elasticd.sources.recorded.export import (
+    Recorded,
     Selection,
     prometheus_of,
     takes_record,
     time_of_argument,
+    write_journal,
     write_recording,
 )
 from elasticd.telemetry import log
@@ -123,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_config_argument(asker)
     plugins = command("plugins", _plugins, "List what is installed, show all of one, or begin a new one.")
     _add_plugins_arguments(plugins)
-    record = command("record", _record, "Write what Prometheus remembers into a recording.")
+    record = command("record", _record, "Write what Prometheus remembers, or the journal, into a recording.")
     _add_config_argument(record)
     takes_record(record)
     for name, function, text, takes in trials.COMMANDS:
@@ -374,17 +376,26 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    source = prometheus_of(_settings(arguments).sources, arguments.source)
     series = list(dict.fromkeys(name for name in arguments.series.split(",") if name))
     if not series:
         raise ConfigError("", "--series", "must name a series, is empty")
-    selection = Selection(series, TimeRange(arguments.begin, arguments.end, arguments.step))
-    recording = asyncio.run(write_recording(source, selection, arguments.out, time.time(), force=arguments.force))
+    recording = _record_journal(arguments, series) if arguments.journal else _record_source(arguments, series)
     for name, fault in recording.faults.items():
         print(f"{name}: {fault}", file=sys.stderr)
     for name, rows in recording.rows.items():
         print(f"{arguments.out}: {rows} samples of {name}")
     return 0
+
+
+def _record_journal(arguments: argparse.Namespace, series: list[str]) -> Recorded:
+    folder, _ = _journal_of(arguments)
+    return write_journal(folder, series, arguments.begin, arguments.end, arguments.out, force=arguments.force)
+
+
+def _record_source(arguments: argparse.Namespace, series: list[str]) -> Recorded:
+    source = prometheus_of(_settings(arguments).sources, arguments.source)
+    selection = Selection(series, TimeRange(arguments.begin, arguments.end, arguments.step))
+    return asyncio.run(write_recording(source, selection, arguments.out, time.time(), force=arguments.force))
 
 
 def _plugins(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Exports series from Prometheus to a recording: a file of samples that can replace any source.
+"""Exports series from Prometheus, or from the journal, to a recording: a file of samples that can replace any source.
 
 Knows the format of recordings (one row for each sample: time, series, subject, key, value, window, and a container
 where there is one) and how to write a file atomically; knows nothing of HTTP or PromQL.
@@ -9,7 +9,7 @@ import csv
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -22,6 +22,8 @@ import msgspec
 from elasticd.base.errors import ConfigError, UnavailableError, nearest
 from elasticd.base.files import replacing
 from elasticd.base.units import parse_time
+from elasticd.journal import read
+from elasticd.model.records import Decision
 from elasticd.ports.source import Source, TimeRange
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
@@ -115,7 +117,7 @@ async def write_recording(
                 async for rows in portions(past, steps):
                     for row in rows:
                         if wanted(row.key):
-                            write(row)
+                            write(_row_of(row))
                             counts[row.table.name] += 1
                         else:
                             others = True
@@ -134,7 +136,58 @@ async def write_recording(
     return Recorded(counts, faults)
 
 
-def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
+def write_journal(
+    folder: Path, series: Sequence[str], begin: float, end: float, out: Path, *, force: bool = False
+) -> Recorded:
+    """Write the samples by which was decided into a file, each once. Raises as `write_recording`."""
+    counts, newest = dict.fromkeys(series, 0), dict[tuple[str, ...], float]()
+    with _new_file(out, force=force) as file:
+        write = _writer(file, out.suffix, containers=True)
+        for row in _journaled(folder, frozenset(series)):
+            if begin <= row.time <= end and newest.get(row.about, -math.inf) < row.time:
+                write(row)
+                counts[row.series] += 1
+                newest[row.about] = row.time
+        if not any(counts.values()):
+            raise UnavailableError(f"{folder}: the journal has no sample of {', '.join(series)} in that time")
+    return Recorded(counts, {name: "the journal has no sample of it" for name, rows in counts.items() if not rows})
+
+
+def _journaled(folder: Path, names: frozenset[str]) -> Iterator["Row"]:
+    """The samples of all decisions, oldest decision first."""
+    for record in read(folder):
+        if not isinstance(record, Decision):
+            continue
+        for series in record.series:
+            for sample in series.samples if series.name in names else ():
+                subject = "pod" if sample.pod else "workload"
+                key = f"{record.workload.namespace}/{sample.pod}" if sample.pod else str(record.workload)
+                yield Row(sample.measured, series.name, subject, key, sample.value, sample.window, sample.container)
+
+
+class Row(NamedTuple):
+    """A row of a recording."""
+
+    time: float
+    series: str
+    subject: str
+    key: str
+    value: float
+    window: float
+    container: str
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What it is a sample of."""
+        return self.series, self.key, self.container
+
+
+def _row_of(sample: PastSample) -> Row:
+    table = sample.table
+    return Row(sample.time, table.name, table.subject, sample.key, sample.value, table.window, sample.container)
+
+
+def _writer(file: IO[str], ending: str, *, containers: bool) -> Callable[[Row], object]:
     if ending == ".csv":
         table = csv.writer(file, lineterminator="\n")
         count = len(COLUMNS) if containers else len(COLUMNS) - 1
@@ -142,7 +195,7 @@ def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
         return lambda row: table.writerow([*_fields(row).values()][:count])
     encode = msgspec.json.Encoder().encode
 
-    def line(row: PastSample) -> None:
+    def line(row: Row) -> None:
         fields = _fields(row)
         if not row.container:
             del fields["container"]
@@ -151,12 +204,8 @@ def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
     return line
 
 
-def _fields(row: PastSample) -> dict[str, Any]:
-    table = row.table
-    return {
-        "time": round(row.time, 3), "series": table.name, "subject": table.subject, "key": row.key, "value": row.value,
-        "window": table.window, "container": row.container,
-    }  # fmt: skip
+def _fields(row: Row) -> dict[str, Any]:
+    return {**row._asdict(), "time": round(row.time, 3)}
 
 
 @contextmanager
@@ -182,7 +231,11 @@ def _refuse_existing(out: Path, *, force: bool) -> None:
 def takes_record(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command, but for the settings."""
     add = parser.add_argument
-    add("--source", required=True, metavar="NAME", help='a source of the config, of type "prometheus"')
+    whence = parser.add_mutually_exclusive_group(required=True)
+    whence.add_argument("--source", metavar="NAME", help='a source of the config, of type "prometheus"')
+    text = "the samples by which the daemon has decided, from its journal: no Prometheus is needed"
+    whence.add_argument("--journal", action="store_true", help=text)
+    add("--state", type=Path, metavar="FOLDER", help="the journal's folder, instead of the config's")
     add("--series", required=True, metavar="NAME[,...]", help="series of it")
     add(
         "--from",
@@ -193,7 +246,7 @@ def takes_record(parser: argparse.ArgumentParser) -> None:
         help="as -7d, or 2026-03-02T08:00:00Z",
     )
     add("--to", default="now", metavar="TIME", type=time_of_argument, dest="end", help="default: now")
-    add("--step", default="15s", metavar="SECONDS", type=_step, help="as 15s or 1m; default: 15s")
+    add("--step", default="15s", metavar="SECONDS", type=_step, help="of a --source, as 15s or 1m; default: 15s")
     add("--out", required=True, type=Path, metavar="FILE", help="ends in .jsonl or .csv")
     add("--force", action="store_true", help="write over a file that is there")
 
