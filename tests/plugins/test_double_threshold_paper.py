@@ -11,7 +11,7 @@ import pytest
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import MetricsOptions, NodeTable, WorkloadTable
-from elasticd.lab.papers.seconds import Second, Setting, play
+from elasticd.lab.papers.seconds import Second, Setting, apart, play
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
@@ -29,7 +29,7 @@ def load(t: float) -> float:
 @pytest.fixture(scope="module")
 def example() -> dict[int, Second]:
     """Section 3.3: 180 s, one pod at first."""
-    return {second.at: second for second in play(PAPER, load, Setting(180, 1))}
+    return {second.at: second for second in play(PAPER, apart(load), Setting(180, 1))}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_papers_example_breaks_only_from_31_to_36_s(example: dict[int, Secon
     ],
 )
 def test_the_two_readings_of_the_rate_for_growing(rise: float, before_150: int, two_from: int) -> None:
-    told = play(DoubleThreshold(mode="paper", low=50, rise=rise), load, Setting(180, 1))
+    told = play(DoubleThreshold(mode="paper", low=50, rise=rise), apart(load), Setting(180, 1))
     pods = {second.at: second.pods for second in told}
     assert pods[149] == before_150
     assert next(at for at in range(150, 181) if pods[at] == 2) == two_from
@@ -119,7 +119,7 @@ def test_the_two_readings_of_the_rate_for_growing(rise: float, before_150: int, 
     [(49.5, False), (50, True), (51, True), (52.98, True), (53, False)],
 )
 def test_the_example_only_fits_set_points_from_50_below_53(target: float, fits: bool) -> None:
-    told = play(DoubleThreshold(mode="paper", low=50, target=target), load, Setting(180, 1))
+    told = play(DoubleThreshold(mode="paper", low=50, target=target), apart(load), Setting(180, 1))
     wishes = {second.at: second.decision.wish for second in told if second.decision}
     assert ((wishes[32], wishes[150]) == (3, 2)) == fits
 
@@ -137,7 +137,7 @@ def test_the_example_only_fits_set_points_from_50_below_53(target: float, fits: 
     ],
 )
 def test_no_pod_breaks_in_the_medium_and_high_experiments(curve: Callable[[float], float], replicas: int) -> None:
-    told = play(PAPER, curve, Setting(360, replicas))
+    told = play(PAPER, apart(curve), Setting(360, replicas))
     assert [second.at for second in told if second.breaks] == []
     assert max(second.pods for second in told) > replicas
 

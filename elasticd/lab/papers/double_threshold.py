@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from elasticd.lab.papers import Axis, Chart, Claim, Line, Progress, Reproduction, Verdict, judged, paragraphs
-from elasticd.lab.papers.seconds import Load, Second, Setting, play
+from elasticd.lab.papers.seconds import Curve, Second, Setting, apart, play
 from elasticd.model.policy import Strategy
 from elasticd.registry import Registry, discover
 
@@ -37,7 +37,7 @@ class Experiment(NamedTuple):
 
     seconds: int
     pods: int
-    curves: Mapping[str, Load]
+    curves: Mapping[str, Curve]
 
 
 EXPERIMENTS = {
@@ -153,7 +153,7 @@ def reproduce(seeds: Sequence[int], progress: Progress) -> Reproduction:
         trials[key] = _play(registry, *key)
         progress(done, len(keys))
     setting = Setting(EXAMPLE, 1)
-    examples = {reading: play(strategy_of(registry, table), low, setting) for reading, table in READINGS.items()}
+    examples = {reading: play(strategy_of(registry, table), apart(low), setting) for reading, table in READINGS.items()}
     claims = [*_steps(examples)]
     for name in EXPERIMENTS:
         claims += [*_broken(name, trials, seeds), *_near(name, trials, seeds)]
@@ -174,10 +174,12 @@ def _play(registry: Registry, name: str, curve: str, way: str, seed: int) -> Tri
     """A seed decides when the first look is, in second 1 to 30, and the noise; with seed 0 it is the example's 1."""
     experiment, tried, chance = EXPERIMENTS[name], WAYS[way], np.random.default_rng(seed)
     first = int(chance.integers(1, 31)) if seed else 1
-    load = experiment.curves[curve]
+    load = apart(experiment.curves[curve])
     limits = tuple(strategy_of(registry, table) for table in tried.limits)
     setting = Setting(experiment.seconds, experiment.pods, first, limits=limits)
-    return Trial(play(strategy_of(registry, tried.table), load, setting, lambda t: load(t) * _error(tried, chance)))
+    return Trial(
+        play(strategy_of(registry, tried.table), load, setting, lambda *now: load(*now) * _error(tried, chance))
+    )
 
 
 def _error(way: Way, chance: np.random.Generator) -> float:

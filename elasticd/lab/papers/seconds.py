@@ -1,4 +1,5 @@
-"""A workload second by second, in exact time: its pods start and stop as slowly as told, its load is a formula.
+"""A workload second by second, in exact time: its pods start and stop as slowly as told, its load is a formula, of the
+time or also of the pods that serve.
 
 Drives whole decisions, as the daemon makes them. Knows nothing of the strategy, nor of what is made of it.
 """
@@ -14,10 +15,18 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Series, Workload
 from elasticd.registry import Hooks
 
-Load = Callable[[float], float]
-"""What all pods together use, in percent of one pod's request, at a second."""
+Curve = Callable[[float], float]
+"""What all pods together would use, in percent of one pod's request, at a second."""
+
+Load = Callable[[float, int], float]
+"""The same with so many ready pods: clients that wait for their answers send fewer requests if pods are few."""
 
 REF = Ref("default", "Deployment", "web")
+
+
+def apart(curve: Curve) -> Load:
+    """A load that does not depend on the pods."""
+    return lambda t, _ready: curve(t)
 
 
 class Second(NamedTuple):
@@ -59,13 +68,15 @@ class Containers:
 
 class Setting(NamedTuple):
     """How a workload is played: for so many seconds, with so many pods at first. The strategy looks at second `first`,
-    from when its intervals count; pods take `delay` seconds to start. `limits` are those of its policy."""
+    from when its intervals count; pods take `delay` seconds to start. `limits` are those of its policy, `most` its
+    greatest number of pods."""
 
     seconds: int
     replicas: int
     first: int = 1
     delay: int = 5
     limits: tuple[Strategy, ...] = ()
+    most: int = 1000
 
 
 def play(strategy: Strategy, load: Load, setting: Setting, measured: Load | None = None) -> list[Second]:
@@ -75,7 +86,7 @@ def play(strategy: Strategy, load: Load, setting: Setting, measured: Load | None
     past, hooks = begin(float(setting.first), setting.replicas), Hooks([strategy, *setting.limits])
     policy = Policy(
         name="paper",
-        replicas=Bounds(min=1, max=1000),
+        replicas=Bounds(min=1, max=setting.most),
         strategies=(strategy,),
         limits=setting.limits,
         workload=Target("default", "web"),
@@ -85,14 +96,14 @@ def play(strategy: Strategy, load: Load, setting: Setting, measured: Load | None
     for at in range(1, setting.seconds + 1):
         count, decision = containers.ready(at), None
         if at >= due:
-            shown = _observed(at, containers.replicas, count, (measured or load)(at))
+            shown = _observed(at, containers.replicas, count, (measured or load)(at, count))
             decision = decide(Case(policy, shown, past, hooks))
             past = remember(past, decision)
             due = (at - 1 if at == setting.first else at) + decision.interval
             if decision.action is not None:
                 containers.scale(at, decision.replicas)
                 past = carry(past, _done(decision))
-        told.append(Second(at, load(at), count, decision))
+        told.append(Second(at, load(at, count), count, decision))
     return told
 
 
