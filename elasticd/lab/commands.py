@@ -27,10 +27,12 @@ from elasticd.lab.plot import check_plot, draw
 from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
 from elasticd.lab.queries import Queries, queries_of
 from elasticd.lab.replay.command import REPLAY, replay, takes_replay
+from elasticd.lab.report import Asked, check_report, report
 from elasticd.lab.runs import Run
 from elasticd.lab.scenario import Scenario, changed, load_scenario
 from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, save, workload_rows, write
 from elasticd.lab.simulate import serving
+from elasticd.lab.sketch import sketch
 from elasticd.lab.tune import GENERATION, Limits, Player, Study, Tuned, cost, search, search_range
 from elasticd.registry import discover
 from elasticd.ui.terminal import show
@@ -104,6 +106,11 @@ def _takes_output(parser: argparse.ArgumentParser) -> None:
     add("--price", type=float, default=0, metavar="PRICE", help="of a replica for an hour: also show what it costs")
     add("--out", type=Path, metavar="FILE", help="write each workload over time; ends in .csv or .parquet")
     add("--plot", type=Path, metavar="FILE", help="draw demand, replicas and what was not served; ends in .png or .svg")
+    text = "lines of demand and replicas in the terminal; default: where the output is one"
+    add("--sketch", action=argparse.BooleanOptionalAction, help=text)
+    add("--report", type=Path, metavar="FILE", help="write a page with the answer, pictures and reasons; ends in .html")
+    text = "of the demand, at most, for a policy to be recommended; default: 0.1"
+    add("--unserved", type=float, default=0.1, metavar="PERCENT", help=text)
     add("--force", action="store_true", help="write over files that are there")
     add("--json", action="store_true", help="for a machine")
 
@@ -129,7 +136,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     runs = _played(arguments, scenario)
     if arguments.out_nodes:
         write(arguments.out_nodes, NODES, node_rows(runs, scenario.cluster.seed), "--out-nodes")
-    return _show_runs(arguments, scenario, runs, each=arguments.workloads)
+    return _show_runs(arguments, _asked(arguments, "simulate", str(arguments.scenario), scenario), runs)
 
 
 def backtest(arguments: argparse.Namespace) -> int:
@@ -140,7 +147,9 @@ def backtest(arguments: argparse.Namespace) -> int:
     runs = _played(arguments, loaded.scenario)
     if loaded.counts:
         runs[RECORDED] = [recorded(next(iter(runs.values()))[0], loaded.workload, loaded.counts)]
-    return _show_runs(arguments, loaded.scenario, runs, each=False)
+    # The URL of a server may have a password in it.
+    load = str(arguments.recording or arguments.query)
+    return _show_runs(arguments, _asked(arguments, "backtest", load, loaded.scenario), runs)
 
 
 def _load_of(arguments: argparse.Namespace) -> Path | Queries:
@@ -209,12 +218,20 @@ def reproduce(arguments: argparse.Namespace) -> int:
     return show(arguments, papers, *text)
 
 
+def _asked(arguments: argparse.Namespace, command: str, load: str, scenario: Scenario) -> Asked:
+    return Asked(command, load, scenario, arguments.unserved / 100, arguments.price)
+
+
 def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list[Run]]:
     """What came of each candidate, and after them of the ideal one, where all workloads have a demand to go by."""
     if arguments.out:
         check_file(arguments.out, force=arguments.force, option="--out")
     if arguments.plot:
         check_plot(arguments.plot, force=arguments.force, option="--plot")
+    if arguments.report:
+        check_report(arguments.report, force=arguments.force)
+    if not 0 <= arguments.unserved <= 100:
+        raise ConfigError("", "--unserved", f"must be from 0 to 100, is {arguments.unserved:g}")
     if arguments.jobs < 1:
         raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
@@ -225,14 +242,19 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
     return runs
 
 
-def _show_runs(arguments: argparse.Namespace, scenario: Scenario, runs: dict[str, list[Run]], *, each: bool) -> int:
-    seed = scenario.cluster.seed
+def _show_runs(arguments: argparse.Namespace, asked: Asked, runs: dict[str, list[Run]]) -> int:
+    """Write the files that were asked for, and print the figures. Returns the exit code."""
+    seed = asked.scenario.cluster.seed
     if arguments.out:
         write(arguments.out, WORKLOADS, workload_rows(runs, seed), "--out")
     if arguments.plot:
         save(arguments.plot, draw(run_charts(runs), arguments.plot.suffix[1:]))
-    text = compared(scenario, runs, each=each, price=arguments.price)
-    return show(arguments, record(runs, seed), *text)
+    if arguments.report:
+        save(arguments.report, report(asked, runs).encode())
+    text = compared(asked.scenario, runs, each=getattr(arguments, "workloads", False), price=arguments.price)
+    blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
+    drawn = blocks if arguments.sketch is None else arguments.sketch
+    return show(arguments, record(runs, seed), *text, *(sketch(runs) if drawn else ()))
 
 
 COMMANDS = (

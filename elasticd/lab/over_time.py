@@ -58,7 +58,7 @@ def _means(run: Run, only: Ref | None, of: Callable[[WorkloadTrack], Sequence[fl
     """The mean of a few steps at a time, each held until the next."""
     parts = _parts(_totals(run, only, of), _joined(run.steps))
     means = [_mean(part) for part in parts]
-    return _ends(run, scale), (*means, *means[-1:])
+    return _ends(run, scale), (*means, *(means[-1:] or [nan]))
 
 
 def _unserved(run: Run, only: Ref | None, scale: float) -> Points:

@@ -59,14 +59,13 @@ def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) 
         f"demand {figures(first).demand:.3g} core-hours, {counted(table.seeds, 'seed')}"
     )
     yield Text(head, style="bold")
-    served = any(track.requests for track in first.workloads.values())
-    shown = {**COLUMNS, **(SERVED if served else {}), **({"cost": ("cost", "{:.2f}".format)} if price else {})}
+    shown = columns(first, price)
     titles = [title for title, _ in shown.values()]
-    rows = ([name, *_cells(shown, by_seed, price)] for name, by_seed in runs.items())
+    rows = ([name, *cells(shown, by_seed, price)] for name, by_seed in runs.items())
     yield make_table("policies", *titles, rows=rows)
     if each:
         rows = (
-            [str(ref), name, *_cells(shown, by_seed, price, ref)]
+            [str(ref), name, *cells(shown, by_seed, price, ref)]
             for ref in first.workloads
             for name, by_seed in runs.items()
         )
@@ -77,7 +76,14 @@ def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) 
             yield Text(one_line(f"{name}: {counted(times, 'decision')}: {failure}"), style="yellow")
 
 
-def _cells(shown: Columns, by_seed: Sequence[Run], price: float, ref: Ref | None = None) -> list[str]:
+def columns(run: Run, price: float) -> Columns:
+    """The figures that are shown of runs like this one."""
+    served = any(track.requests for track in run.workloads.values())
+    return {**COLUMNS, **(SERVED if served else {}), **({"cost": ("cost", "{:.2f}".format)} if price else {})}
+
+
+def cells(shown: Columns, by_seed: Sequence[Run], price: float, ref: Ref | None = None) -> list[str]:
+    """A row of these figures, over all seeds; of one workload, or of all together."""
     of_seeds = [figures(run, ref) for run in by_seed if ref is None or ref in run.workloads]
     if not of_seeds:
         return ["-"] * len(shown)
