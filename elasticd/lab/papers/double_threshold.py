@@ -12,12 +12,10 @@ from math import ceil, pi, sin
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from elasticd.lab.papers import Axis, Chart, Claim, Line, Progress, Reproduction, Verdict, judged, paragraphs
-from elasticd.lab.papers.seconds import Curve, Second, Setting, apart, play
-from elasticd.model.policy import Strategy
+from elasticd.lab.papers.seconds import Curve, Second, Setting, apart, play, strategy_of
 from elasticd.registry import Registry, discover
 
 TARGET = 50.0
@@ -184,12 +182,6 @@ def _play(registry: Registry, name: str, curve: str, way: str, seed: int) -> Tri
 
 def _error(way: Way, chance: np.random.Generator) -> float:
     return 1 + way.noise * chance.uniform(-1, 1) if way.noise else 1.0
-
-
-def strategy_of(registry: Registry, table: Mapping[str, Any]) -> Strategy:
-    """The strategy of a table, as a policy has it."""
-    strategy: Strategy = msgspec.convert(table, registry.strategies[table["type"]].type)
-    return strategy
 
 
 def _steps(examples: Mapping[str, Sequence[Second]]) -> Iterator[Claim]:

@@ -4,16 +4,18 @@ time or also of the pods that serve.
 Drives whole decisions, as the daemon makes them. Knows nothing of the strategy, nor of what is made of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin, carry, remember
 from elasticd.model.policy import Bounds, Policy, Strategy, Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Series, Workload
-from elasticd.registry import Hooks
+from elasticd.registry import Hooks, Registry
 
 Curve = Callable[[float], float]
 """What all pods together would use, in percent of one pod's request, at a second."""
@@ -27,6 +29,12 @@ REF = Ref("default", "Deployment", "web")
 def apart(curve: Curve) -> Load:
     """A load that does not depend on the pods."""
     return lambda t, _ready: curve(t)
+
+
+def strategy_of(registry: Registry, table: Mapping[str, Any]) -> Strategy:
+    """The strategy of a table, as a policy has it."""
+    strategy: Strategy = msgspec.convert(table, registry.strategies[table["type"]].type)
+    return strategy
 
 
 class Second(NamedTuple):

@@ -17,9 +17,8 @@ import numpy as np
 from elasticd.lab.charts import Axis, Chart, Line
 from elasticd.lab.papers import Claim, Progress, Reproduction, Verdict, judged, paragraphs
 from elasticd.lab.papers.closed import Balance, closed_queue
-from elasticd.lab.papers.double_threshold import strategy_of
 from elasticd.lab.papers.sata import FASTER, FEWER, REQUESTS, SATA, THEIRS, TOGETHER, Row, computed_again, fewer
-from elasticd.lab.papers.seconds import Second, Setting, play
+from elasticd.lab.papers.seconds import Second, Setting, play, strategy_of
 from elasticd.registry import Registry, discover
 
 TARGET = 65
@@ -68,6 +67,9 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 PAIRS = ((READ, OLD_HPA, True), (RATIO, OLD_HPA, True), (READ, FAST_HPA, True), (PRODUCT, TODAY, False))
 """Which is compared with which, and whether the paper claims it."""
 
+AGAIN = (READ, OLD_HPA)
+"""The ways that are run again with the pods that they left."""
+
 LOST, REFUSED = "lost with pods that end", "refused by full pods"
 READINGS: Mapping[str, float] = {LOST: inf, REFUSED: ROOM}
 """How a request may fail, and how many requests a pod holds then."""
@@ -99,15 +101,17 @@ def balance(clients: int, pods: int, room: float) -> Balance:
 
 def reproduce(seeds: Sequence[int], progress: Progress) -> Reproduction:
     """Plays each run of the table with each way, both readings of a failure, and each seed."""
-    registry = discover()
-    keys = list(product(THEIRS, WAYS, READINGS, seeds))
-    trials: dict[tuple[int, str, str, int], Trial] = {}
-    for done, key in enumerate(keys, 1):
-        trials[key] = _play(registry, *key)
-        progress(done, len(keys))
-    claims = [*computed_again(), *_compared(trials, seeds)]
+    trials, again = _played(seeds, progress)
+    claims = [*computed_again()]
+    for ours, theirs, claimed in PAIRS:
+        claims += _compared(f"{ours}, beside {theirs}", (ours, theirs), trials, seeds, claimed=claimed)
+    part = f"{READ}, beside {OLD_HPA}, both run again with the pods that they left"
+    claims += _compared(part, (READ, OLD_HPA), again, seeds, claimed=True)
     for clients in THEIRS:
-        claims += [*_waits(clients, trials, seeds), *_failures(clients, trials, seeds)]
+        claims += [_waits(f"{clients} clients: waiting", way, way, clients, trials, seeds) for way in WAYS]
+        claims += _failures(clients, trials, seeds)
+    for clients, way in product(THEIRS, AGAIN):
+        claims.append(_waits("run again: waiting", f"{clients} clients, {way}", way, clients, again, seeds))
     return Reproduction(
         "step-tolerance",
         "scale out at once, scale in by small steps, and rest within a band",
@@ -121,7 +125,20 @@ def reproduce(seeds: Sequence[int], progress: Progress) -> Reproduction:
     )
 
 
-def _play(registry: Registry, clients: int, way: str, reading: str, seed: int) -> Trial:
+def _played(seeds: Sequence[int], progress: Progress) -> tuple[Trials, Trials]:
+    """Every run, and those of the paper's ways again, which then begin with the pods that the first left."""
+    registry, trials, again = discover(), {}, {}
+    keys, later = list(product(THEIRS, WAYS, READINGS, seeds)), list(product(THEIRS, AGAIN, READINGS, seeds))
+    for done, key in enumerate(keys, 1):
+        trials[key] = _play(registry, *key)
+        progress(done, len(keys) + len(later))
+    for done, key in enumerate(later, len(keys) + 1):
+        again[key] = _play(registry, *key, trials[key].pods[-1])
+        progress(done, len(keys) + len(later))
+    return trials, again
+
+
+def _play(registry: Registry, clients: int, way: str, reading: str, seed: int, pods: int = LEAST) -> Trial:
     """A seed decides when the first look is, in second 1 to 30, and what is measured; seed 0 looks at 1 s, exactly."""
     chance, room = np.random.default_rng(seed), READINGS[reading]
     first = int(chance.integers(1, 31)) if seed else 1
@@ -132,7 +149,7 @@ def _play(registry: Registry, clients: int, way: str, reading: str, seed: int) -
     def measured(t: float, ready: int) -> float:
         return load(t, ready) * (1 + NOISE * chance.uniform(-1, 1) if seed else 1.0)
 
-    setting = Setting(LONGEST, LEAST, first, START, most=MOST)
+    setting = Setting(LONGEST, pods, first, START, most=MOST)
     return ended(clients, room, play(strategy_of(registry, WAYS[way]), load, setting, measured))
 
 
@@ -159,21 +176,21 @@ def lost(clients: int, pods: Sequence[int]) -> float:
     return float(sum(balance(clients, before, inf).inside * gone / before for before, gone in ends))
 
 
-def _compared(trials: Trials, seeds: Sequence[int]) -> Iterator[Claim]:
-    """The claims, for each pair of ways."""
-    for ours, theirs, claimed in PAIRS:
-        part = f"{ours}, beside {theirs}"
-        for reading in READINGS:
-            pairs = [[_figures("failed", trials, way, reading, seed) for way in (ours, theirs)] for seed in seeds]
-            count = sum(any(pair[1][row] for pair in pairs) for row in range(len(THEIRS)))
-            rows = tuple(fewer(*pair) for pair in pairs)
-            pooled = tuple(fewer([sum(mine)], [sum(other)]) for mine, other in pairs)
-            note = f"the {count} rows in which the HPA has any" if count < len(THEIRS) else ""
-            yield _claim(part, f"fewer {reading}, mean of the rows", FEWER, rows, note, claimed=claimed)
-            yield _claim(part, f"fewer {reading}, all together", TOGETHER, pooled, claimed=claimed)
-        each = [[_figures("waiting", trials, way, LOST, seed) for way in (ours, theirs)] for seed in seeds]
-        faster, note = tuple(fewer(*pair) for pair in each), "confirmed means: at least as much" if claimed else ""
-        yield _claim(part, "response faster, mean of the rows", FASTER, faster, note, claimed=claimed)
+def _compared(
+    part: str, ways: tuple[str, str], trials: Trials, seeds: Sequence[int], *, claimed: bool
+) -> Iterator[Claim]:
+    """The claims, for a pair of ways."""
+    for reading in READINGS:
+        pairs = [[_figures("failed", trials, way, reading, seed) for way in ways] for seed in seeds]
+        count = sum(any(pair[1][row] for pair in pairs) for row in range(len(THEIRS)))
+        rows = tuple(fewer(*pair) for pair in pairs)
+        pooled = tuple(fewer([sum(mine)], [sum(other)]) for mine, other in pairs)
+        note = f"the {count} rows in which the HPA has any" if count < len(THEIRS) else ""
+        yield _claim(part, f"fewer {reading}, mean of the rows", FEWER, rows, note, claimed=claimed)
+        yield _claim(part, f"fewer {reading}, all together", TOGETHER, pooled, claimed=claimed)
+    each = [[_figures("waiting", trials, way, LOST, seed) for way in ways] for seed in seeds]
+    faster, note = tuple(fewer(*pair) for pair in each), "confirmed means: at least as much" if claimed else ""
+    yield _claim(part, "response faster, mean of the rows", FASTER, faster, note, claimed=claimed)
 
 
 def _figures(figure: str, trials: Trials, way: str, reading: str, seed: int) -> list[float]:
@@ -195,20 +212,18 @@ def _of_paper(clients: int, way: str) -> Row | None:
     return {READ: SATA, OLD_HPA: THEIRS}.get(way, {}).get(clients)
 
 
-def _waits(clients: int, trials: Trials, seeds: Sequence[int]) -> Iterator[Claim]:
-    """The waiting of each way, and what it comes from. Within a tenth of the paper's is confirmed."""
-    for way in WAYS:
-        runs = [trials[clients, way, LOST, seed] for seed in seeds]
-        given, values = _of_paper(clients, way), tuple(run.waiting for run in runs)
-        verdict = judged(abs(value / given.waiting - 1) <= 0.1 for value in values) if given else "no claim"
-        seconds, pods = fmean(run.seconds for run in runs), sorted({run.pods[-1] for run in runs})
-        last = " to ".join(dict.fromkeys(map(str, (pods[0], pods[-1]))))
-        note = (
-            f"{seconds:.0f} s, {fmean(REQUESTS / run.seconds for run in runs):.0f} requests/s, {last} pods at the end"
-        )
-        note += f"; the paper {given.seconds:.0f} s, {given.rate:.0f} requests/s" if given else ""
-        paper = f"{given.waiting:.2f} ms" if given else ""
-        yield Claim(f"{clients} clients: waiting", way, paper, values, verdict, "ms", ".2f", note)
+def _waits(part: str, what: str, way: str, clients: int, trials: Trials, seeds: Sequence[int]) -> Claim:
+    """The waiting, and what it comes from. Within a tenth of the paper's is confirmed."""
+    runs = [trials[clients, way, LOST, seed] for seed in seeds]
+    given, values = _of_paper(clients, way), tuple(run.waiting for run in runs)
+    verdict = judged(abs(value / given.waiting - 1) <= 0.1 for value in values) if given else "no claim"
+    seconds, rate = fmean(run.seconds for run in runs), fmean(REQUESTS / run.seconds for run in runs)
+    pods = sorted({run.pods[-1] for run in runs})
+    last = " to ".join(dict.fromkeys(map(str, (pods[0], pods[-1]))))
+    note = f"{seconds:.0f} s, {rate:.0f} requests/s, {last} pods at the end"
+    note += f"; the paper {given.seconds:.0f} s, {given.rate:.0f} requests/s" if given else ""
+    paper = f"{given.waiting:.2f} ms" if given else ""
+    return Claim(part, what, paper, values, verdict, "ms", ".2f", note)
 
 
 def _failures(clients: int, trials: Trials, seeds: Sequence[int]) -> Iterator[Claim]:
@@ -273,6 +288,8 @@ answer to its next. Failures are counted in two ways: requests inside a pod when
 requests, one it works on and a listen queue of 128, and more are refused at once. Waiting and seconds are without
 refusals.
 
+"Run again" is the same run once more, which begins with the pods that the first left.
+
 Seed 0 looks first at 1 s and measures exactly; every other seed looks at a random second up to 30, with an error of 2
 %. The HPA of its time rests 3 min after a scale-out and 5 min after a scale-in. "15 % of the target" is a band of 55.25
 to 74.75 %, "15 points" one of 50 to 80 %.
@@ -297,8 +314,9 @@ and more than a thousand times as many as in the paper with 500 and 1,000.
 
 How wide the band is makes little difference here: load only climbs.
 
-With 500 and 1,000 clients, the paper's runs are shorter than any here that rests. Their mean throughput is nearly the
-highest there is, so they hardly began with two pods.
+All of it depends on the pods that a run begins with, which the paper does not say. From two pods, runs with 500 and
+1,000 clients take longer than in the paper. Run again with the pods that they left, all but those with 250 clients fit
+within a tenth, but then both policies are equally fast and nothing fails: there is hardly anything left to scale.
 """
 )
 UNKNOWN = paragraphs(

@@ -14,9 +14,9 @@ from elasticd.lab.papers.double_threshold import (
     READINGS,
     WAYS,
     reproduce,
-    strategy_of,
 )
 from elasticd.lab.papers.named import PAPERS
+from elasticd.lab.papers.seconds import strategy_of
 from elasticd.lab.scenario import load_scenario
 from elasticd.registry import discover
 
