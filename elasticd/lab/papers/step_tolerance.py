@@ -308,8 +308,8 @@ adds each time count: with 500 clients it is at 6 and 12 pods when the HPA is at
 So the advantage comes from the rests. The HPA of today has none after a scale-out, and has faster responses than any
 other way with 250 clients and more. Mode "product" is slower, as it rests 3 minutes by default: `after_up`.
 
-Failures do not come out as in the paper in either reading. Pods end almost never while the clients send: not once with
-any HPA, so scale-in cannot be where its 60 to 342 failures come from. Full pods refuse none with up to 250 clients,
+Failures do not come out as in the paper in either reading. Pods end almost never while the clients send, and not once
+with any HPA, so scale-in explains none of its 60 to 342 failures here. Full pods refuse none with up to 250 clients,
 and more than a thousand times as many as in the paper with 500 and 1,000.
 
 How wide the band is makes little difference here: load only climbs.
@@ -335,7 +335,8 @@ the target is mode "product", which also checks that a scale-in will last.
 
 The built-in HPA's target, limits and poll interval. Here 65 %, the same pods, and 30 or 15 s.
 
-How much pods differ. Here they share the load equally, so one pod outside the band means all are.
+How much pods differ. Here they share the load equally, so if one pod is outside the band, all are. If they differed,
+one idle pod would be enough to scale in.
 
 How old measurements are. Here they are of the second in which they are read.
 """
