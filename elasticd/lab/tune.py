@@ -11,7 +11,7 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -212,6 +212,14 @@ def _optimize() -> Any:
     return importlib.import_module("scipy.optimize")
 
 
+def _trial(line: bytes) -> Trial:
+    """A trial of a study. JSON has no NaN: a figure that is not known is null there. Raises DecodeError."""
+    found = msgspec.json.decode(line, type=dict[str, Any])
+    if isinstance(came := found.get("figures"), dict):
+        found["figures"] = {name: nan if value is None else value for name, value in came.items()}
+    return msgspec.convert(found, Trial)
+
+
 class Study:
     """The trials of a search on disk, a line each, so that one that was interrupted goes on where it was."""
 
@@ -240,7 +248,7 @@ class Study:
     def _trials(self, lines: Sequence[bytes]) -> Iterator[Trial]:
         for number, line in enumerate(lines, 2):
             try:
-                yield msgspec.json.decode(line, type=Trial)
+                yield _trial(line)
             except msgspec.DecodeError as error:
                 raise ConfigError(str(self._path), f"line {number}", f"must be a trial, is not: {error}") from None
 
