@@ -39,9 +39,7 @@ def run_charts(runs: Runs, only: Ref | None = None) -> list[Chart]:
     return [
         Chart("demand", f"Demand of {of}", "steps", time, Axis("demand", "cores"), (demand,)),
         Chart("replicas", "Replicas", "steps", time, Axis("replicas"), tuple(counts)),
-        Chart(
-            "unserved", "Demand that was not served so far", "lines", time, Axis("unserved", "core-hours"), tuple(lost)
-        ),
+        Chart("unserved", "Demand not served so far", "lines", time, Axis("unserved", "core-hours"), tuple(lost)),
     ]
 
 

@@ -154,7 +154,7 @@ def _pictures(runs: Runs) -> Iterator[str]:
     yield _picture(runs, None, "all", f"With the first seed.{joined}")
     if len(first.workloads) > 1:
         for place, ref in enumerate(_most_unserved(runs)):
-            yield _picture(runs, ref, f"w{place}", f"{ref}, one of the {ALONE} with the most unserved demand.")
+            yield _picture(runs, ref, f"w{place}", f"{ref}, one of those with the most unserved demand.")
 
 
 def _picture(runs: Runs, only: Ref | None, prefix: str, caption: str) -> str:

@@ -104,6 +104,14 @@ def test_policies_stand_beside_the_ideal_and_what_was(folder: Path, capsys: pyte
     assert (cells["(ideal)"][0], cells["(ideal)"][2], cells["(ideal)"][-1]) == ("0.8", "0.00%", "0.40")
 
 
+def test_a_report_shows_what_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["backtest", "lean.toml", "roomy.toml", *ASKED, "--jobs", "1", "--report", "out.html"]
+    assert called(capsys, *arguments)[0] == 0
+    page = (folder / "out.html").read_text()
+    assert "<h1>elasticd backtest: recording.csv</h1>" in page
+    assert "<dt>(what was)</dt><dd>the counts that the recording shows</dd>" in page
+
+
 @pytest.mark.slow
 def test_more_jobs_give_the_same_figures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = [

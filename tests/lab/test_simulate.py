@@ -97,6 +97,13 @@ def test_a_peak_is_short_until_more_pods_are_ready() -> None:
     assert result.changes[WEB][0].at == pytest.approx(START.timestamp() + 150, abs=1)
 
 
+def test_a_change_keeps_why_it_was_made() -> None:
+    changes = played({"formula": "1"}, [(0, 2), (60, 25)]).changes[WEB]
+    assert [(change.before, change.after, change.why) for change in changes] == [
+        (2, 20, "Planned; bounds: TooManyReplicas: the policy allows 1 to 20")
+    ]
+
+
 def test_unknown_demand_is_neither_served_nor_unserved() -> None:
     track = played({"formula": "1.6 / min(1, floor(abs(t - 90) / 30))"}).workloads[WEB]
     assert math.isnan(track.demand[1])
