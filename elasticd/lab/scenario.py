@@ -4,6 +4,7 @@ Knows elasticd.toml and the folders beside it; knows nothing of what happens in 
 """
 
 import asyncio
+import gc
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,7 +130,11 @@ def _play(
             await run(cluster, candidate.policies, scenario.table, sources=scenario.sources, progress=progress)
         )
 
-    asyncio.run(play())
+    gc.freeze()  # what is there now stays to the end, so the collector need not look at it again and again
+    try:
+        asyncio.run(play())
+    finally:
+        gc.unfreeze()
     return played[0]
 
 

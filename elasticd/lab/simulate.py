@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from math import ceil, inf, isinf, isnan, nan
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -80,6 +81,15 @@ class SteppedClock(VirtualClock):
         await super().sleep_until(when)
 
 
+class _Demand(NamedTuple):
+    """The demand in each part of a step, in cores; its mean and the highest, of what is known; and whether all is."""
+
+    parts: NDArray[np.float64]
+    mean: float
+    peak: float
+    whole: bool
+
+
 class _Meter:
     """Looks at the simulated world at the end of each step."""
 
@@ -87,8 +97,8 @@ class _Meter:
         self._run = run
         self._parts = ceil(run.step / PART)
         self._middles = (np.arange(self._parts) + 0.5) * run.step / self._parts
-        self._demand: dict[int, NDArray[np.float64]] = {}
-        """The demand in the parts of the step, by curve: workloads of one table share theirs."""
+        self._demand: dict[int, _Demand] = {}
+        """By curve: workloads of one table share theirs."""
         self._queues: dict[Ref, Queue] = {}
 
     def look(self, cluster: SimulatedCluster, at: float) -> None:
@@ -120,11 +130,25 @@ class _Meter:
         track = run.workloads.setdefault(workload.ref, WorkloadTrack())
         since = at - run.step
         demand = self._demand_of(workload.cpu, since - run.begun)
-        missing = np.maximum(demand - self._capacity(workload, since), 0.0)
-        known = ~np.isnan(demand)
-        part = run.step / self._parts
-        track.demand.append(float(demand[known].mean()) if known.any() else nan)
-        track.peak.append(float(demand[known].max()) if known.any() else nan)
+        capacity = self._capacity(workload, since)
+        track.demand.append(demand.mean)
+        track.peak.append(demand.peak)
+        if demand.whole and isinstance(capacity, float) and demand.peak <= capacity:  # nearly always
+            track.unserved.append(0.0)
+            track.short.append(0.0)
+            track.lagging = 0.0
+        else:
+            self._note_shortage(track, demand.parts, capacity)
+        track.replicas.append(workload.replicas)
+        track.ready.append(len(workload.serving_at(at).keys))
+        if workload.table.service:
+            self._serve(workload, workload.table.service, demand.parts, since)
+
+    def _note_shortage(
+        self, track: WorkloadTrack, demand: NDArray[np.float64], capacity: NDArray[np.float64] | float
+    ) -> None:
+        missing = np.maximum(demand - capacity, 0.0)
+        known, part = ~np.isnan(demand), self._run.step / self._parts
         track.unserved.append(float(missing[known].mean()) if known.any() else nan)
         short = missing > 1e-9 * (1.0 + demand)  # what rounding leaves is none; NaN is none
         track.short.append(part * int(short.sum()))
@@ -133,10 +157,6 @@ class _Meter:
             track.lag = max(track.lag, track.lagging)
         if not short.any():
             track.lagging = 0.0
-        track.replicas.append(workload.replicas)
-        track.ready.append(len(workload.serving_at(at).keys))
-        if workload.table.service:
-            self._serve(workload, workload.table.service, demand, since)
 
     def _serve(
         self, workload: SimulatedWorkload, table: ServiceTable, demand: NDArray[np.float64], since: float
@@ -155,12 +175,14 @@ class _Meter:
         track.failed.append(sum(each.failed for each in known) if known else nan)
         track.waits.append(np.sum([each.waits for each in served], axis=0, dtype=np.float32))
 
-    def _demand_of(self, curve: Curve, since: float) -> NDArray[np.float64]:
-        known = self._demand.get(id(curve))
-        if known is None:
-            known = np.array([curve(since + middle) for middle in self._middles.tolist()])
-            self._demand[id(curve)] = known = np.maximum(known, 0.0)
-        return known
+    def _demand_of(self, curve: Curve, since: float) -> "_Demand":
+        demand = self._demand.get(id(curve))
+        if demand is None:
+            parts = np.maximum([curve(since + middle) for middle in self._middles.tolist()], 0.0)
+            known = parts[~np.isnan(parts)]
+            mean, peak = (float(known.mean()), float(known.max())) if known.size else (nan, nan)
+            self._demand[id(curve)] = demand = _Demand(parts, mean, peak, known.size == parts.size)
+        return demand
 
     def _capacity(self, workload: SimulatedWorkload, since: float) -> NDArray[np.float64] | float:
         """The cores that its serving pods have in each part of the step."""
