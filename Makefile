@@ -51,6 +51,7 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/bench/journal.py
 	PYTHONPATH=. $(BIN)/python tests/bench/placing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/rebalance.py
+	PYTHONPATH=. $(BIN)/python tests/bench/backtest.py
 	PYTHONPATH=. $(BIN)/python tests/bench/eagle.py
 	PYTHONPATH=. $(BIN)/python tests/bench/forecast.py
 	PYTHONPATH=. $(BIN)/python tests/bench/prometheus.py

@@ -130,12 +130,23 @@ def _play(
             await run(cluster, candidate.policies, scenario.table, sources=scenario.sources, progress=progress)
         )
 
-    gc.freeze()  # what is there now stays to the end, so the collector need not look at it again and again
-    try:
+    with _calm_collector():
         asyncio.run(play())
+    return played[0]
+
+
+@contextmanager
+def _calm_collector() -> Iterator[None]:
+    """Collect cyclic garbage a hundred times less often than Python does, as the daemon does, and look at nothing that
+    was there before."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(70_000, 10, 100)
+    gc.freeze()
+    try:
+        yield
     finally:
         gc.unfreeze()
-    return played[0]
+        gc.set_threshold(*thresholds)
 
 
 def _play_at_once(

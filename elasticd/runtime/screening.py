@@ -78,7 +78,8 @@ class Screening:
 
     async def _refresh_bands(self, keys: Sequence[Key], scene: Scene) -> None:
         """Find the bands of all these keys as of their last evaluation."""
-        self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
+        if self._bands.keys() - scene.evaluations.keys():
+            self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
         cases = {key: case for key in keys if (case := self._band_case(key, scene)) is not None}
         if not cases:
             return

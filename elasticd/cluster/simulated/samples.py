@@ -4,7 +4,7 @@ Knows how demand is shared by the pods that serve it; knows nothing of what beco
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from itertools import chain
 from math import floor, isnan, nan
@@ -126,9 +126,15 @@ class _Moment:
         noise = self._usage.metrics.noise
         if not noise:
             return 1.0
-        text = f"{self._usage.seed}/{self.number}/{what}".encode()
+        text = f"{self._usage.seed}/{self.number}/{_written(what)}".encode()
         uniform = int.from_bytes(blake2b(text, digest_size=7).digest()) / 2**55
         return 1.0 + noise * (uniform - 1.0)
+
+
+@lru_cache(maxsize=1 << 16)
+def _written(what: tuple[object, ...]) -> str:
+    """As Python writes it. Each renewal needs that of every pod again."""
+    return repr(what)
 
 
 class SimulatedUsage:

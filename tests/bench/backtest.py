@@ -1,0 +1,133 @@
+"""What trying policies costs: two weeks of one workload with three policies, and an hour of 1,000 workloads.
+
+Run it as `PYTHONPATH=. python tests/bench/backtest.py`. With `--prometheus` it instead reads a week of 500 workloads
+from a genuine Prometheus, which it fills first, and says how much memory that takes. Each is the installed command, in
+processes of its own; nothing here passes or fails. Knows nothing of what the command prints.
+"""
+
+import asyncio
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.kit.measuring import machine
+from tests.kube.fetch import find_program
+from tests.kube.prometheus_server import PrometheusServer
+
+DAY = 86400
+DAYS, WORKLOADS, SERIES = 14, 1000, 500
+SHOP = Path(__file__).parents[2] / "config/scenarios/shop/policies"
+POLICIES = [SHOP / f"{name}.toml" for name in ("hpa", "step-tolerance", "double-threshold")]
+"""All evaluate every 15 s, which is also how often they are measured."""
+
+MANY = f"""
+policies = "policies"
+state = "state"
+
+[[source]]
+type = "resource-metrics"
+
+[cluster]
+type = "simulated"
+nodes = [{{ name = "node", count = 100, cpu = "1000", memory = "1000Gi", pods = 1000 }}]
+metrics = {{ resolution = 15, noise = 0.05 }}
+
+[[cluster.workloads]]
+namespace = "shop"
+name = "web"
+count = {WORKLOADS}
+replicas = 3
+cpu = "500m"
+demand = {{ formula = "1 + 0.5 * sin(t / 600)" }}
+"""
+
+
+def cores(at: int, shift: float = 0.0) -> float:
+    """The load of a workload over a day, in cores."""
+    return 3 - 1.8 * math.sin(2 * math.pi * at / DAY + shift)
+
+
+def recording() -> Iterator[str]:
+    """The load of one workload, each minute of two weeks."""
+    yield "time,series,subject,key,value,window\n"
+    for at in range(0, DAYS * DAY + 1, 60):
+        for pod in range(6):
+            yield f"{1772000000 + at},cpu,pod,shop/web-7d4-{pod},{cores(at) / 6:.4f},60\n"
+
+
+def openmetrics(begun: int) -> Iterator[str]:
+    """The load of all workloads, each minute of a week."""
+    yield "# TYPE load gauge\n"
+    for number in range(SERIES):
+        name = "web" if number == 0 else f"web-{number}"
+        for at in range(0, 7 * DAY, 60):
+            yield f'load{{namespace="shop",deployment="{name}"}} {cores(at, number):.4f} {begun + at}\n'
+    yield "# EOF\n"
+
+
+def run(what: str, folder: Path, *words: object) -> float:
+    """Run a command, and print what it took. Returns the seconds of CPU."""
+    command = [str(Path(sys.executable).with_name("elasticd")), *map(str, words)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{what}: exit code {process.returncode}")
+    lasted, cpu = time.perf_counter() - begun, usage.ru_utime + usage.ru_stime
+    print(f"{what}: {lasted:.1f} s, {cpu:.1f} s of CPU, {usage.ru_maxrss / 1024:.0f} MiB", flush=True)
+    return cpu
+
+
+def try_policies(folder: Path) -> None:
+    """Measure a backtest and a simulation."""
+    (folder / "load.csv").write_text("".join(recording()))
+    words = ("--recording", "load.csv", "--cpu", "500m", "--jobs", 2)
+    cpu = run(f"{DAYS} days, {len(POLICIES)} policies, 2 jobs", folder, "backtest", *POLICIES, *words)
+    print(f"  {cpu / DAYS / len(POLICIES):.2f} s of CPU for a policy and day")
+    (folder / "elasticd.toml").write_text(MANY)
+    (folder / "policies").mkdir()
+    policy = (
+        POLICIES[0]
+        .read_text()
+        .replace('workload = { namespace = "shop", name = "web" }', 'select = { namespaces = ["shop"] }')
+    )
+    (folder / "policies/all.toml").write_text(policy)
+    cpu = run(f"{WORKLOADS} workloads for an hour", folder, "simulate", "elasticd.toml", "--hours", 1, "--jobs", 1)
+    each = 1e6 * cpu / (WORKLOADS * 3600 / 15)
+    print(f"  {each:.0f} us of CPU for a workload and 15 s; 10,000 for a day: {cpu * 240 / 3600:.1f} h of CPU")
+
+
+async def read_prometheus(folder: Path) -> None:
+    """Fill a Prometheus, and measure a backtest of one of its workloads."""
+    promtool = find_program("promtool")
+    if promtool is None:
+        raise SystemExit("no promtool here: it comes with Debian's prometheus")
+    with (folder / "past.txt").open("w") as file:
+        file.writelines(openmetrics(int(time.time()) // 60 * 60 - 7 * DAY))
+    fill = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=48h", "past.txt", "data"]
+    await asyncio.to_thread(subprocess.run, fill, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    async with PrometheusServer(folder) as server:
+        load = ("--prometheus", server.url, "--query", "sum by (namespace, deployment) (load)", "--since", "7d")
+        words = ("backtest", POLICIES[0], *load, "--cpu", "500m", "--jobs", 1)
+        await asyncio.to_thread(run, f"a week of {SERIES} workloads from Prometheus, 1 policy", folder, *words)
+
+
+def main() -> None:
+    """Print the machine and the figures."""
+    print(machine(), flush=True)
+    with TemporaryDirectory() as folder:
+        if sys.argv[1:] == ["--prometheus"]:
+            asyncio.run(read_prometheus(Path(folder)))
+        else:
+            try_policies(Path(folder))
+
+
+if __name__ == "__main__":
+    main()
