@@ -275,6 +275,10 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _history(arguments: argparse.Namespace) -> int:
+    if pod := pod_of(arguments.workload, arguments.namespace):
+        name = one_line(pod)
+        problem = f"must be a workload, is pod {name}: `elasticd explain pod {name}` is about pods"
+        raise ConfigError("", "WORKLOAD", problem)
     folder, settings = _journal_of(arguments)
     workload = _journaled_workload(arguments, folder)
     rows = history(folder, workload.split("/"), arguments.policy, arguments.begin, arguments.end)

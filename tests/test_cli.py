@@ -254,6 +254,23 @@ def test_history_is_of_a_time_and_a_policy(
     assert (code, [row["decision"]["at"] for row in json.loads(out)]) == (0, [moment(at) for at in expected])
 
 
+@pytest.mark.parametrize("words", [["t/Pod/b1"], ["pod", "t/b1"], ["pod/b1", "-n", "t"]])
+def test_history_of_a_pod_refers_to_explain(capsys: pytest.CaptureFixture[str], night: Path, words: list[str]) -> None:
+    said = "WORKLOAD: must be a workload, is pod t/b1: `elasticd explain pod t/b1` is about pods\n"
+    assert called(capsys, "history", *words, "--state", night) == (78, "", said)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["no-such-command"])
+    commands = re.findall(r"'([a-z]+)'", capsys.readouterr().err.partition("choose from")[2])
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = re.findall(r"^    ([a-z]+)", capsys.readouterr().out, re.MULTILINE)
+    assert "reproduce" in commands
+    assert listed == commands
+
+
 def test_history_in_json_has_the_records_of_each_row(capsys: pytest.CaptureFixture[str], night: Path) -> None:
     _, out, _ = called(capsys, "history", "shop/Deployment/web", "--state", night, "--json")
     first, _, scaled, *_ = json.loads(out)
