@@ -241,7 +241,8 @@ class DisruptionGuard(ClusterWrapper):
             ready = sum(node.ready for node in nodes)
             peak = max(len(nodes), self._peak("nodes", ready, now))
             if peak and ready <= peak * remaining:
-                return f"{ready} of {peak} nodes are ready"
+                missing = f"; {peak - len(nodes)} disappeared within {MEMORY / 60:g} minutes" * (peak > len(nodes))
+                return f"{ready} of {peak} nodes are ready{missing}"
         for name, count in self._measured.items():
             trusted, total = count()
             peak = self._peak(name, trusted, now)
