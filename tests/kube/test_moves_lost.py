@@ -146,7 +146,7 @@ async def test_a_copy_that_does_not_start_stays_recorded_and_reported(
 ) -> None:
     pod, copy = await leaving(scene, monkeypatch)
     name, node = pod["metadata"]["name"], copy["spec"]["nodeName"]
-    wanted = f"{scene.namespace}/Pod/{name} has yet to be recreated, from ConfigMap {scene.namespace}/elasticd-restore-"
+    wanted = f"{scene.namespace}/Pod/{name} was recreated and has yet to run, its record is ConfigMap "
 
     async def told() -> bool:
         return wanted in str((await first.running.status())["cluster"]["problems"])

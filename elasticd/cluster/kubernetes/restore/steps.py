@@ -77,6 +77,7 @@ class RestorationSteps:
         self._record_unsure, self._untouched_since = evicted, 0.0
         self._at, self._since, self._attempts = "", parts.clock.now(), 0
         self._copy, self._copy_there = restoration.made, bool(restoration.made)
+        self._recreated = bool(restoration.made)
         self._copy_may_have_run = not evicted
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
         self.gone = False
@@ -107,12 +108,19 @@ class RestorationSteps:
         except Exception:
             logger.exception("%s: cannot be recreated", self.restoration.pod)
             fault = "internal error, see the log"
-        where = f"ConfigMap {self._records.home}/{self.restoration.name}"
-        fault = f"{self.restoration.pod} has yet to be recreated, from {where}: {fault}" if fault else ""
+        fault = f"{self._standing}: {fault}" if fault else ""
         if fault and not self.fault:
             logger.warning("%s", fault)
         self.fault = fault
         return False
+
+    @property
+    def _standing(self) -> str:
+        """Whether the pod exists, and where its record is."""
+        pod, record = self.restoration.pod, f"ConfigMap {self._records.home}/{self.restoration.name}"
+        if self._recreated:
+            return f"{pod} was recreated and has yet to run, its record is {record}"
+        return f"{pod} has yet to be recreated, from {record}"
 
     def _delay(self) -> str:
         """Which step takes longer than it should though nothing fails; empty: none."""
@@ -131,7 +139,8 @@ class RestorationSteps:
         """Do the next step; return whether the restoration is complete."""
         state = await read_pod(self._parts.session, self.restoration.pod)
         self.gone = state is None or state.uid != self.restoration.uid
-        if self._record_unsure and (state is None or state.annotations.get(RESTORED) != self.restoration.uid):
+        self._recreated = state is not None and state.annotations.get(RESTORED) == self.restoration.uid
+        if self._record_unsure and not self._recreated:
             await self._records.write(
                 self.restoration
             )  # who took over before the eviction may have thought there would be none
@@ -142,7 +151,7 @@ class RestorationSteps:
             return await self._create()
         if state.uid == self.restoration.uid:
             return await self._await_deletion(state)
-        if state.annotations.get(RESTORED) == self.restoration.uid:
+        if self._recreated:
             return await self._follow_copy(state)
         return await self._resolve_taken_name(state)
 
@@ -245,7 +254,7 @@ def _step_of(copy: PodState) -> str:
         return "taken away before it ran"
     if copy.phase == "Failed":
         return "ended before it ran"
-    return f"starting on {copy.node}" if copy.node else "recreated, on no node"
+    return f"starting on {copy.node}" if copy.node else "waiting for a node"
 
 
 def creation(pod: Ref, manifest: bytes, **params: str) -> Request:
