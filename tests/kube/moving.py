@@ -132,9 +132,10 @@ class Stage:
     async def daemon(
         self, name: str, sources: str = "", disruption: str = DISRUPTION, **policies: str
     ) -> AsyncIterator[Daemon]:
-        """A daemon that has read the cluster. `sources` are tables of elasticd.toml, `disruption` is one."""
+        """A daemon that has read the cluster, with the last part of its name as identity. `sources` are tables of
+        elasticd.toml, `disruption` is one."""
         folder = self.folder / name
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True, parents=True)
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
             config, timeout = proxy.kubeconfig(USER, folder), "request_timeout = 2"

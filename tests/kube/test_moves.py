@@ -224,10 +224,14 @@ async def test_a_stopped_leader_changes_nothing_when_woken_after_a_takeover(
     await ended(scene, pod)
 
 
-async def test_two_daemons_believing_they_lead_act_on_no_object_twice(scene: Stage) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(("left", "right"), id="two names"), pytest.param(("left/twin", "right/twin"), id="one name")],
+)
+async def test_two_daemons_believing_they_lead_act_on_no_object_twice(scene: Stage, names: tuple[str, str]) -> None:
     """Each is told that it has the lease."""
     async with AsyncExitStack() as stack:
-        both = [await stack.enter_async_context(scene.daemon(name)) for name in ("left", "right")]
+        both = [await stack.enter_async_context(scene.daemon(name)) for name in names]
         for one in both:
             one.proxy.alone = True
         for one in both:

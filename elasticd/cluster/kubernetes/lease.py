@@ -6,6 +6,7 @@ others may take over on theirs; nobody trusts a time that another clock wrote. K
 
 import logging
 import math
+from collections import deque
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -22,6 +23,9 @@ from elasticd.cluster.kubernetes.wire.objects import LeaseSpec, WireLease
 logger = logging.getLogger(__name__)
 
 _NEVER = float("-inf")
+
+_WRITTEN = 16
+"""Renewals that are remembered: of the last few the reply may be lost."""
 
 HOLDER = "elasticd.io/last-holder"
 """Annotation of the Lease: who held it last, also after it was released, and when that one took it from somebody else,
@@ -58,6 +62,11 @@ class Elector:
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._raw: dict[str, Any] | None = None
+        self._written = deque[str](maxlen=_WRITTEN)
+        """The renewTimes that this process wrote, or tried to: what has another is somebody else's, whatever name it
+        has."""
+        self._twin = False
+        """Whether another process was seen to hold the lease in our name."""
         self._reported = LastReported(first=False)
         self.fault = ""
 
@@ -84,7 +93,7 @@ class Elector:
     async def step(self) -> None:
         try:
             await self._step()
-            self.fault = ""
+            self.fault = self._twin_fault()
         except (ApiError, *UNREADABLE) as error:
             self._raw = None  # whatever happened, look before the next write
             if not self.fault:
@@ -119,15 +128,40 @@ class Elector:
             return await self._claim(None)
         spec = msgspec.convert(raw, WireLease).spec
         if spec != self._last_spec:
+            self._note_twin(spec)
             self._last_spec, self._spec_since = spec, self._clock.now()
         if self._may_take(spec):
             return await self._claim(raw)
         self._until = _NEVER
         return None
 
+    def _note_twin(self, spec: LeaseSpec) -> None:
+        """Note that somebody else changes the lease in our name: one that merely died does not."""
+        last = self._last_spec
+        if last is None or self._wrote(spec):
+            return
+        held = spec.holder_identity == self._identity
+        released = not spec.holder_identity and last.holder_identity == self._identity and not self._wrote(last)
+        if (held or released) and not self._twin:
+            self._twin = True
+            logger.error("%s", self._twin_text())
+
+    def _twin_fault(self) -> str:
+        return self._twin_text() if self._twin and not self.leading else ""
+
+    def _twin_text(self) -> str:
+        return (
+            f'another elasticd leads as "{self._identity}" too: give each process its own [cluster] identity, or leave '
+            "it out"
+        )
+
+    def _wrote(self, spec: LeaseSpec) -> bool:
+        return spec.renew_time in self._written
+
     def _may_take(self, spec: LeaseSpec) -> bool:
-        """Whether it is free, ours, or unchanged for so long, on our clock, that its holder must have stopped."""
-        if spec.holder_identity in (None, "", self._identity):
+        """Whether it is free, ours, or unchanged for so long, on our clock, that its holder must have stopped. One that
+        another process wrote in our name, such as this daemon's before its restart, is not ours."""
+        if not spec.holder_identity or (spec.holder_identity == self._identity and self._wrote(spec)):
             return True
         duration = spec.lease_duration_seconds or self._settings.duration
         return self._clock.now() >= self._spec_since + duration
@@ -135,12 +169,17 @@ class Elector:
     async def _claim(self, raw: dict[str, Any] | None) -> None:
         """Write ourselves as the holder. Leadership counts from before the request, however long it took."""
         started = self._clock.now()
-        spec = self._claimed((raw or {}).get("spec") or {}, _stamp(started))
+        spec = self._claimed((raw or {}).get("spec") or {}, self._stamped(started))
         meta = (raw or {}).get("metadata") or {"name": self._settings.name, "namespace": self._settings.namespace}
         annotations = meta.get("annotations") or {}
         holder = ((raw or {}).get("spec") or {}).get("holderIdentity") or ""
         # Known before the request, whose reply may be lost.
-        self.taken_over = self._last_takeover(annotations.get(HOLDER, ""), holder, started)
+        was = msgspec.convert((raw or {}).get("spec") or {}, LeaseSpec)
+        self.taken_over = (
+            started
+            if self._twin and not self._wrote(was)
+            else self._last_takeover(annotations.get(HOLDER, ""), holder, started)
+        )
         note = f"{self._identity} {self.taken_over:.3f}"
         # What others wrote into it (labels, new fields) is written back as it was read.
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, HOLDER: note}}, "spec": spec}
@@ -199,8 +238,9 @@ class Elector:
                 logger.info("the lease was not released: %s", error)
 
     async def _give_up(self, raw: dict[str, Any]) -> None:
-        spec = {**(raw.get("spec") or {}), "leaseDurationSeconds": 1, "renewTime": _stamp(self._clock.now())}
-        if spec.pop("holderIdentity", None) == self._identity:
+        before = msgspec.convert(raw.get("spec") or {}, LeaseSpec)
+        spec = {**(raw.get("spec") or {}), "leaseDurationSeconds": 1, "renewTime": self._stamped(self._clock.now())}
+        if spec.pop("holderIdentity", None) == self._identity and self._wrote(before):
             await self._send("update", self._settings.name, {**raw, "spec": spec})
 
     async def _send(
@@ -214,6 +254,12 @@ class Elector:
             timeout=self._settings.renew / 2,  # so that a request that hangs leaves time for another
         )
         return msgspec.json.decode(await self._session.send(request), type=dict[str, Any])
+
+    def _stamped(self, now: float) -> str:
+        """A time for the lease, by which we know it again."""
+        stamp = _stamp(now)
+        self._written.append(stamp)
+        return stamp
 
 
 def _stamp(now: float) -> str:

@@ -368,3 +368,77 @@ async def test_a_missing_namespace_is_logged_once_with_a_remedy(
     LeaseServer(api)
     await elector.step()
     assert (elector.leading, elector.fault) == (True, "")
+
+
+class Twins(Pair):
+    """Two processes that were given one identity."""
+
+    def __init__(self, session: Session, server: LeaseServer) -> None:
+        super().__init__(session, server)
+        self.one, self.two = (Elector(session, clock, SETTINGS, "a") for clock in self.clocks)
+
+
+@pytest.fixture
+async def twins(api: FakeApi, session: Session) -> Twins:
+    """Two of one identity, of whom the first leads and the second has seen it."""
+    found = Twins(session, LeaseServer(api))
+    await found.one.step()
+    await found.two.step()
+    return found
+
+
+async def test_of_two_processes_with_one_identity_one_leads(twins: Twins, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(20):
+        assert twins.leading == (True, False)
+        await twins.wait(2)
+        await twins.one.step()
+        await twins.two.step()
+    text = 'another elasticd leads as "a" too: give each process its own [cluster] identity, or leave it out'
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [text]
+    assert (twins.one.fault, twins.two.fault) == ("", text)
+
+
+async def test_a_twin_waits_until_the_lease_ends(twins: Twins) -> None:
+    began = twins.one.taken_over
+    await twins.wait(14.9)
+    await twins.two.step()
+    assert twins.leading == (False, False)
+    await twins.wait(0.2)
+    await twins.two.step()
+    assert twins.leading == (False, True)
+    assert twins.two.taken_over == began  # as after a restart: nobody else was seen
+
+
+async def test_a_stopped_leader_wakes_beside_its_replacement(twins: Twins) -> None:
+    await twins.wait(16)
+    await twins.two.step()
+    await twins.one.step()
+    assert twins.leading == (False, True)
+    assert "another elasticd leads as" in twins.one.fault
+
+
+async def test_after_a_twin_it_is_unknown_what_was_done(twins: Twins) -> None:
+    await twins.wait(16)
+    await twins.two.step()
+    await twins.one.step()
+    await twins.two.release()
+    await twins.one.step()
+    assert twins.leading == (True, False)
+    assert (twins.one.taken_over, twins.one.fault) == (twins.clocks[0].now(), "")
+
+
+async def test_a_twin_does_not_release_what_it_does_not_hold(twins: Twins) -> None:
+    await twins.wait(16)
+    await twins.two.step()
+    await twins.one.release()
+    assert twins.server.spec["holderIdentity"] == "a"
+    assert twins.two.leading
+
+
+async def test_a_restart_under_its_name_waits_for_its_own_lease(session: Session, twins: Twins) -> None:
+    again = Elector(session, twins.clocks[0], SETTINGS, "a")
+    await again.step()
+    assert twins.leading == (True, False)
+    await twins.wait(15)
+    await again.step()
+    assert (again.leading, again.taken_over, again.fault) == (True, twins.one.taken_over, "")

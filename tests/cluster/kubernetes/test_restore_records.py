@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
@@ -9,10 +11,11 @@ from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
 from tests.cluster.kubernetes.restoring import ACTION, RECORDS, Server, daemon, granted
 
 
+@pytest.mark.parametrize("name", [pytest.param("two", id="two names"), pytest.param("one", id="one name")])
 async def test_only_the_daemon_that_owns_the_record_evicts(
-    server: Server, session: Session, clock: HurriedClock
+    server: Server, session: Session, clock: HurriedClock, name: str
 ) -> None:
-    async with daemon(session, clock) as one, daemon(session, clock, identity="two") as other:
+    async with daemon(session, clock) as one, daemon(session, clock, identity=name) as other:
         found = await asyncio.gather(one.evict(ACTION, granted), other.evict(ACTION, granted))
         assert sorted(answer.reason for answer in found) == ["", "UnderWay"]
         await until(server.made_anew)

@@ -30,7 +30,7 @@ WINDOW = 300.0
 
 
 class Restoration(Struct, frozen=True):
-    """An evicted pod, or one about to be, and the manifest to recreate it from. `by` is the daemon that wrote it,
+    """An evicted pod, or one about to be, and the manifest to recreate it from. `by` is the process that wrote it,
     `made` the UID of the newest copy (empty before there is one), `why` the reason of the eviction, `since` the
     resourceVersion of the pod, or of that copy, when that was written; empty: it is not known."""
 

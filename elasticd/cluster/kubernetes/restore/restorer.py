@@ -8,6 +8,7 @@ and how to continue after that; knows nothing of why pods are evicted.
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -45,6 +46,8 @@ class Restorer:
 
     def __init__(self, parts: RestorerParts) -> None:
         self._parts, self._writer, self._records = parts, parts.writer, parts.records
+        # Two processes may have been given one name, and each must know which records are its own.
+        self._claimant = f"{parts.identity}_{secrets.token_hex(8)}"
         self._steps: dict[str, RestorationSteps] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
@@ -110,7 +113,7 @@ class Restorer:
         manifest = recreation(msgspec.json.decode(state.body), self._parts.clock.now())
         text = encode(manifest).decode()
         restoration = Restoration(
-            action.workload, action.uid, text, self._parts.identity, why=action.reason, since=state.version
+            action.workload, action.uid, text, self._claimant, why=action.reason, since=state.version
         )
         trial = creation(restoration.pod, encode(trial_of(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._parts.session.send, trial), allowed)

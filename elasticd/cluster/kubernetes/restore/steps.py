@@ -53,8 +53,8 @@ LATE = 60.0
 
 
 class RestorerParts(Struct, frozen=True):
-    """What restoring pods needs. `identity` tells this daemon from others. A recorded pod that stays untouched for
-    `quiet` seconds will not be evicted any more: that is longer than a request in flight lasts."""
+    """What restoring pods needs. `identity` is the daemon's name, which others may have too. A recorded pod that stays
+    untouched for `quiet` seconds will not be evicted any more: that is longer than a request in flight lasts."""
 
     session: Session
     budget: Budget
