@@ -186,14 +186,14 @@ class DisruptionGuard(ClusterWrapper):
             self._take_back(disruption)
 
     def _busy_pods(self, now: float) -> Iterator[tuple[str, Refused]]:
-        """The pods, by UID, of each workload that is being moved, rolled out or scaled."""
+        """The pods, by UID, of each workload that is being moved, rolled out or scaled, or has too few pods."""
         snapshot, scaled = self._snapshot, self._scaled_at
         if snapshot is None:
             return
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
             suspect = workload.rollout or SURGE in workload.annotations or workload.uid in scaled
-            if suspect and (why := self._why_busy(workload, now)):
+            if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
                 for pod in snapshot.pods(workload):
                     yield pod.uid, why
 
@@ -205,7 +205,18 @@ class DisruptionGuard(ClusterWrapper):
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
-        return None
+        return self._not_replaced(workload)
+
+    def _not_replaced(self, workload: Workload) -> Refused | None:
+        """Why no pod may go whose controller does not make up for those that went, as with a quota or a webhook that
+        refuses its pods. A pod that waits for a node is there."""
+        if self._snapshot is None or not _counts_few(workload):
+            return None
+        there = sum(not pod.deleted and pod.phase in ("Pending", "Running") for pod in self._snapshot.pods(workload))
+        if there >= workload.replicas:
+            return None
+        missing = f"{there} of {workload.replicas} pods of {workload.ref} are there"
+        return "NotReplaced", f"{missing}: its controller has not replaced the others"
 
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to scale a workload while one of its pods is
@@ -259,3 +270,8 @@ class DisruptionGuard(ClusterWrapper):
         while len(counts) > 1 and counts[0][0] < now - MEMORY:
             counts.popleft()
         return counts[0][1]
+
+
+def _counts_few(workload: Workload) -> bool:
+    """Whether its controller counts fewer pods than it should have. A set of Jobs has no such count."""
+    return workload.status_replicas < workload.replicas and workload.ref.kind != "Job"

@@ -14,7 +14,7 @@ from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
-from elasticd.model.workload import Node, Ref, Workload
+from elasticd.model.workload import Node, Pod, Ref, Workload
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
 
@@ -28,11 +28,12 @@ class Behind(Scripted):
     def __init__(self, nodes: Collection[Node], workload: Workload = WEB) -> None:
         super().__init__()
         self.nodes, self.workload = tuple(nodes), workload
+        self.pods: tuple[Pod, ...] = PODS
         self.done: list[Action] = []
         self.answer = Answer("done")
 
     async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
-        return Shown((self.workload, PODS), nodes=self.nodes)
+        return Shown((self.workload, self.pods), nodes=self.nodes)
 
     async def act(self, action: Action) -> Answer:
         self.done.append(action)
@@ -169,7 +170,39 @@ async def test_no_pod_of_a_workload_being_scaled_is_moved() -> None:
     await door.disruption.act(scale(3, 5))
     assert (await door.disruption.act(evict())).reason == "Scaling"
     await door.wait(61)
+    assert (await door.disruption.act(evict())).reason == "NotReplaced"
+    door.behind.workload = replace(WEB, replicas=5, status_replicas=5)
+    await door.look()
     assert (await door.disruption.act(evict())).result == "done"
+
+
+LEAVING, WAITING, ENDED = (
+    replace(PODS[0], name="other", uid="uid-other", **change)
+    for change in ({"deleted": True}, {"phase": "Pending", "node": ""}, {"phase": "Failed"})
+)
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason"),
+    [
+        pytest.param(PODS, "", id="all are there"),
+        pytest.param((*PODS[1:], WAITING), "", id="one waits for a node"),
+        pytest.param((*PODS[1:], WAITING, LEAVING), "", id="one is replaced and leaves"),
+        pytest.param(PODS[1:], "NotReplaced", id="one is missing"),
+        pytest.param((*PODS[1:], LEAVING), "NotReplaced", id="one leaves and is not replaced"),
+        pytest.param((*PODS[1:], ENDED), "NotReplaced", id="one has ended"),
+    ],
+)
+async def test_no_pod_goes_before_those_that_went_are_replaced(pods: tuple[Pod, ...], reason: str) -> None:
+    """As with a quota, or a webhook that refuses new pods."""
+    door = Door(replace(WEB, replicas=len(PODS), status_replicas=len(PODS) - 1))
+    door.behind.pods = pods
+    await door.look()
+    answer = await door.disruption.act(evict("p1", on="b"))
+    assert answer.reason == reason
+    if reason:
+        words = "1 of 2 pods of shop/Deployment/web are there: its controller has not replaced the others"
+        assert answer.message == words
 
 
 async def test_only_the_mover_scales_a_workload_with_moving_pods() -> None:
