@@ -10,7 +10,7 @@ import logging
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.ports.cluster import LEFT_ALONE, Cluster
+from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Cluster
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -166,7 +166,14 @@ class Daemon:
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
+            faults=tuple(self._restore_faults()),
         )
+
+    def _restore_faults(self) -> Iterator[str]:
+        """What keeps evicted pods from running again, in a line each."""
+        yield from (move.fault for move in self.cluster.restoring() if move.fault)
+        problems = self.cluster.problems()
+        yield from (problems[kind] for kind in (RECORDS, LEFT_ALONE) if kind in problems)
 
     def holdings(self) -> list[tuple[int, str]]:
         """How much there is of what takes memory, in numbers that cost little."""

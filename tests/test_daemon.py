@@ -24,6 +24,7 @@ from elasticd.base.shapes import moment
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.model.history import Past
+from elasticd.model.moves import Underway
 from elasticd.model.workload import Ref
 from elasticd.registry import Registry
 from elasticd.runtime.plugin_listener import PluginListener
@@ -312,6 +313,24 @@ def test_readiness_tells_what_is_waited_for(
     cluster: Any = SimpleNamespace(leading=True, problems=lambda: problems)
     unused: Any = None
     assert process.Daemon(loop, unused, unused, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
+
+
+def test_the_status_names_evicted_pods_that_have_not_run() -> None:
+    faults = {"a": "namespace gone", "b": "", "c": "no PriorityClass"}
+    moves = [
+        Underway(Ref("shop", "Pod", name), "u", "anew", "gone", NOW, fault=fault) for name, fault in faults.items()
+    ]
+    problems = {
+        ("v1", "ConfigMap"): "403",
+        ("", "restore records"): "do not count",
+        ("", "evicted pods"): "namespace gone; no PriorityClass",
+    }
+    cluster: Any = SimpleNamespace(
+        leading=True, problems=lambda: problems, describe=lambda: None, restoring=lambda: moves
+    )
+    unused: Any = None
+    shown = process.Daemon(unused, unused, unused, cluster, Journal(), unused, VirtualClock(NOW)).status()
+    assert shown.faults == ("namespace gone", "no PriorityClass", "403", "do not count")
 
 
 @pytest.mark.slow

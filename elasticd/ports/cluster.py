@@ -16,6 +16,9 @@ from elasticd.ports.metrics_api import MetricsApi
 Kind = tuple[str, str]
 """apiVersion and kind, such as ("apps/v1", "Deployment")."""
 
+RECORDS: Kind = ("v1", "ConfigMap")
+"""Among the problems of a cluster: why records of evicted pods cannot be looked for."""
+
 LEFT_ALONE: Kind = ("", "restore records")
 """Among the problems of a cluster: which records of evicted pods do not count."""
 

@@ -333,8 +333,7 @@ def _wanted(decision: Decision) -> str:
 def status(report: StatusReport, now: float) -> Iterator[RenderableType]:
     """How the daemon stands, and a row for each governed workload: its last decision."""
     yield Text(one_line(_standing_line(report)), style="default" if report.running and report.leading else "yellow")
-    if report.memory:
-        yield Text(one_line(report.memory), style="yellow")
+    yield from (Text(one_line(line), style="yellow") for line in _fault_lines(report))
     yield _decision_table(report, now)
     rows = {decision.policy for decision in report.decisions}
     silent = [policy.policy for policy in report.policies or () if not policy.pool and policy.policy not in rows]
@@ -353,6 +352,19 @@ def _standing_line(report: StatusReport) -> str:
         return f"this elasticd leads, {in_force}"
     leader = f"{report.leader} leads" if report.leader else "nobody is known to lead"
     return f"this elasticd does not lead, {leader}: below is what this one decided before; {in_force}"
+
+
+def _fault_lines(report: StatusReport) -> Iterator[str]:
+    """What is wrong, of faults of evicted pods the first few."""
+    yield from report.faults[:_FAULTS]
+    if more := report.faults[_FAULTS:]:
+        yield f"and {counted(len(more), 'more fault')} of evicted pods (elasticd moves)"
+    if report.memory:
+        yield report.memory
+
+
+_FAULTS = 10
+"""How many faults of evicted pods are shown, at most."""
 
 
 def _decision_table(report: StatusReport, now: float) -> Table:

@@ -169,6 +169,7 @@ async def test_a_pod_that_cannot_be_recreated_stays_recorded_and_reported(scene:
     assert "403 Forbidden: may not create" in shown["fault"]
     assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in (await first.running.page("/metrics"))[1]
     assert name in await asyncio.to_thread(first.running.elasticd, "moves")
+    assert wanted in await asyncio.to_thread(first.running.elasticd, "status")
     assert len(await scene.records()) == 1
     first.proxy.denied = ""
     copies = await moved(scene, pod)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from elasticd.decision.workload.jobs import grow, tidy
 from elasticd.model.actions import Resize
@@ -277,6 +278,32 @@ def test_the_status_has_a_row_for_each_workload() -> None:
 )
 def test_the_status_says_first_how_the_daemon_stands(changes: dict[str, Any], line: str) -> None:
     assert " ".join(lines(status(72.0, **changes))[0]) == line
+
+
+@pytest.mark.parametrize(
+    ("count", "rest"),
+    [
+        pytest.param(1, [], id="one"),
+        pytest.param(10, [], id="as many as are shown"),
+        pytest.param(11, ["and 1 more fault of evicted pods (elasticd moves)"], id="one too many"),
+        pytest.param(13, ["and 3 more faults of evicted pods (elasticd moves)"], id="several too many"),
+    ],
+)
+def test_the_status_begins_with_pods_that_are_missing(count: int, rest: list[str]) -> None:
+    faults = tuple(f"shop/Pod/v{number} has yet to be\nrecreated" for number in range(count))
+    head, *rows = lines(status(72.0, faults=faults, memory="memory is near its limit"))
+    assert " ".join(head) == "this elasticd leads, 0 policies in force"
+    assert [" ".join(row) for row in rows[:-1]] == [
+        *[f"shop/Pod/v{number} has yet to be recreated" for number in range(min(count, 10))],
+        *rest,
+        "memory is near its limit",
+    ]
+
+
+def test_what_is_missing_is_yellow_in_the_status() -> None:
+    _, fault, _ = show.status(StatusReport(True, True, False, (), faults=("gone",)), 0.0)
+    assert isinstance(fault, Text)
+    assert (fault.plain, fault.style) == ("gone", "yellow")
 
 
 def test_a_dry_run_is_the_mode_of_who_would_act() -> None:

@@ -50,7 +50,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import LEFT_ALONE, Kind
+from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Kind
 from elasticd.ports.metrics_api import Followed, Pull
 
 _POD: Kind = ("v1", "Pod")
@@ -58,7 +58,7 @@ _LEASE = ("coordination.k8s.io/v1", "Lease")
 _NODE: Kind = ("v1", "Node")
 _AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _BUDGET: Kind = ("policy", "PodDisruptionBudget")
-_RECORD: Kind = ("v1", "ConfigMap")
+_EVICTED: Kind = ("", "evicted pods")
 _WRITES: Kind = ("", "writes")
 _FAREWELL = 3.0
 
@@ -359,8 +359,10 @@ class KubernetesCluster:
         problems = self.snapshot.problems()
         if self._parts.elector is not None and self._parts.elector.fault:
             problems[_LEASE] = self._parts.elector.fault
+        if self._restorer.unread:
+            problems[RECORDS] = self._restorer.unread
         if self._restorer.fault:
-            problems[_RECORD] = self._restorer.fault
+            problems[_EVICTED] = self._restorer.fault
         if self._restorer.left_alone:
             problems[LEFT_ALONE] = self._restorer.left_alone
         if deferred := self._parts.deps.session.deferred():

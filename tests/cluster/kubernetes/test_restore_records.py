@@ -59,7 +59,7 @@ async def test_records_that_cannot_be_listed_are_reported(
 ) -> None:
     api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", {"items": []})
     async with daemon(session, clock, resumes=True) as one:
-        await until(lambda: one.fault == "what has yet to be recreated cannot be looked for: 403 Forbidden: may not")
-        await until(lambda: not one.fault)
+        await until(lambda: one.unread == "what has yet to be recreated cannot be looked for: 403 Forbidden: may not")
+        await until(lambda: not one.unread)
     assert len(api.asked("GET", RECORDS)) == 3
     assert server.untouched()

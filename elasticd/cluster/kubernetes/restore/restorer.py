@@ -53,7 +53,8 @@ class Restorer:
         self._preparing: set[str] = set()
         self._restored = deque[str](maxlen=_REMEMBERED)
         """UIDs of the pods that were brought back, so that copies of their records do nothing."""
-        self._fault = ""
+        self.unread = ""
+        """Why the records cannot be looked for, in one line; empty: they can."""
         self._left_alone: list[LeftAlone] = []
 
     @property
@@ -70,8 +71,8 @@ class Restorer:
 
     @property
     def fault(self) -> str:
-        """What is wrong, in a line for each pod; empty when nothing is."""
-        return "; ".join(filter(None, [self._fault, *[steps.fault for steps in self._steps.values()]]))
+        """What keeps evicted pods from running again, all in one line; empty: nothing."""
+        return "; ".join(steps.fault for steps in self._steps.values() if steps.fault)
 
     @property
     def underway(self) -> list[Underway]:
@@ -137,7 +138,7 @@ class Restorer:
             if self._parts.leading():
                 await self._look()
             else:
-                self._fault, self._left_alone = "", []
+                self.unread, self._left_alone = "", []
             await self._parts.clock.sleep_until(self._parts.clock.now() + (AGAIN if self._parts.leading() else 1.0))
 
     async def _look(self) -> None:
@@ -146,9 +147,9 @@ class Restorer:
             self._tell(left_alone)
             for restoration in restorations:
                 await self._resume(restoration)
-            self._fault = ""
+            self.unread = ""
         except ApiError as error:
-            self._fault = f"what has yet to be recreated cannot be looked for: {error}"
+            self.unread = f"what has yet to be recreated cannot be looked for: {error}"
 
     async def _resume(self, restoration: Restoration) -> None:
         if restoration.uid in self._restored:
