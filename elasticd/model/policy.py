@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from elasticd.model.controllers import names_controller
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.pod_spec import possible_namespace
 from elasticd.model.workload import HEEDING, Node, Pod, Ref, Workload
@@ -375,8 +376,13 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
         True
     )
     rerun: Annotated[
-        bool, Meta(description="also those of them with restartPolicy Never: what they have done is done again")
+        bool,
+        Meta(description="also those of them with restartPolicy Never, and pods of Jobs: what they did is done again"),
     ] = False
+    controllers: Annotated[
+        tuple[str, ...],
+        Meta(description="GROUP/VERSION/KIND of other controllers, which recreate a pod that is evicted"),
+    ] = ()
     others: Annotated[
         bool, Meta(description="also its namespaces' pods that other schedulers place, where they must go")
     ] = False
@@ -391,6 +397,10 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
             if not possible_namespace(name):
                 why = "; a policy without strategies that move pods spares all" if name == "*" else ""
                 raise ValueError(f'spared[{index}]: must be the name of a namespace, is "{name}"{why}')
+        for index, kind in enumerate(self.controllers):
+            if not names_controller(kind):
+                why = f'must be GROUP/VERSION/KIND, as "example.com/v1/Foo", is "{kind}"'
+                raise ValueError(f"controllers[{index}]: {why}")
 
 
 class PoolKeys(Struct, frozen=True, kw_only=True):

@@ -154,7 +154,8 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     created: float = 0.0
     needs: Needs = Needs()
     owner: tuple[str, str, str] = ("", "", "")
-    """Kind, name and UID of its controller; empty where it has none."""
+    """Kind, name and UID of its controller; empty where it has none. The kind is GROUP/VERSION/KIND where it is not of
+    Kubernetes itself."""
     nominated: str = ""
     """The node where pods were evicted for it."""
     static: bool = False

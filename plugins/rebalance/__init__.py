@@ -93,10 +93,11 @@ class Rebalance(Options, tag="rebalance", frozen=True):
         return Scores(np.where(above(self, nodes), -self.avoid, 0.0))
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
-        """Warn that pods of restartPolicy Never, which the thesis moves first, stay."""
+        """Warn that pods of Jobs and of restartPolicy Never, which the thesis moves first, stay."""
         if self.mode == "product" or policy.moves.rerun:
             return ()
-        return ('mode: "paper" moves pods of restartPolicy Never first, and they stay: rerun of [moves] is false',)
+        stay = "they stay, as pods of Jobs do: rerun of [moves] is false"
+        return (f'mode: "paper" moves pods of restartPolicy Never first, and {stay}',)
 
 
 @hookimpl

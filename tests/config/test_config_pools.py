@@ -64,6 +64,14 @@ def problem_of(tmp_path: Path, text: str, registry: Registry = REGISTRY) -> str:
             )
             for name, more in (("*", "; a policy without strategies that move pods spares all"), ("Kube_System", ""))
         ],
+        *[
+            pytest.param(
+                GOOD + f'[moves]\ncontrollers = ["example.com/v1/Foo", "{kind}"]\n',
+                f'moves.controllers[1]: must be GROUP/VERSION/KIND, as "example.com/v1/Foo", is "{kind}"',
+                id=f"moves.controllers, {kind}",
+            )
+            for kind in ("Foo", "v1/Foo", "example.com//Foo")
+        ],
         pytest.param(
             POOL + '[[strategy]]\ntype = "leest-requested"\n',
             f'strategy[0].type: must be one of {KNOWN}, is "leest-requested", did you mean "least-requested"?',

@@ -187,6 +187,8 @@ def test_scarce_places_go_to_pods_of_highest_priority() -> None:
         pytest.param({"namespace": "kube-system"}, [("p", "Spared")], id="of the system"),
         pytest.param({"unsupported": ("pod affinity",)}, [("p", "NoOtherNode")], id="with wishes nobody knows"),
         pytest.param({"owner": ("", "", "")}, GOES, id="without a controller"),
+        pytest.param({"owner": ("Job", "j", "u")}, [("p", "RunsOnce")], id="of a Job"),
+        pytest.param({"owner": ("example.com/v1/Foo", "f", "u")}, [("p", "UnknownController")], id="of who knows whom"),
     ],
 )
 def test_blocking_pods_are_reported_and_node_bound_pods_are_not(

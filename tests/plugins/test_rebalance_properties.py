@@ -50,13 +50,15 @@ KINDS: list[dict[str, Any]] = [
     {"unsupported": ("pod affinity",)},
     {"owner": ("", "", "")},
     {"restart": "OnFailure", "owner": ("Job", "j", "job")},
+    {"owner": ("example.com/v1/Foo", "f", "foo")},
 ]
 
 
 def protected(one: Pod) -> bool:
     needs = one.needs
     young = one.started is None or NOW - one.started < 60
-    spared = one.namespace == "kube-system" or needs.local or needs.claims or one.deleted or young
+    lost = one.owner[0] in ("Job", "example.com/v1/Foo")
+    spared = lost or one.namespace == "kube-system" or needs.local or needs.claims or one.deleted or young
     return bool(rooted(one)) or spared or needs.scheduler != "elasticd" or bool(needs.unsupported)
 
 

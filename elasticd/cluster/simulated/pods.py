@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import Claim, claim_of
 from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable, amount, further
+from elasticd.model.controllers import controller_kind
 from elasticd.model.workload import COST, Container, Pod, Ref, Workload, total_requests
 
 
@@ -149,7 +150,7 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
         """Kind, name and UID of what made a pod; a Deployment has a ReplicaSet do it, NAME-HASH."""
         if self.ref.kind == "Deployment":
             return ("ReplicaSet", f"{self.ref.name}-{self.uid[:8]}", self.uid)
-        return (self.ref.kind, self.ref.name, self.uid)
+        return (controller_kind(self.ref.api_version, self.ref.kind), self.ref.name, self.uid)
 
     def live(self) -> list[SimulatedPod]:
         """Its pods that are neither being deleted nor rejected: those its controller counts."""

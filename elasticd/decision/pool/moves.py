@@ -19,6 +19,7 @@ from elasticd.decision.pool.plan import Draft
 from elasticd.decision.pool.preemption import UNKNOWN, forbidden
 from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
+from elasticd.model.controllers import BUILT_IN, JOB, recreates
 from elasticd.model.disruption import Refused
 from elasticd.model.moves import LEAVING, Comebacks, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand, whose
 from elasticd.model.placement import Column, Mask, Places
@@ -289,24 +290,37 @@ def _refusal(case: PoolCase, pod: Ref, **fields: Any) -> MoveDecision:
 
 def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
     """Why a pod may not be moved under these settings."""
-    needs, bare = pod.needs, not pod.owner[0]
+    needs = pod.needs
     disk = f"it uses {needs.disks[0].kind} {needs.disks[0].name}" if needs.disks else ""
-    again = "of restartPolicy Never and without a controller, it would do all again"
     refusals = (
         (pod.deleted, LEAVING, "it is being deleted"),
         (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
         (needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
         (needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),
         (disk and not table.claims, "Disks", disk),
-        (bare and not table.bare, "Bare", "it has no controller"),
-        (bare and needs.restart == "Never" and not table.rerun, "RunsOnce", again),
-        (
-            pod.started is None or at - pod.started < table.min_age,
-            "Young",
-            f"it has not run for {table.min_age:g} s",
-        ),
     )
-    return next(((word, why) for holds, word, why in refusals if holds), None)
+    if why := next(((word, why) for holds, word, why in refusals if holds), None) or _why_lost(pod, table):
+        return why
+    young = pod.started is None or at - pod.started < table.min_age
+    return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+
+
+def _why_lost(pod: Pod, table: MovesTable) -> Refused | None:
+    """Why a pod may not be moved that might not be recreated, or would do all again; None: it may."""
+    kind, name, _ = pod.owner
+    if kind in BUILT_IN:
+        return None
+    if not kind and not table.bare:
+        return "Bare", "it has no controller"
+    if kind and kind != JOB and not recreates(kind, table.controllers):
+        return "UnknownController", f"it is not known whether its controller, {kind} {name}, would recreate it"
+    if table.rerun:
+        return None
+    if kind == JOB:
+        return "RunsOnce", f"Job {name} would count its eviction as a failure, and it would do all again"
+    what = "" if kind else " and without a controller"
+    never = pod.needs.restart == "Never"
+    return ("RunsOnce", f"of restartPolicy Never{what}, it would do all again") if never else None
 
 
 def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused | None:

@@ -190,6 +190,9 @@ def test_equal_pods_share_their_labels_and_containers() -> None:
     assert one.needs is two.needs
 
 
+CONTROLLER = {"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
+
+
 def other(part: str, value: Any, *others: Any) -> Any:
     """A row: what is instead in the metadata of the second pod."""
     return pytest.param({part: value}, id=" ".join([part, *others]))
@@ -202,7 +205,7 @@ def other(part: str, value: Any, *others: Any) -> Any:
         other("labels", None, "null"),
         other("labels", {}, "empty"),
         other("labels", {"app": "web", "tier": "1"}, "one more"),
-        other("ownerReferences", [{"kind": "ReplicaSet", "name": "web-2", "uid": "s", "controller": True}]),
+        other("ownerReferences", [{**CONTROLLER, "name": "web-2", "uid": "s"}]),
         other("ownerReferences", None, "null"),
         other("ownerReferences", [], "empty"),
     ],
@@ -216,9 +219,6 @@ def test_labels_and_owner_come_from_the_pod_itself(meta: dict[str, Any]) -> None
     assert (found.labels, found.owner) == (told["labels"] or {}, owner)
 
 
-CONTROLLER = {"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
-
-
 @pytest.mark.parametrize(
     ("owners", "owner"),
     [
@@ -226,6 +226,11 @@ CONTROLLER = {"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": T
         pytest.param([{**CONTROLLER, "controller": False}], ("", "", ""), id="no controller"),
         pytest.param(
             [{**CONTROLLER, "controller": None, "uid": "q"}, CONTROLLER], ("ReplicaSet", "web-1", "r"), id="one"
+        ),
+        pytest.param(
+            [{**CONTROLLER, "apiVersion": "example.com/v1"}],
+            ("example.com/v1/ReplicaSet", "web-1", "r"),
+            id="a ReplicaSet of another group",
         ),
     ],
 )

@@ -37,7 +37,9 @@ POD: dict[str, Any] = {
         "labels": {"app": "web"},
         "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
         "creationTimestamp": "2026-01-01T00:00:00Z",
-        "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}],
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}
+        ],
     },
     "spec": {
         "nodeName": "n1",

@@ -110,7 +110,7 @@ async def test_a_pod_shows_its_needs_owner_and_creation_time() -> None:
     }  # fmt: skip
     assert (pod.annotations, pod.created, pod.waits) == ({"elasticd.io/binding": "{}"}, START, None)
     assert pod.labels == {"tier": "front", "app": "batch"}
-    assert pod.owner[:2] == ("Batch", "batch")
+    assert pod.owner[:2] == ("apps/v1/Batch", "batch")
 
 
 @pytest.mark.parametrize(

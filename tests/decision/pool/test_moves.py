@@ -32,6 +32,7 @@ from elasticd.registry import Hooks
 from tests.kit.pools import NOW, columns, node, pod
 
 OWNED = ("ReplicaSet", "web", "rs-1")
+JOB, FOO = ("Job", "j", "rs-1"), ("example.com/v1/Foo", "x", "rs-1")
 
 
 class Fits(Strategy, tag="fits", frozen=True):
@@ -129,6 +130,11 @@ def test_where_it_fits_nowhere_else_it_stays() -> None:
         pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, "Own", id="elasticd's own"),
         pytest.param({"disks": (Disk("GCE disk", "d"),)}, "Disks", id="disk"),
         pytest.param({"owner": ("", "", ""), "restart": "Never"}, "RunsOnce", id="runs once"),
+        pytest.param({"owner": JOB, "restart": "Never"}, "RunsOnce", id="of a Job"),
+        pytest.param({"owner": JOB, "restart": "OnFailure"}, "RunsOnce", id="of a Job that restarts it"),
+        pytest.param({"owner": JOB, "deleted": True}, "Leaving", id="of a Job, being deleted"),
+        pytest.param({"owner": FOO}, "UnknownController", id="of a controller that nobody knows"),
+        pytest.param({"owner": ("x.io/v1/ReplicaSet", "x", "rs-1")}, "UnknownController", id="of no real ReplicaSet"),
         pytest.param({"deleted": True}, "Leaving", id="being deleted"),
         pytest.param({"namespace": "kube-system"}, "Spared", id="kube-system"),
         pytest.param({"local": True}, "LocalStorage", id="local storage"),
@@ -152,6 +158,9 @@ def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal:
         pytest.param({"claims": True}, {"claims": True}, id="claims"),
         pytest.param({"claims": True}, {"disks": (Disk("GCE disk", "d"),)}, id="disk"),
         pytest.param({"rerun": True}, {"owner": ("", "", ""), "restart": "Never"}, id="runs once"),
+        pytest.param({"rerun": True}, {"owner": JOB, "restart": "Never"}, id="of a Job"),
+        pytest.param({"controllers": ("example.com/v1/Foo",)}, {"owner": FOO}, id="of a controller that it names"),
+        pytest.param({}, {"owner": ("apps.kruise.io/v1alpha1/CloneSet", "x", "rs-1")}, id="of a CloneSet"),
         pytest.param({}, {"annotations": {AUTOSCALER: "true", KARPENTER: "false"}}, id="may be evicted, it says"),
         pytest.param({"single": True}, {"owner": ("ReplicaSet", "x", "alone")}, id="single"),
         pytest.param({"spared": ()}, {"namespace": "kube-system"}, id="kube-system"),
@@ -203,6 +212,18 @@ def test_bare_pod_is_recreated_unless_the_move_kills_it() -> None:
     assert killed.action is not None
     assert (killed.action.restore, killed.target) == (False, "")
     assert told(moves(alone(), Leave(node="a"), bare=False)) == [("p0", "Bare")]
+
+
+def test_a_refusal_names_the_controller_and_what_would_be_lost() -> None:
+    named: dict[str, Any] = {"controllers": ("example.com/v1/Foo",)}
+    for owner, table, said in (
+        (JOB, {}, "Job j would count its eviction as a failure, and it would do all again"),
+        (FOO, {}, "it is not known whether its controller, example.com/v1/Foo x, would recreate it"),
+        (FOO, named, "of restartPolicy Never, it would do all again"),
+    ):
+        view = columns([node("a"), node("b")], [running("p0", owner=owner, restart="Never"), running("x", on="b")])
+        (decision,) = moves(view, Fits(), Leave(node="a"), single=True, **table)
+        assert decision.message == said
 
 
 @pytest.mark.parametrize(("benefit", "expected"), [(2.9, "NotWorth"), (3.0, "b")], ids=["too little", "enough"])

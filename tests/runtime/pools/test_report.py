@@ -258,7 +258,7 @@ async def test_a_node_report_has_heaps_taints_labels_and_moves() -> None:
             ["web"],
         ]
         assert [(one.name, one.stays) for one in found.rooted] == [("set", "DaemonSet")]
-        assert (found.on_failure[0].stays, found.always[0].stays) == ("Single", "Observe")
+        assert (found.on_failure[0].stays, found.always[0].stays) == ("RunsOnce", "Observe")
         assert (found.yields, found.on_failure[0].turn) == (False, 0)
         assert found.taints == ("gpu=yes:NoSchedule", "old:NoExecute")
         assert found.labels == {"disk": "ssd", "leave": "yes"}

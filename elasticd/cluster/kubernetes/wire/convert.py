@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.wire.selector import to_text
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
+from elasticd.model.controllers import controller_kind
 from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
@@ -205,7 +206,9 @@ def _family(both: bytes) -> tuple[dict[str, str], Owner]:
     labels, _, owners = both.partition(b"\0")
     shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str]).items()}
     controller = next((owner for owner in _read(owners, list[wire.OwnerReference]) if owner.controller), None)
-    return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
+    if controller is None:
+        return shared, _NOBODY
+    return shared, (controller_kind(controller.api_version, controller.kind), controller.name, controller.uid)
 
 
 def _shape(pod: wire.WirePod) -> _Shape:

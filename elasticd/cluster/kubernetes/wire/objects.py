@@ -36,6 +36,7 @@ class OwnerReference(Wire, frozen=True):
     name: str
     uid: str
     controller: bool | None = None
+    api_version: str = ""
 
 
 class ResourceRequirements(Wire, frozen=True):
