@@ -10,9 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -213,15 +214,26 @@ def total(recording: Recording, path: Path, series: str, key: str, max_age: floa
     tracks = [track for name, tracks in by_key.items() if fnmatchcase(name, key) for track in tracks]
     if not tracks:
         raise ConfigError(str(path), "", f"must have samples of {shown(key)} in series {series}, has none")
-    rows = _total(tracks, max_age, recording.last)
+    pods = by_series is recording.pods
+    rows = _total(tracks, max_age, min(max_age, ENDED * _interval(tracks)) if pods else max_age, recording.last)
     return rows if rows[0][0] == recording.first else [(recording.first, math.nan), *rows]
 
 
-def _total(tracks: Iterable[Track], max_age: float, last: float) -> list[tuple[float, float]]:
+ENDED = 1.25
+"""Intervals between its rows for which a pod's last one counts: it would have another if the pod were still there."""
+
+
+def _interval(tracks: Sequence[Track]) -> float:
+    """Seconds from one row of a track to the next, the median of the first hundred of each; infinite: there is none."""
+    gaps = [later - time for track in tracks for time, later in pairwise(track.times[:100])]
+    return median(gaps) if gaps else math.inf
+
+
+def _total(tracks: Iterable[Track], max_age: float, ended: float, last: float) -> list[tuple[float, float]]:
     """The sum at every time at which it changes. A row counts until the next one of its track, at most `max_age`
-    seconds; what counts at the `last` time counts for ever. NaN where no row counts, or one that is NaN, infinite or
-    negative: the sum is then unknown."""
-    deltas = heapq.merge(*(_deltas(track, max_age, last) for track in tracks), key=itemgetter(0))
+    seconds, and the last one of its track for `ended`; what counts at the `last` time counts for ever. NaN where no row
+    counts, or one that is NaN, infinite or negative: the sum is then unknown."""
+    deltas = heapq.merge(*(_deltas(track, max_age, ended, last) for track in tracks), key=itemgetter(0))
     rows: list[tuple[float, float]] = []
     counted, unknown, value = 0, 0, 0.0
     for time, at_once in groupby(deltas, key=itemgetter(0)):
@@ -232,14 +244,12 @@ def _total(tracks: Iterable[Track], max_age: float, last: float) -> list[tuple[f
     return rows
 
 
-def _deltas(track: Track, max_age: float, last: float) -> Iterator[tuple[float, int, int, float]]:
+def _deltas(track: Track, max_age: float, ended: float, last: float) -> Iterator[tuple[float, int, int, float]]:
     """Times, and how many tracks then begin to count (or, negative, cease to), how many of them with no usable value,
     and by how much the sum grows."""
     times, values = track.times, track.values
     for index, time in enumerate(times):
-        end = time + max_age
-        if index + 1 < len(times):
-            end = min(end, times[index + 1])
+        end = time + ended if index + 1 == len(times) else min(time + max_age, times[index + 1])
         good = 0.0 <= values[index] < math.inf
         yield time, 1, 0 if good else 1, values[index] if good else 0.0
         if end <= last:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from elasticd.base.errors import ConfigError
-from elasticd.cluster.simulated.demand import Demand, remember
+from elasticd.cluster.simulated.demand import Demand, read_total, remember
 
 RAMP = [[0, 1.0], [60, 4.0], [120, 2.0]]
 
@@ -210,3 +210,20 @@ def test_all_that_is_recorded_begins_when_the_recording_does(tmp_path: Path) -> 
 def test_a_recording_without_such_a_subject_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r'must have samples of "shop/web" in series cpu, has none'):
         recorded(tmp_path, series="cpu", key="shop/web").curve()
+
+
+@pytest.mark.parametrize(
+    ("ends", "counts_until"),
+    [
+        pytest.param(40, 52.5, id="it ends"),
+        pytest.param(90, 100, id="it lives to the end"),
+    ],
+)
+def test_a_pod_whose_rows_end_counts_a_little_longer(tmp_path: Path, ends: int, counts_until: float) -> None:
+    """Rows come every 10 s, and a pod that ended is not waited for as long as one that is merely silent."""
+    rows = [f"{time},cpu,pod,shop/web-a,1" for time in range(0, 110, 10)]
+    rows += [f"{time},cpu,pod,shop/web-b,2" for time in range(0, ends + 10, 10)]
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["time,series,subject,key,value", *rows, ""]))
+    total = read_total(path, "cpu", "shop/web-*", 120.0)
+    assert [time for time, value in total if value == 1.0][:1] == ([counts_until] if ends == 40 else [])
