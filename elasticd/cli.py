@@ -67,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes: 0 done, 1 policies would change something (`check --against`) or decided otherwise
     (`replay`), 2 wrong arguments, 69 something needed is not there, 70 the watchdog has ended `run`, 78 a mistake in a
     file a person wrote."""
+    _open_closed_streams()
     arguments = _parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.command(arguments)
@@ -84,6 +85,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNAVAILABLE
     return int(code)
+
+
+def _open_closed_streams() -> None:
+    """Give each standard stream that was closed at the start, which Python has as None, the null device, so that what
+    is printed goes nowhere. In this order each takes its own descriptor again, so that no other file does."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = Path(os.devnull).open(mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, null)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -700,3 +701,32 @@ def test_check_against_needs_settings_and_right_files(capsys: pytest.CaptureFixt
     assert (code, "--against: must be given beside an elasticd.toml" in err) == (78, True)
     write(tmp_path, web=policy(0))
     assert called(capsys, "check", tmp_path, "--against")[0] == 78
+
+
+@pytest.mark.parametrize(("closed", "prints"), [(">&-", False), ("2>&-", True), (">&- 2>&- <&-", False)])
+def test_commands_do_their_work_with_closed_streams(state: Path, closed: str, prints: bool) -> None:
+    called_so = ["sh", "-c", f'exec "$@" {closed}', "sh", *daemons.command("status", "--state", state)]
+    done = subprocess.run(called_so, capture_output=True, text=True, check=False)
+    assert (done.returncode, bool(done.stdout), done.stderr) == (0, prints, "")
+
+
+@pytest.mark.slow
+def test_a_daemon_with_closed_streams_runs_and_ends(tmp_path: Path) -> None:
+    port, settings = free_port(), write(tmp_path, web=policy(3))
+    settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
+    (tmp_path / "log").touch()
+    ran = daemons.command("run", "--decisions", "--config", settings)
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *ran])
+    try:
+        running = daemons.Daemon(tmp_path, process, f"http://127.0.0.1:{port}")
+        until(lambda: _answers(port))
+        running.replicas(3)
+        assert running.stop() == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
