@@ -1,16 +1,25 @@
-"""Bounds the connections to the pages, so that a client that opens many, or sends nothing, does not lock out others.
+"""Bounds the connections to the pages, so that a client that opens many, or sends nothing, does not lock out others,
+and what is logged of requests that are no HTTP.
 
 Knows connections and requests; knows nothing of what the pages show.
 """
 
 import asyncio
+import logging
+import math
 import resource
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
+
+from elasticd.base.text import one_line
 
 MOST = 256
 """Connections at a time, where the process may open four times as many files."""
@@ -28,6 +37,12 @@ IDLE = 85.0
 
 SWEEP = 1.0
 """Seconds between two looks for connections that have waited for too long."""
+
+MINUTE = 60.0
+"""Seconds in which malformed requests are logged once."""
+
+MOST_QUOTED = 100
+"""Characters of what is said of a malformed request."""
 
 
 def most_connections() -> int:
@@ -136,3 +151,27 @@ class _Refusal(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
+
+
+class RequestLog(logging.LoggerAdapter[logging.Logger]):
+    """aiohttp's log of a server. Requests that are malformed cost one line a minute, without a traceback; any other
+    error is logged as it is."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(server_logger)
+        self._now = now
+        self._logged, self._more = -math.inf, 0
+
+    def exception(self, msg: object, *args: object, exc_info: Any = True, **kwargs: Any) -> None:
+        """Log an error, if it is not the client's."""
+        if not isinstance(exc_info, HttpProcessingError | web.RequestPayloadError):
+            super().exception(msg, *args, exc_info=exc_info, **kwargs)
+        elif (now := self._now()) < self._logged + MINUTE:
+            self._more += 1
+        else:
+            since = f" ({self._more} more before it)" if self._more else ""
+            # The rest of the message quotes the request.
+            why = str(getattr(exc_info, "message", exc_info)).partition("\n")[0].rstrip(":")[:MOST_QUOTED]
+            client = next((f" from {one_line(str(arg))}" for arg in args if arg), "")
+            self.warning("malformed request%s: %s%s", client, one_line(why), since)
+            self._logged, self._more = now, 0

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from elasticd.base import shapes
 from elasticd.base.errors import UnavailableError
-from elasticd.telemetry.connections import Connections, most_connections
+from elasticd.telemetry.connections import Connections, RequestLog, most_connections
 
 
 class Pages(Struct, frozen=True):
@@ -53,7 +53,7 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     app.router.add_get("/nodes", _page(lambda asked: pages.nodes(asked.get("node", ""))))
     app.router.add_get("/moves", _page(lambda _: pages.moves()))
     app.router.add_get("/pod", _page(lambda asked: pages.pod(asked.get("pod", ""))))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, access_log=None, logger=RequestLog(), shutdown_timeout=1.0)
     await runner.setup()
     try:
         assert runner.server is not None, "it is set up"  # noqa: S101

@@ -1,14 +1,17 @@
 """The status pages: read-only, on a port of their own."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.http_exceptions import BadStatusLine
 
 from elasticd.base.errors import UnavailableError
+from elasticd.telemetry.connections import RequestLog
 from elasticd.telemetry.web import Pages, serve
 
 HOST = "127.0.0.1"
@@ -102,6 +105,52 @@ async def test_each_page_has_the_content_type_its_readers_expect(client: Client)
 )
 async def test_there_is_nothing_else(client: Client, path: str) -> None:
     assert (await client(path))[0] == 404
+
+
+MALFORMED = {
+    "version": b"GET / HTTP/9.9\r\n\r\n",
+    "long URL": b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+    "long header": b"GET / HTTP/1.1\r\nA: " + b"a" * 20_000 + b"\r\n\r\n",
+    "many headers": b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+    "header": b"GET / HTTP/1.1\r\nA b\r\n\r\n",
+    "length": b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 400 + b"\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "chunks": b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nno\r\n0\r\n\r\n",
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+}
+
+
+async def test_malformed_requests_log_a_line_and_no_traceback(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    port = int(client.address.rpartition(":")[2])
+    caplog.set_level(logging.INFO)
+    for sent in MALFORMED.values():
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(sent)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+    (line,) = caplog.records
+    assert (line.name, line.levelname, line.exc_info) == ("aiohttp.server", "WARNING", None)
+    assert line.getMessage().startswith(f"malformed request from {HOST}: ")
+    assert (await client("/healthz"))[0] == 200
+
+
+def test_malformed_requests_are_counted_each_minute(caplog: pytest.LogCaptureFixture) -> None:
+    times = iter([0.0, 1.0, 2.0, 60.0])
+    requests = RequestLog(lambda: next(times))
+    for _ in range(4):
+        requests.exception("Error from %s", HOST, exc_info=BadStatusLine("a\nb"))
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[1] == f"{messages[0]} (2 more before it)"
+    assert "\n" not in messages[0]
+
+
+def test_an_error_of_a_page_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    error = RuntimeError("no")
+    RequestLog().exception("Error from %s", HOST, exc_info=error)
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
