@@ -25,9 +25,11 @@ from elasticd.base.tasks import cancel
 from elasticd.base.text import counted, last_heard
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
-from elasticd.config import Settings, load_settings, policy_files, template_files
-from elasticd.config.reading import read_policies
+from elasticd.config import Settings, load_settings
+from elasticd.config.files import files_state
+from elasticd.config.reading import Read, read_policies
 from elasticd.config.settings import examine
+from elasticd.config.timed import TimedReads
 from elasticd.journal import Journal, Key
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Governed, Listener, Notice
@@ -91,6 +93,8 @@ class Daemon:
     policies: tuple[Policy | PoolPolicy, ...] = ()
     memory: str = ""
     """That the limit of memory is near, and what there is most of; empty while it is not."""
+    kept: str = ""
+    """Why the last reload has not replaced the policies in force; empty if it has."""
 
     def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
@@ -167,6 +171,7 @@ class Daemon:
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
             faults=tuple(self._restore_faults()),
+            kept=self.kept,
         )
 
     def _restore_faults(self) -> Iterator[str]:
@@ -349,10 +354,13 @@ class _Process:
     async def _watch_files(self) -> None:
         """Ask for a reload when the policy files differ from those read last, and have not changed since the last
         look."""
-        previous = self.loaded
+        previous, reads, folder = self.loaded, TimedReads(), self.settings.policies
         while True:
             await asyncio.sleep(LOOK)
-            present = await asyncio.to_thread(files_state, self.settings.policies)
+            try:
+                present = await reads(folder, files_state, folder)
+            except ConfigError as error:
+                present = str(error)
             if present != self.loaded and present == previous:
                 self.reload.set()
             previous = present
@@ -360,15 +368,13 @@ class _Process:
     async def _reload(self, daemon: Daemon) -> None:
         """Reload the policies, all or none: with one bad file the old ones stay in force, and the mistakes are
         logged."""
-        folder, errors = self.settings.policies, list[ConfigError]()
+        errors, reads = list[ConfigError](), TimedReads()
         while True:
             await self.reload.wait()
             self.reload.clear()
             self.notifier.reloading()
             had_errors = bool(errors)
-            # Before reading, so that a change in between is noticed.
-            self.loaded = await asyncio.to_thread(files_state, folder)
-            policies, errors = await asyncio.to_thread(read_policies, folder, self.registry, self.settings)
+            policies, errors = await self._read(reads)
             if errors:
                 for mistake in errors:
                     log.error("%s", mistake)
@@ -382,10 +388,29 @@ class _Process:
                 if had_errors:
                     log.info("all policies are right again")
                 log.log(logging.INFO if policies else logging.WARNING, "%s", status)
-            for line in await asyncio.to_thread(self._unapplied_changes):
+            daemon.kept = status if errors else ""
+            try:
+                changes = await reads(self.path, self._unapplied_changes)
+            except ConfigError as error:
+                changes = [str(error)]
+            for line in changes:
                 log.warning("%s", line)
             daemon.metrics.reloaded(len(policies), ok=not errors)
             self.notifier.ready(status)
+
+    async def _read(self, reads: TimedReads) -> Read:
+        """The policies, and every mistake in them; that they cannot be read in time is one."""
+        folder = self.settings.policies
+        try:
+            # Before reading, so that a change in between is noticed.
+            self.loaded = await reads(folder, files_state, folder)
+        except ConfigError as error:
+            self.loaded = str(error)
+            return [], [error]
+        try:
+            return await reads(folder, read_policies, folder, self.registry, self.settings)
+        except ConfigError as error:
+            return [], [error]
 
     def _unapplied_changes(self) -> list[str]:
         """Messages where elasticd.toml has changed since the start: a reload reads only the policies."""
@@ -423,12 +448,3 @@ async def run_together(*works: Coroutine[object, object, None]) -> None:
         await asyncio.gather(*tasks)
     finally:
         await cancel(*tasks)
-
-
-def files_state(folder: Path) -> object:
-    """A value that changes with every policy file and template, also where a mounted ConfigMap swaps its links."""
-    try:
-        stats = [(path.name, path.stat()) for path in (*policy_files(folder), *template_files(folder))]
-        return [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
-    except (ConfigError, OSError) as error:
-        return str(error)

@@ -1,7 +1,10 @@
 """Reloads of a running daemon: all or nothing, and never a replica touched for it."""
 
+import json
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +111,58 @@ def test_a_good_reload_is_adopted(running: Daemon) -> None:
     running.replicas(4)
     running.logged("INFO 1 policy in force\n")
     assert "elasticd_policies 1.0" in running.get("/metrics")
+
+
+def test_a_link_that_would_block_is_refused_and_forgotten(running: Daemon) -> None:
+    link = running.folder / "policies" / "l.toml"
+    link.symlink_to("/proc/self/status")
+    hang_up(running)
+    running.logged(r"ERROR .*l\.toml: must be readable, is not: it is a file of the kernel\n")
+    until(lambda: "l.toml" in json.loads(running.get("/status"))["kept"])
+    link.unlink()
+    put(running, policy(4))
+    hang_up(running)
+    running.replicas(4)
+    until(lambda: not json.loads(running.get("/status"))["kept"])
+
+
+BLOCKING = """
+import asyncio, sys, threading
+from pathlib import Path
+from elasticd import daemon
+from elasticd.config import files, timed
+from elasticd.telemetry import log
+
+def read(path, most, content_of=files.content_of):
+    return threading.Event().wait() if path.name == "stuck.toml" else content_of(path, most)
+
+files.content_of, timed.LONGEST = read, 1.0
+log.set_up(sys.stderr)
+asyncio.run(daemon.run(Path("elasticd.toml")))
+"""
+
+
+@pytest.mark.slow
+def test_a_reload_that_never_ends_is_told_and_left(tmp_path: Path) -> None:
+    write(tmp_path, web=policy(3))
+    (tmp_path / "blocking.py").write_text(BLOCKING)
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "blocking.py"], cwd=tmp_path, stderr=log)
+    try:
+        running = Daemon(tmp_path, process)
+        put(running, policy(4), name="stuck")
+        hang_up(running)
+        running.logged(r"ERROR .*policies: must be read within 1 s, is not: a file or a plugin blocks")
+        until(lambda: "must be read within 1 s" in json.loads(running.get("/status"))["kept"])
+        (tmp_path / "policies" / "stuck.toml").unlink()
+        put(running, policy(5))
+        hang_up(running)
+        running.logged("INFO all policies are right again")
+        until(lambda: json.loads(running.get("/status"))["kept"] == "")
+        assert running.stop() == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_one_bad_file_keeps_the_others_from_being_adopted(running: Daemon) -> None:

@@ -9,6 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+KERNEL = ("/proc/", "/sys/")
+"""Where the kernel's own files are: regular ones by their mode, though a read may wait for ever, or do something."""
+
 _KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
 
 
@@ -34,10 +37,21 @@ def linked(path: str, flags: int) -> int:
 
 def _opened(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    if kind := kind_of(os.fstat(descriptor).st_mode):
+    own = "a file of the kernel" if str(Path(path).resolve()).startswith(KERNEL) else ""
+    if kind := kind_of(os.fstat(descriptor).st_mode) or own:
         os.close(descriptor)
         raise OSError(errno.EINVAL, f"it is {kind}", path)
     return descriptor
+
+
+def content_of(path: Path, most: int) -> bytes:
+    """The first bytes of a person's file, at most so many. Never waits. Raises OSError for what is no regular file, or
+    has nothing to read yet."""
+    with open(path, "rb", opener=linked) as file:
+        content: bytes | None = file.read(most)
+    if content is None:
+        raise OSError(errno.EAGAIN, "it has nothing to read yet", str(path))
+    return content
 
 
 @contextmanager

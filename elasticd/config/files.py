@@ -11,6 +11,7 @@ from typing import Any
 import tomli
 
 from elasticd.base.errors import UNREADABLE, ConfigError
+from elasticd.base.files import content_of
 from elasticd.base.text import one_line
 
 LARGEST = 1 << 20
@@ -21,9 +22,11 @@ def read_text(path: Path) -> str:
     """A file's text. Raises ConfigError for what is no readable text file, or too large to be a configuration."""
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+        # Before it is opened, which alone may do something where it is a device.
+        content = content_of(path, LARGEST + 1) if stat.S_ISREG(status.st_mode) else None
+        if content is None or len(content) > LARGEST:
             raise ConfigError(str(path), "", f"must be a file of at most {LARGEST >> 20} MB")
-        return path.read_text(encoding="utf-8-sig")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise ConfigError(str(path), "", f"must be readable, is not: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -60,3 +63,12 @@ def policy_files(folder: Path) -> list[Path]:
 def template_files(folder: Path) -> list[Path]:
     """The files beside the policies that may be templates: a policy changes when its template does."""
     return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
+
+
+def files_state(folder: Path) -> object:
+    """A value that changes with every policy file and template, also where a mounted ConfigMap swaps its links."""
+    try:
+        stats = [(path.name, path.stat()) for path in (*policy_files(folder), *template_files(folder))]
+        return [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
+    except (ConfigError, OSError) as error:
+        return str(error)

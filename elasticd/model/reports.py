@@ -30,8 +30,9 @@ class StatusReport(Struct, frozen=True):
 
     Without a daemon (`running`), `note` says so and `decisions` are the last in the journal; `leading` is then unknown,
     and so are the policies if their files have mistakes (None). `leader` is the identity of the leader, if known.
-    `memory` says that its limit is near, and what the daemon has most of. `faults`: what keeps evicted pods from
-    running again, a line for each, and which of their records cannot be used.
+    `memory` says that its limit is near, and what the daemon has most of; `kept`, why the policies in force are not
+    those of the files. `faults`: what keeps evicted pods from running again, a line for each, and which of their
+    records cannot be used.
     """
 
     running: bool
@@ -45,6 +46,7 @@ class StatusReport(Struct, frozen=True):
     note: str = ""
     memory: str = ""
     faults: tuple[str, ...] = ()
+    kept: str = ""
 
 
 class HistoryRow(Struct, frozen=True):

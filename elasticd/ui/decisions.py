@@ -359,8 +359,7 @@ def _fault_lines(report: StatusReport) -> Iterator[str]:
     yield from report.faults[:_FAULTS]
     if more := report.faults[_FAULTS:]:
         yield f"and {counted(len(more), 'more fault')} of evicted pods (elasticd moves)"
-    if report.memory:
-        yield report.memory
+    yield from filter(None, (report.memory, report.kept))
 
 
 _FAULTS = 10

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.base.files import linked, regular
+from elasticd.base import files
+from elasticd.base.files import content_of, linked, regular
 
 
 def _socket(path: Path) -> None:
@@ -56,6 +57,21 @@ def test_a_fifo_of_a_person_is_not_waited_on(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("fifo")
     with pytest.raises(OSError, match="it is a FIFO"):
         linked(str(tmp_path / "link"), os.O_RDONLY)
+
+
+@pytest.mark.parametrize("path", ["/proc/self/status", "/proc/kmsg", "/sys/kernel/notes"])
+@pytest.mark.parametrize("opener", [regular, linked])
+def test_a_file_of_the_kernel_is_refused(opener: Callable[[str, int], int], path: str) -> None:
+    with pytest.raises(OSError, match=r"it is a file of the kernel|not permitted|Permission denied|No such file"):
+        opener(path, os.O_RDONLY)
+
+
+def test_a_file_with_nothing_to_read_yet_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    monkeypatch.setattr(files, "linked", lambda *_: reading)
+    with pytest.raises(OSError, match="it has nothing to read yet"):
+        content_of(tmp_path / "empty pipe", 10)
+    os.close(writing)
 
 
 def test_a_file_of_a_person_may_be_a_link(tmp_path: Path) -> None:

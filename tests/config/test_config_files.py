@@ -66,6 +66,12 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, name: str, probl
     assert str(caught.value) == f"{tmp_path / name}: {problem}"
 
 
+def test_a_link_to_a_file_of_the_kernel_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "linked.toml").symlink_to("/proc/self/status")
+    with pytest.raises(ConfigError, match=r"linked\.toml: must be readable, is not: it is a file of the kernel$"):
+        read_toml(tmp_path / "linked.toml")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "secret.toml"

@@ -10,7 +10,7 @@ import yaml
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes.wire.jobs import SET, TemplateError, check, hash_of, parse, stamped
 from elasticd.config import read_policies, template_files
-from elasticd.daemon import files_state
+from elasticd.config.files import files_state
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.registry import Registry
 from elasticd.testing import registry

@@ -240,6 +240,11 @@ def status(at: float, *decisions: Decision, **changes: Any) -> Group:
     return Group(*show.status(replace(StatusReport(True, True, False, decisions), **changes), at))
 
 
+def test_the_status_says_why_policies_were_kept() -> None:
+    kept = "kept the old policies: web.toml: must be TOML"
+    assert kept.split() in lines(status(72.0, kept=kept))
+
+
 def test_the_status_has_a_row_for_each_workload() -> None:
     policies = tuple(PolicyInForce(name, "act") for name in ("shop", "q"))
     shown = status(72.0, decision(60.0), decision(61.0, None, policy="q"), policies=policies)
