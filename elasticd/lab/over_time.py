@@ -17,6 +17,9 @@ from elasticd.model.workload import Ref
 
 POINTS = 720
 """Of demand in a chart, at most: more are joined, and their mean is shown."""
+MINUTES = 90
+"""Up to so many, times are in minutes."""
+
 DAYS = 72
 """Hours: longer runs are shown in days."""
 
@@ -30,7 +33,7 @@ def run_charts(runs: Runs, only: Ref | None = None) -> list[Chart]:
     played = next(iter(first.values()))
     refs = [ref for ref in played.workloads if only in (None, ref)]
     of = str(refs[0]) if len(refs) == 1 else f"all {len(refs)} workloads"
-    unit, scale = ("d", 86400.0) if played.steps * played.step > DAYS * 3600 else ("h", 3600.0)
+    unit, scale = _unit(played.steps * played.step)
     time = Axis("time since the start", unit)
     demand = Line("demand", *_means(played, only, lambda track: track.demand, scale), look="area")
     counts = [Line(name, *_replicas(run, only, scale), look=_look(name)) for name, run in first.items()]
@@ -41,6 +44,13 @@ def run_charts(runs: Runs, only: Ref | None = None) -> list[Chart]:
         Chart("replicas", "Replicas", "steps", time, Axis("replicas"), tuple(counts)),
         Chart("unserved", "Demand not served so far", "lines", time, Axis("unserved", "core-hours"), tuple(lost)),
     ]
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    """In what times of a run of so many seconds are shown, and how many seconds that is."""
+    if seconds <= MINUTES * 60:
+        return "min", 60.0
+    return ("h", 3600.0) if seconds <= DAYS * 3600 else ("d", 86400.0)
 
 
 def _look(name: str) -> Literal["line", "reference"]:

@@ -85,13 +85,13 @@ def track(demand: float, unserved: float, steps: int) -> WorkloadTrack:
 
 
 def test_replicas_are_shown_when_they_change() -> None:
-    run = Run(BEGUN, 60.0, {WEB: track(1.0, 0.5, 60)}, changes={WEB: [Change(BEGUN + 900, 2, 3)]})
+    run = Run(BEGUN, 60.0, {WEB: track(1.0, 0.5, 120)}, changes={WEB: [Change(BEGUN + 1800, 2, 3)]})
     demand, replicas, unserved = run_charts({"hpa": [run], IDEAL: [ideal(run, {WEB: ServingPod(0.5, 0.0)})]})
     assert (demand.title, demand.x.unit) == ("Demand of shop/Deployment/web", "h")
-    assert replicas.lines[0] == Line("hpa", (0.0, 0.25, 1.0), (2.0, 3.0, 3.0))
+    assert replicas.lines[0] == Line("hpa", (0.0, 0.5, 2.0), (2.0, 3.0, 3.0))
     assert [(line.name, line.look) for line in replicas.lines] == [("hpa", "line"), (IDEAL, "reference")]
     assert [line.name for line in unserved.lines] == ["hpa"]
-    assert unserved.lines[0].y[-1] == pytest.approx(0.5)
+    assert unserved.lines[0].y[-1] == pytest.approx(1.0)
 
 
 def test_workloads_are_added_up() -> None:
@@ -103,6 +103,11 @@ def test_workloads_are_added_up() -> None:
     assert together[1].lines[0].y[0] == together[1].lines[0].y[-1] == 6.0
     assert all(isnan(value) for value in alone[0].lines[0].y)
     assert alone[1].lines[0].y == (4.0, 3.0, 3.0)
+
+
+def test_a_short_run_is_shown_in_minutes() -> None:
+    demand, _, _ = run_charts({"hpa": [Run(BEGUN, 60.0, {WEB: track(1.0, 0.1, 12)})]})
+    assert (demand.x.unit, demand.lines[0].x[-1]) == ("min", 12.0)
 
 
 def test_a_long_run_is_shown_in_days_and_fewer_points() -> None:
