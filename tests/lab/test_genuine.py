@@ -1,0 +1,39 @@
+"""A simulated `hpa` beside the genuine HPA controller, under the load that was recorded of it.
+
+The recording is of tests/kube/test_parity.py on Kubernetes 1.36.2: what the pods used of two Deployments that the
+genuine controller scaled, one with its default behavior and one with another, by `elasticd record --journal`.
+"""
+
+import lzma
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.lab.backtest import Options, load_backtest
+from elasticd.lab.scenario import play_all
+from elasticd.registry import discover
+from tests.kube.test_parity import ELASTICD_BEHAVIOR, PERIOD, POLICY
+
+RECORDED = Path(__file__).parent / "recordings" / "hpa-1.36.csv.xz"
+GENUINE = {
+    "legacy": [3, 6, 11, 20, 6, 2, 4, 8, 4, 8, 12, 10, 2, 1],
+    "behavior": [3, 6, 9, 11, 14, 17, 20, 10, 6, 3, 2, 5, 8, 4, 7, 10, 12, 10, 5, 2, 1],
+}
+"""The counts that the genuine controller set, as the test saw them by a watch."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resolution", [5.0, 15.0])
+@pytest.mark.parametrize("name", GENUINE)
+def test_simulated_counts_are_those_of_the_genuine_controller(tmp_path: Path, name: str, resolution: float) -> None:
+    recording, file = tmp_path / "hpa.csv", tmp_path / "hpa.toml"
+    recording.write_bytes(lzma.decompress(RECORDED.read_bytes()))
+    text = POLICY.format(namespace="default", name=f"hpa-{name}", rules="current") + f"period = {PERIOD}\n"
+    file.write_text(text + (ELASTICD_BEHAVIOR if name == "behavior" else ""))
+    options = Options(cpu="100m", start_seconds=1.0, resolution=resolution)
+    scenario = load_backtest(recording, [file], discover(), options).scenario
+    cluster = replace(scenario.cluster, metrics=replace(scenario.cluster.metrics, noise=0.0))
+    ((run,),) = play_all(replace(scenario, cluster=cluster), lambda name, seconds: None).values()
+    (changes,) = run.changes.values()
+    assert [changes[0].before, *(change.after for change in changes)] == GENUINE[name]
