@@ -6,17 +6,12 @@ Knows what is bound to what; knows no strategy.
 import json
 from typing import Any
 
-from elasticd.api import Node, Pod
+from elasticd.api import Pod
 from elasticd.kit import BINDING
-from tests.kit.pools import GIB, MIB, node, pod
+from elasticd.lab.papers.thesis.binding import PODS, labelled
+from tests.kit.pools import MIB, pod
 
-
-def thesis(**tiers: str) -> list[Node]:
-    """Nodes of 1, 2 and 4 cores and twice as many GiB."""
-    return [
-        node(name, cpu=2.0**index, memory=2.0 ** (index + 1) * GIB, labels={"hostname": name, "tier": tier})
-        for index, (name, tier) in enumerate(sorted(tiers.items()))
-    ]
+thesis = labelled
 
 
 def bound(name: str, *expressions: dict[str, Any], needs: dict[str, Any] | None = None, **more: Any) -> Pod:
@@ -31,8 +26,4 @@ def to(*hosts: str) -> dict[str, Any]:
 
 
 FRONT = {"key": "tier", "operator": "in", "values": ["frontend"]}
-POD1 = bound("pod1", to("node1"), nodeLabelChange="reschedule")
-POD2 = bound("pod2", {"key": "tier", "operator": "notIn", "values": ["backend"]}, nodeLabelChange="still")
-POD3 = bound("pod3", to("node1", "node2"), FRONT, nodeLabelChange="reschedule")
-POD4 = bound("pod4", to("node4"), collectionIsEmpty="default")
-POD5 = bound("pod5", to("node4"), collectionIsEmpty="reschedule")
+POD1, POD2, POD3, POD4, POD5 = PODS
