@@ -1,6 +1,7 @@
 """The watchdog of the event loop: what it counts, whom it names, and that a blocked daemon ends."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -61,6 +62,9 @@ def test_a_thread_that_has_ended_is_not_starved() -> None:
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
+    folder = Path(f"/proc/self/task/{thread.native_id}")
+    while folder.exists():  # the kernel's thread outlives Python's for a moment
+        os.sched_yield()
     assert seconds_without_processor(thread) == 0
 
 
