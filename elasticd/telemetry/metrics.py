@@ -98,6 +98,8 @@ def _collect_decisions(latest: Iterable[Decision]) -> Iterator[Metric]:
     yield gauge("current_replicas", "Replicas the workload asks for.", rows)
     rows = [(labels, decision.replicas) for labels, decision in present]
     yield gauge("wanted_replicas", "Replicas decided on, after all limits.", rows)
+    text = "1 where it is not known what the workload needs."
+    yield gauge("blind", text, [(labels, decision.blind) for labels, decision in decisions])
     intervals = [(labels, decision.interval) for labels, decision in decisions]
     yield gauge("poll_interval_seconds", "Poll interval in force.", intervals)
     wishes = [(labels, wish) for labels, decision in decisions for wish in decision.recommendations]
@@ -251,6 +253,8 @@ class DaemonMetrics:
         self._left_alone = make(Gauge, "restore_records_left_alone", text)
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
         self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
+        text = "1 unless the last reload was refused."
+        self._valid = make(Gauge, "config_last_reload_successful", text)
         self._policies = make(Gauge, "policies", "Policies in force.")
         self._pods = _PodMetrics(registry)
 
@@ -307,6 +311,7 @@ class DaemonMetrics:
 
     def reloaded(self, policies: int, *, ok: bool) -> None:
         self._reloads.labels("done" if ok else "refused").inc()
+        self._valid.set(ok)
         if ok:
             self._policies.set(policies)
 

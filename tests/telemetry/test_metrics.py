@@ -25,6 +25,8 @@ UNITS = ("_total", "_seconds", "_replicas", "_pods", "_bytes", "_cores", "_ratio
 COUNTS = (
     "elasticd_leader",
     "elasticd_policies",
+    "elasticd_blind",
+    "elasticd_config_last_reload_successful",
     "elasticd_source_up",
     "elasticd_moves_in_flight",
     "elasticd_moves_in_trouble",

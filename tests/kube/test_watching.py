@@ -1,0 +1,147 @@
+"""The shipped alert rules and dashboards with a genuine promtool and Prometheus, which scrapes a genuine daemon."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from tests.kit.daemons import Daemon, daemon, until
+from tests.kube.fetch import HOW_TO_GET, find_program
+from tests.kube.processes import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "config" / "demo"
+RULES = ROOT / "config" / "prometheus" / "alerts.yaml"
+BOARDS = sorted((ROOT / "config" / "grafana").glob("*.json"))
+PROMETHEUS = """
+global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}
+rule_files: ["{rules}"]
+scrape_configs: [{{job_name: elasticd, honor_labels: true, static_configs: [{{targets: ["{target}"]}}]}}]
+"""
+VARIABLES = {"namespace": "shop", "kind": "Deployment", "policy": ".*", "instance": ".*"}
+WORKLOADS = ("search", "warehouse")
+"""One whose count a strategy decides, and one whose requests are."""
+SELDOM = {
+    "api_call": "the simulated cluster has no API server",
+    "memory": "where the tests run, no control group may limit it",
+    "plugin_failures": "no plugin fails",
+    "moves": "no pod needs to be moved",
+    "move_decisions": "no pod needs to be moved",
+    "move_plan": "no policy of the demo moves pods",
+    "limited": "it binds only where load has risen",
+    "holds": "only while something is unknown",
+}
+"""Metrics without a series in the first seconds of the demo, and why."""
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    path = find_program("promtool")
+    if path is None:
+        pytest.skip(f"promtool is not on this machine: {HOW_TO_GET}")
+    return path
+
+
+def checked(*command: str | Path, given: str = "") -> None:
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+
+
+def test_promtool_takes_the_rules(promtool: str) -> None:
+    checked(promtool, "check", "rules", RULES)
+
+
+def test_alerts_fire_when_they_should_and_else_not(promtool: str) -> None:
+    checked(promtool, "test", "rules", ROOT / "tests" / "telemetry" / "alerts.test.yaml")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """The demo's daemon, from a copy of its folder, without a broker."""
+    folder = tmp_path_factory.mktemp("demo")
+    shutil.copytree(DEMO, folder, dirs_exist_ok=True)
+    settings = folder / "elasticd.toml"
+    text = settings.read_text().replace("port = 9464", "port = 0").replace("../../build/demo", "state")
+    settings.write_text(text.replace("port = 18830", f"port = {free_port()}"))
+    with daemon(folder) as running:
+        yield running
+
+
+def test_promtool_finds_nothing_wrong_with_a_daemons_metrics(promtool: str, demo: Daemon) -> None:
+    checked(promtool, "check", "metrics", given=demo.get("/metrics"))
+
+
+@contextmanager
+def scraping(folder: Path, target: str) -> Iterator[str]:
+    """A Prometheus with the shipped rules; yields its address."""
+    program = find_program("prometheus")
+    assert program is not None
+    address = f"127.0.0.1:{free_port()}"
+    (folder / "prometheus.yml").write_text(PROMETHEUS.format(rules=RULES, target=target))
+    flags = {"config.file": folder / "prometheus.yml", "storage.tsdb.path": folder / "data"}
+    words = [f"--{key}={value}" for key, value in {**flags, "web.listen-address": address}.items()]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen([program, *words], stderr=log, stdout=log)
+    try:
+        yield f"http://{address}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def is_ready(address: str) -> bool:
+    """Whether a Prometheus answers queries."""
+    try:
+        with urlopen(f"{address}/-/ready", timeout=10):
+            return True
+    except OSError:
+        return False
+
+
+def ask(address: str, path: str, **asked: str) -> Any:
+    """The data of an answer."""
+    with urlopen(f"{address}/api/v1/{path}?{urlencode(asked)}", timeout=10) as answer:
+        return json.load(answer)["data"]
+
+
+def series(address: str, expr: str) -> list[Any]:
+    """What a panel shows of either workload."""
+    values = (VARIABLES | {"name": name} for name in WORKLOADS)
+    filled = {
+        re.sub(r"\$(\w+)", r"{\1}", expr.replace("{", "{{").replace("}", "}}")).format_map(value) for value in values
+    }
+    return [result for query in filled for result in ask(address, "query", query=query)["result"]]
+
+
+def panels() -> dict[str, str]:
+    """Every query of a panel, by dashboard and title."""
+    boards = {path.stem: json.loads(path.read_text()) for path in BOARDS}
+    return {
+        f"{name}: {panel['title']} {target['refId']}": target["expr"]
+        for name, board in boards.items()
+        for panel in board["panels"]
+        for target in panel.get("targets", ())
+    }
+
+
+def test_prometheus_answers_every_panel_from_a_daemons_metrics(promtool: str, demo: Daemon, tmp_path: Path) -> None:
+    often = {
+        title: expr for title, expr in panels().items() if not any(f"elasticd_{metric}" in expr for metric in SELDOM)
+    }
+    with scraping(tmp_path, demo.address.removeprefix("http://")) as address:
+        until(lambda: is_ready(address), "Prometheus is never ready")
+        for title, expr in often.items():
+            until(partial(series, address, expr), f"{title}: stays empty")
+        for expr in panels().values():
+            series(address, expr)
+        groups = ask(address, "rules")["groups"]
+    assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
