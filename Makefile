@@ -9,7 +9,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all decisions e2e faults parity bench reproduce lint audit lock clean
+.PHONY: help demo test test-all decisions e2e faults parity bench reproduce lint reference site audit lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,10 @@ lint: .venv/dev ## check style, types, import contracts and the length of functi
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/house.py
+	$(BIN)/python -m tests.reference --check
+
+reference: .venv/dev ## write docs/reference, the man page and the completions from the code
+	$(BIN)/python -m tests.reference
 
 # What elasticd runs with, its forecasts included. A licence that is not among these is looked at by a person first.
 AUDITED := requirements-forecast.lock

@@ -64,11 +64,9 @@ from elasticd.ui.terminal import Terminal, show
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Exit codes: 0 done, 1 policies would change something (`check --against`) or decided otherwise
-    (`replay`), 2 wrong arguments, 69 something needed is not there, 70 the watchdog has ended `run`, 78 a mistake in a
-    file a person wrote."""
+    """Run one command. What its exit code means: base.errors.EXIT_CODES."""
     _open_closed_streams()
-    arguments = _parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
+    arguments = parser().parse_args(_join_dashed(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.command(arguments)
         sys.stdout.flush()
@@ -96,10 +94,11 @@ def _open_closed_streams() -> None:
             setattr(sys, name, null)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="elasticd", description="Keeps a Kubernetes cluster elastic.")
-    parser.add_argument("--version", action="version", version=f"elasticd {version('elasticd')}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """The command line. The man page, docs/reference/commands.md and the completions are made from it too."""
+    whole = argparse.ArgumentParser(prog="elasticd", description="Keeps a Kubernetes cluster elastic.")
+    whole.add_argument("--version", action="version", version=f"elasticd {version('elasticd')}")
+    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, function: Any, text: str) -> argparse.ArgumentParser:
         command_parser = commands.add_parser(name, help=text, description=text)
@@ -143,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     for reader in (explain, past, status):
         _add_config_argument(reader)
         reader.add_argument("--state", type=Path, help="the journal's folder, instead of the config's")
-    return parser
+    return whole
 
 
 def _add_explain_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,17 @@ EXIT_UNAVAILABLE = 69
 EXIT_BLOCKED = 70
 EXIT_CONFIG = 78
 
+EXIT_CODES = {
+    0: "done, or ended by a signal that asked for it",
+    EXIT_CHANGES: "policies would change something (`check --against`) or decided otherwise (`replay`)",
+    2: "wrong arguments",
+    EXIT_UNAVAILABLE: "something that is needed is not there, such as the API server, the journal or a running daemon",
+    EXIT_BLOCKED: "the watchdog has ended `run`: the event loop did not turn for 12 s",
+    EXIT_CONFIG: "a mistake in a file that a person wrote; the line that was printed names it",
+    130: "interrupted by Ctrl-C",
+}
+"""What every command's exit code means."""
+
 UNREADABLE = (ValueError, RecursionError)
 """What decoders raise for text or bytes that they cannot read, the second where they are nested too deeply."""
 

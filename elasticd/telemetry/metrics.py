@@ -79,6 +79,15 @@ class _Collector(NamedTuple):
     collect: Callable[[], Iterable[Metric]]
 
 
+class Described(NamedTuple):
+    """A metric as the reference shows it; a counter's name as its series have it."""
+
+    name: str
+    kind: str
+    labels: Labels
+    text: str
+
+
 def _family(kind: type[F], name: str, text: str, labels: Labels, rows: Iterable[tuple[Labels, float | None]]) -> F:
     family = kind(f"elasticd_{name}", text, labels=labels)
     for values, value in rows:
@@ -320,6 +329,14 @@ class DaemonMetrics:
         for counter in (self._decisions, self._limited, self._actions, self._holds):
             counter.keep(keys)
         self._failures.keep({(policy,) for policy, _ in keys})
+
+    def described(self) -> Iterator[Described]:
+        """Every metric, whether it has a series or not."""
+        for collector in self._registry._collector_to_names:  # noqa: SLF001  # it has no other list of them
+            for family in collector.collect():
+                owner: Any = family if hasattr(family, "_labelnames") else collector
+                name = family.name + "_total" * (family.type == "counter")
+                yield Described(name, family.type, tuple(owner._labelnames), family.documentation)  # noqa: SLF001
 
     def render(
         self,
