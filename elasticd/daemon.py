@@ -50,12 +50,16 @@ from elasticd.runtime.workers import BandWorker, DecisionWorker, EvictionOrderWo
 from elasticd.sources.poller import SourcePoller, opened
 from elasticd.sources.threads import DaemonThreads
 from elasticd.telemetry import memory
+from elasticd.telemetry.events import Events
 from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
+from elasticd.telemetry.summaries import DaemonSummary
 from elasticd.telemetry.systemd import Notifier
 from elasticd.telemetry.watchdog import watched
 from elasticd.telemetry.web import Pages, serve
+from elasticd.ui.installed import described, everything
+from elasticd.ui.past import Past
 
 log = logging.getLogger("elasticd")
 
@@ -90,6 +94,8 @@ class Daemon:
     outlet: MqttPublisher | None = None
     dry_run: bool = False
     caps: PolicyCaps | None = None
+    registry: Registry = field(default_factory=Registry)
+    events: Events = field(default_factory=lambda: Events(lambda: None, list))
     policies: tuple[Policy | PoolPolicy, ...] = ()
     memory: str = ""
     """That the limit of memory is near, and what there is most of; empty while it is not."""
@@ -137,6 +143,7 @@ class Daemon:
     def pages(self) -> Pages:
         """The functions behind the web pages."""
         pools = PoolReports(self.cluster, self.placer, self.mover, self.clock, EvictionOrderWorker())
+        past = Past(self.journal.folder, self.clock)
         return Pages(
             metrics=lambda: partial(
                 self.metrics.render,
@@ -154,18 +161,42 @@ class Daemon:
             nodes=pools.nodes,
             moves=self._moves,
             pod=pools.pod,
+            history=past.history,
+            explain=past.explain,
+            plugins=lambda: [described(plugin, self.registry) for plugin in everything(self.registry)],
+            events=self.events,
+        )
+
+    def summary(self) -> DaemonSummary:
+        """The state of the daemon as a whole, for the status page."""
+        now, snapshot, cluster = self.clock.now(), self.loop.snapshot, self.cluster.describe()
+        sources = self.loop.router.report(now)
+        return DaemonSummary(
+            at=now,
+            leading=self.cluster.leading,
+            leader=str(getattr(cluster, "leader", "")),
+            dry_run=self.dry_run,
+            unready=self.readiness(),
+            confirmed=snapshot.confirmed if snapshot else 0.0,
+            faults=tuple(self._restore_faults()),
+            problems=tuple([f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items() if kind[0]]),
+            memory=self.memory,
+            kept=self.kept,
+            policies=self._in_force(),
+            sources=tuple([replace(report, details=None) for report in sources]),
+            moves=tuple(self.mover.in_flight(snapshot)),
+            outlet=None if self.outlet is None else self.outlet.describe(),
         )
 
     def status(self) -> StatusReport:
         """The state of the daemon, and its last decision about every workload that it governs."""
         cluster = self.cluster.describe()
-        in_force = [PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in self.policies]
         return StatusReport(
             running=True,
             leading=self.cluster.leading,
             dry_run=self.dry_run,
             decisions=tuple(self.journal.decisions()),
-            policies=tuple(in_force),
+            policies=self._in_force(),
             leader=str(getattr(cluster, "leader", "")),
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
@@ -173,6 +204,9 @@ class Daemon:
             faults=tuple(self._restore_faults()),
             kept=self.kept,
         )
+
+    def _in_force(self) -> tuple[PolicyInForce, ...]:
+        return tuple([PolicyInForce(rule.name, rule.mode, isinstance(rule, PoolPolicy)) for rule in self.policies])
 
     def _restore_faults(self) -> Iterator[str]:
         """What keeps evicted pods from running again, in a line each."""
@@ -273,7 +307,9 @@ async def assembled(
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
         publisher = None if settings.outlet is None else await stack.enter_async_context(settings.outlet.open())
-        listeners = [metrics, plugins, FailureLog(), *listeners, *([publisher] if publisher else [])]
+        daemon: Daemon  # is made below, of loops that tell it what they do
+        events = Events(lambda: daemon.summary(), journal.decisions)  # noqa: PLW0108  # it is not there yet
+        listeners = [metrics, plugins, FailureLog(), events, *listeners, *([publisher] if publisher else [])]
         loop = Loop(cluster, journal, clock, listeners, DecisionWorker())
         sources = opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         pollers = await stack.enter_async_context(sources)
@@ -283,7 +319,7 @@ async def assembled(
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
         daemon = Daemon(
             loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run,
-            settings.disruption.caps,
+            settings.disruption.caps, registry, events,
         )  # fmt: skip
         stack.push_async_callback(daemon.drain, GRACE)
         yield daemon
@@ -344,6 +380,7 @@ class _Process:
                         daemon.placer.run(),
                         daemon.mover.run(),
                         daemon.mover.surging.run(),
+                        daemon.events.run(),
                         control_file.serve(settings.state, daemon.mover.trigger),
                         self._watch_files(),
                         self._reload(daemon),

@@ -5,7 +5,7 @@ decision refers to one in the same segment. Knows nothing of how they are writte
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -65,11 +65,13 @@ def _restored(lines: Iterable[JournalLine], losses: "_Losses") -> Iterator[tuple
             yield line, record
 
 
-def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
-    """All records on disk whose line contains these bytes, newest first; no segment is read before it is needed. Raises
-    UnavailableError for a folder, or a file, that may not be read."""
+def read_back(folder: Path, containing: bytes = b"", enough: Callable[[], bool] = lambda: False) -> Iterator[Record]:
+    """All records on disk whose line contains these bytes, newest first; no segment is read before it is needed,
+    or once it is `enough`. Raises UnavailableError for a folder, or a file, that may not be read."""
     try:
         for path in reversed(segments(folder)):
+            if enough():
+                return
             with _Losses(path) as losses:
                 yield from _read_back(path, containing, losses)
     except OSError as error:

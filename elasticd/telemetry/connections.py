@@ -29,6 +29,9 @@ AT_WORK = 32
 
 PROBES = frozenset({"/healthz", "/readyz"})
 
+STREAMING = frozenset({"/events"})
+"""Their answers last; how many there are at a time is bounded where they are made."""
+
 HEADERS = 10.0
 """Seconds from a connection to its first request."""
 
@@ -83,7 +86,7 @@ class Connections:
     @web.middleware
     async def attend(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or say that too many are being answered; probes are always answered."""
-        page, connection = request.path not in PROBES, request.protocol
+        page, connection = request.path not in PROBES | STREAMING, request.protocol
         if page and self._pages >= AT_WORK:
             return web.Response(status=503, text="too many requests at a time\n", headers={"Retry-After": "1"})
         self._waiting.pop(connection, None)

@@ -1,4 +1,5 @@
-"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources, /query, /nodes, /moves and /pod: never an action.
+"""The daemon's pages: the status page for people with its stream /events, /metrics, /healthz, /readyz, and JSON: never
+an action.
 
 Knows HTTP; knows of the daemon only the questions it is given.
 """
@@ -16,7 +17,22 @@ from msgspec import Struct
 
 from elasticd.base import shapes
 from elasticd.base.errors import UnavailableError
+from elasticd.telemetry.assets import Assets
 from elasticd.telemetry.connections import Connections, RequestLog, most_connections
+from elasticd.telemetry.events import Events, TooManyStreamsError
+
+PATIENCE = 20.0
+"""Seconds that a reader of a stream may take for a message."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of every answer: nothing is loaded from elsewhere, no script stands in a page, and nobody else may show one."""
 
 
 class Pages(Struct, frozen=True):
@@ -32,6 +48,10 @@ class Pages(Struct, frozen=True):
     nodes: Callable[[str], Awaitable[object]]
     moves: Callable[[], Awaitable[object]]
     pod: Callable[[str], Awaitable[object]]
+    history: Callable[[str, str, float], Awaitable[object]]
+    explain: Callable[[str, str, float], Awaitable[object]]
+    plugins: Callable[[], object]
+    events: Events
 
 
 @asynccontextmanager
@@ -42,8 +62,13 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         body = await asyncio.to_thread(pages.metrics())
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    connections = Connections(most_connections())
+    connections, assets, events = Connections(most_connections()), Assets(), pages.events
     app = web.Application(client_max_size=1024, middlewares=[connections.attend, *_guards(host)])
+    app.on_response_prepare.append(_harden)
+    app.on_shutdown.append(lambda _: _ended(events))
+    app.router.add_get("/", assets.index)
+    app.router.add_get("/page/{name}", assets.file)
+    app.router.add_get("/events", _stream(events))
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", _check(pages.health))
     app.router.add_get("/readyz", _check(pages.readiness))
@@ -53,6 +78,9 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     app.router.add_get("/nodes", _page(lambda asked: pages.nodes(asked.get("node", ""))))
     app.router.add_get("/moves", _page(lambda _: pages.moves()))
     app.router.add_get("/pod", _page(lambda asked: pages.pod(asked.get("pod", ""))))
+    app.router.add_get("/plugins", _page(lambda _: pages.plugins()))
+    app.router.add_get("/history", _page(lambda asked: pages.history(*_workload(asked), _number(asked, "seconds"))))
+    app.router.add_get("/explain", _page(lambda asked: pages.explain(*_workload(asked), _number(asked, "at"))))
     runner = web.AppRunner(app, access_log=None, logger=RequestLog(), shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -66,6 +94,52 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
             yield f"http://{host}:{bound}"
     finally:
         await runner.cleanup()
+
+
+async def _harden(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+async def _ended(events: Events) -> None:
+    events.close()
+
+
+def _workload(asked: Mapping[str, str]) -> tuple[str, str]:
+    """The workload and the policy that are asked for."""
+    workload = asked.get("workload", "")
+    if workload.count("/") != 2:
+        raise web.HTTPBadRequest(text="workload: must be NAMESPACE/KIND/NAME\n")
+    return workload, asked.get("policy", "")
+
+
+def _number(asked: Mapping[str, str], name: str) -> float:
+    """A number of seconds that is asked for; inf where it is left out."""
+    try:
+        return float(asked.get(name, "inf"))
+    except ValueError:
+        raise web.HTTPBadRequest(text=f"{name}: must be a number of seconds\n") from None
+
+
+def _stream(events: Events) -> Handler:
+    """Everything once, and then what changes."""
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        try:
+            async with events.opened(request.query.get("workload", "")) as messages:
+                response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+                await response.prepare(request)
+                async for message in messages.messages():
+                    async with asyncio.timeout(PATIENCE):
+                        await response.write(message)
+                return response
+        except TooManyStreamsError:
+            text = "too many readers at a time\n"
+            return web.Response(status=503, text=text, headers={"Retry-After": "5"})
+        except ConnectionError:  # the reader has gone: nothing to log
+            return web.Response()
+
+    return stream
 
 
 def _guards(host: str) -> list[Middleware]:
@@ -89,15 +163,25 @@ def _is_address(host: str, *, loopback: bool = False) -> bool:
     return address.is_loopback or not loopback
 
 
-def _page(answer: Callable[[Mapping[str, str]], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """A page of JSON. It is encoded in a thread, because a thousand decisions would hold up the loop."""
+def _page(answer: Callable[[Mapping[str, str]], object]) -> Handler:
+    """A page of JSON. It is encoded in a thread, because a thousand decisions would hold up the loop; who asks the same
+    meanwhile gets the same bytes."""
+    under_way: dict[tuple[str, bool], asyncio.Task[bytes]] = {}
 
-    async def page(request: web.Request) -> web.Response:
-        content = answer(request.query)
+    async def body(asked: Mapping[str, str], *, records: bool) -> bytes:
+        content = answer(asked)
         content = await content if isawaitable(content) else content
-        wants_records = request.headers.get("Accept") == shapes.RECORDS
-        body = msgspec.json.encode(content) if wants_records else await asyncio.to_thread(shapes.encode, content)
-        return web.Response(body=body, content_type="application/json")
+        return msgspec.json.encode(content) if records else await asyncio.to_thread(shapes.encode, content)
+
+    async def page(request: web.Request) -> web.StreamResponse:
+        key = request.query_string, request.headers.get("Accept") == shapes.RECORDS
+        if key not in under_way:
+            under_way[key] = asyncio.create_task(body(request.query, records=key[1]))
+            under_way[key].add_done_callback(lambda _: under_way.pop(key))
+        try:
+            return web.Response(body=await asyncio.shield(under_way[key]), content_type="application/json")
+        except UnavailableError as error:
+            return web.Response(status=503, text=f"{error}\n")
 
     return page
 

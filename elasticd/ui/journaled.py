@@ -3,7 +3,7 @@
 No daemon need run. Knows the journal's records and which of them belong together; knows nothing of how they are shown.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import dropwhile, takewhile
 from math import inf
 from pathlib import Path
@@ -31,10 +31,13 @@ def latest(
     return next((pair for pair in decided(folder, parts, policy) if pair[0].at <= at), (None, None))
 
 
-def decided(folder: Path, parts: Sequence[str], policy: str | None = None) -> Iterator[tuple[Decision, Outcome | None]]:
-    """The decisions about a workload, newest first, each with the outcome of its action if there is one."""
+def decided(
+    folder: Path, parts: Sequence[str], policy: str | None = None, enough: Callable[[], bool] = lambda: False
+) -> Iterator[tuple[Decision, Outcome | None]]:
+    """The decisions about a workload, newest first, each with the outcome of its action if there is one. No older file
+    is begun once it is `enough`."""
     outcomes: dict[str, Outcome] = {}
-    for record in read_back(folder, containing=msgspec.json.encode(parts[2])):
+    for record in read_back(folder, msgspec.json.encode(parts[2]), enough):
         if not isinstance(record, Decision | Outcome):
             continue
         ref = record.workload
@@ -51,13 +54,15 @@ def history(
 ) -> list[HistoryRow]:
     """What was decided about a workload between two times, oldest first. Decisions of a policy in a row that say the
     same share a row."""
+    pairs = takewhile(lambda pair: pair[0].at >= begin, decided(folder, parts, policy))
+    return in_rows(pair for pair in pairs if pair[0].at <= end)
+
+
+def in_rows(pairs: Iterable[tuple[Decision, Outcome | None]]) -> list[HistoryRow]:
+    """Decisions with their outcomes, given newest first, as rows, oldest first."""
     rows: list[HistoryRow] = []
     open_rows: dict[str, int] = {}
-    for decision, outcome in decided(folder, parts, policy):
-        if decision.at < begin:
-            break
-        if decision.at > end:
-            continue
+    for decision, outcome in pairs:
         index = open_rows.get(decision.policy)
         later = None if index is None else rows[index]
         row = HistoryRow(decision, outcome, decision.at)

@@ -12,6 +12,7 @@ from aiohttp.http_exceptions import BadStatusLine
 
 from elasticd.base.errors import UnavailableError
 from elasticd.telemetry.connections import RequestLog
+from elasticd.telemetry.events import Events
 from elasticd.telemetry.web import Pages, serve
 
 HOST = "127.0.0.1"
@@ -26,13 +27,23 @@ class Told:
         return [series, workload]
 
     async def nodes(self, node: str) -> object:
-        return [{"node": node or "all"}]
+        return await self.slow_nodes(node) if node == "slow" else [{"node": node or "all"}]
+
+    async def slow_nodes(self, node: str) -> object:
+        return node
 
     async def moves(self) -> object:
         return [{"step": "gone"}]
 
     async def pod(self, named: str) -> object:
         return [named]
+
+    async def history(self, workload: str, policy: str, seconds: float) -> object:
+        if workload.endswith("/none"):
+            raise UnavailableError("the journal has nothing")
+        return [workload, policy, str(seconds)]
+
+    events = Events(lambda: {"leading": True}, list, every=0.01)
 
     def pages(self) -> Pages:
         return Pages(
@@ -45,6 +56,10 @@ class Told:
             nodes=self.nodes,
             moves=self.moves,
             pod=self.pod,
+            history=self.history,
+            explain=self.history,
+            plugins=lambda: [{"name": "hpa"}],
+            events=self.events,
         )
 
 
@@ -78,6 +93,9 @@ async def client() -> AsyncIterator[Client]:
         ("/query", '["",""]'),
         ("/pod?pod=shop%2Fweb", '["shop/web"]'),
         ("/pod", '[""]'),
+        ("/plugins", '[{"name":"hpa"}]'),
+        ("/history?workload=shop/Deployment/web&seconds=60", '["shop/Deployment/web","","60.0"]'),
+        ("/explain?workload=shop/Deployment/web&policy=a", '["shop/Deployment/web","a","inf"]'),
         ("/status?pretty", '{"leading":true,"decisions":[]}'),
     ],
 )
@@ -101,10 +119,84 @@ async def test_each_page_has_the_content_type_its_readers_expect(client: Client)
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/metrics/", "/../../etc/passwd", "/%2e%2e/etc/passwd", "/status/x", "/" + "a" * 4000]
+    "path",
+    [
+        "/page",
+        "/page/",
+        "/page/none.js",
+        "/page/../web.py",
+        "/page/%2e%2e%2fweb.py",
+        "/metrics/",
+        "/../../etc/passwd",
+        "/%2e%2e/etc/passwd",
+        "/status/x",
+        "/" + "a" * 4000,
+    ],
 )
 async def test_there_is_nothing_else(client: Client, path: str) -> None:
     assert (await client(path))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        pytest.param("/history", 400, "workload: must be NAMESPACE/KIND/NAME\n", id="no workload"),
+        pytest.param("/explain?workload=a/b/c&at=noon", 400, "at: must be a number of seconds\n", id="no time"),
+        pytest.param("/history?workload=a/b/none", 503, "the journal has nothing\n", id="nothing known"),
+    ],
+)
+async def test_a_question_that_has_no_answer_is_told_why(client: Client, path: str, status: int, text: str) -> None:
+    assert await client(path) == (status, text)
+
+
+async def test_who_asks_the_same_meanwhile_shares_the_answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, came, go = list[str](), asyncio.Event(), asyncio.Event()
+
+    async def nodes(node: str) -> object:
+        asked.append(node)
+        came.set()
+        await go.wait()
+        return node
+
+    monkeypatch.setattr(client.told, "slow_nodes", nodes)
+    answers = [asyncio.create_task(client("/nodes?node=slow")) for _ in range(3)]
+    await came.wait()
+    await asyncio.sleep(0.05)
+    go.set()
+    assert {await answer for answer in answers} == {(200, '"slow"')}
+    assert asked == ["slow"]
+
+
+@pytest.mark.parametrize("path", ["/", "/page/main.js", "/page/page.css", "/status", "/metrics", "/nowhere"])
+async def test_every_answer_forbids_what_the_page_needs_not(client: Client, path: str) -> None:
+    async with client.session.get(client.address + path) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self';")
+        assert "unsafe" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_a_browser_that_has_a_file_is_not_sent_it(client: Client) -> None:
+    async with client.session.get(client.address + "/page/main.js") as answer:
+        assert (answer.status, answer.content_type) == (200, "text/javascript")
+        tag = answer.headers["ETag"]
+    assert await client("/page/main.js", headers={"If-None-Match": tag}) == (304, "")
+    assert (await client("/page/main.js", headers={"If-None-Match": '"another"'}))[0] == 200
+
+
+async def test_a_reader_of_events_gets_everything_and_then_changes(client: Client) -> None:
+    running = asyncio.create_task(client.told.events.run())
+    async with asyncio.timeout(10), client.session.get(client.address + "/events") as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        lines = [line async for line in aiter_first(answer.content, 6)]
+    running.cancel()
+    assert [line for line in lines if line.startswith(b"event")] == [b"event: all\n", b"event: changes\n"]
+
+
+async def aiter_first(content: aiohttp.StreamReader, count: int) -> AsyncIterator[bytes]:
+    """The first lines of an answer that has no end."""
+    for _ in range(count):
+        yield await content.readline()
 
 
 MALFORMED = {
@@ -154,7 +246,7 @@ def test_an_error_of_a_page_keeps_its_traceback(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/status"])
+@pytest.mark.parametrize("path", ["/", "/page/main.js", "/events", "/metrics", "/healthz", "/readyz", "/status"])
 async def test_nothing_can_be_written(client: Client, method: str, path: str) -> None:
     assert (await client(path, method, data=b"x" * 100_000))[0] == 405
 
