@@ -71,6 +71,19 @@ async def test_a_sealed_record_has_its_pod_created(server: Server, session: Sess
         assert (server.created, one.left_alone) == ([POD], "")
 
 
+async def test_a_newer_versions_record_counts_also_once_noted(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """While two versions are alive, the older one may go on with what the newer one has begun."""
+    server.pod = None
+    server.record(record(data(later="x")))
+    async with daemon(session, clock, resumes=True):
+        await until(lambda: server.records[NAME]["data"]["made"])
+        said = server.records[NAME]["data"]
+        assert (said["later"], said["seal"]) == ("x", seal_of(KEY, "home", NAME, said))
+    assert server.created == [POD]
+
+
 BY_OTHERS = "somebody else wrote or changed it, or Secret elasticd-restore-key has another key than it was sealed with"
 
 

@@ -45,6 +45,8 @@ class Restoration(Struct, frozen=True):
     since: str = ""
     written: str = ""
     """When its ConfigMap was written, by the clock of the daemon that did, as the API writes times."""
+    others: tuple[tuple[str, str], ...] = ()
+    """What a newer version of elasticd has written beside: it is sealed with the rest."""
 
     @property
     def name(self) -> str:
@@ -54,6 +56,7 @@ class Restoration(Struct, frozen=True):
     def data(self) -> dict[str, str]:
         """Of its ConfigMap, without the seal."""
         return {
+            **dict(self.others),
             "uid": self.uid,
             "pod": self.manifest,
             "by": self.by,
@@ -203,4 +206,5 @@ def _restoration(record: _WireRecord) -> Restoration | None:
         return None
     pod, uid, manifest = Ref(meta.namespace, "Pod", meta.name, "v1"), data.get("uid", ""), data.get("pod", "")
     restoration = Restoration(pod, uid, manifest, by, made, record.metadata.uid, why, since, written)
-    return restoration if restoration.name == record.metadata.name else None
+    others = tuple(item for item in data.items() if item[0] not in restoration.data() and item[0] != SEAL)
+    return replace(restoration, others=others) if restoration.name == record.metadata.name else None
