@@ -1,7 +1,7 @@
 """What a full run of the tests showed of each fault: `python -m tests.faults.rows REPORT...` reads pytest's reports in
 JUnit's XML and prints the table of docs/fault-runs.md.
 
-Knows docs/faults.md and such reports; knows nothing of what the tests do.
+Knows docs/faults.md and such reports.
 """
 
 import re
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
+
+from tests.faults.means import means
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 REAL = "tests.kube."
@@ -41,16 +43,18 @@ def named(page: str) -> dict[str, list[str]]:
 
 
 def table(faults: Mapping[str, Sequence[str]], ran: Iterable[tuple[str, Case]]) -> list[str]:
-    """A row for each fault: tests, runs, those against real servers, the slowest of all, and how many failed."""
+    """A row for each fault: by what means, tests, runs, those against real servers, the slowest of all, and how many
+    failed."""
     by_name = defaultdict[str, list[Case]](list)
     for name, case in ran:
         by_name[name].append(case)
-    lines = ["| fault | tests | runs | on real servers | slowest | failed |", "|---|---|---|---|---|---|"]
+    lines = ["| fault | by | tests | runs | on real servers | slowest | failed |", "|---|---|---|---|---|---|---|"]
     for fault, tests in faults.items():
         runs = [case for name in tests for case in by_name[name]]
         slowest = max((case.seconds for case in runs), default=0.0)
         real, failed = sum(case.real for case in runs), sum(not case.passed for case in runs)
-        lines.append(f"| {fault} | {len(tests)} | {len(runs)} | {real} | {slowest:.1f} s | {failed} |")
+        by = ", ".join(means(tests))
+        lines.append(f"| {fault} | {by} | {len(tests)} | {len(runs)} | {real} | {slowest:.1f} s | {failed} |")
     return lines
 
 
