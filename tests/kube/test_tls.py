@@ -1,10 +1,11 @@
 """A daemon beside a genuine Prometheus and a genuine broker that cannot prove who they are: it changes nothing by what
-they say, tells why, and reads them once they can."""
+they say, tells why in a line, speaks nothing but TLS, and reads them once they can."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ FLAWS = [
     pytest.param("name", "mismatch", id="name"),
     pytest.param("expired", "certificate has expired", id="expired"),
 ]
+HANDSHAKE = b"\x16"
+"""The first byte of TLS: whoever sends it waits for the other to prove itself before anything else."""
 Say = Callable[[int], None]
 """Lets the server say that so many messages wait."""
 
@@ -103,6 +106,32 @@ async def broker(folder: Path, port: int, made: Certificates, flaw: str) -> Asyn
             await asyncio.wait([publishing])
 
 
+@asynccontextmanager
+async def relay(port: int) -> AsyncIterator[tuple[int, set[bytes]]]:
+    """Passes connections on to this port; gives its own, and the first bytes of all connections so far."""
+    begins: set[bytes] = set()
+
+    async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, begin: bytes = b"") -> None:
+        with suppress(OSError):
+            target.write(begin)
+            while data := await source.read(65536):
+                target.write(data)
+        target.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begin = await reader.read(1)
+        begins.add(begin)
+        try:
+            back, forth = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(pass_on(reader, forth, begin), pass_on(back, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], begins
+
+
 Start = Callable[[Path, int, Certificates, str], AbstractAsyncContextManager[Say]]
 
 
@@ -116,13 +145,17 @@ async def test_a_server_that_cannot_prove_itself_changes_nothing(
     made, port = Certificates(tmp_path / "certificates"), free_port()
     settings = daemons.write(tmp_path, web=daemons.policy())
     simulated, _, _ = settings.read_text().partition("series = ")
-    settings.write_text(simulated + source.format(port=port, authority=made.authority.certificate))
-    async with AsyncExitStack() as flawed:
+    async with AsyncExitStack() as flawed, relay(port) as (between, begins):
+        settings.write_text(simulated + source.format(port=between, authority=made.authority.certificate))
         say = await flawed.enter_async_context(start(tmp_path / "flawed", port, made, flaw))
         say(80)
         with daemons.daemon(tmp_path) as daemon:
             await asyncio.to_thread(daemon.logged, why)
             assert (await asyncio.to_thread(daemon.decision))["verdict"] == "hold"
+            (told,) = [line for line in daemon.log.splitlines() if re.search(why, line)]
+            assert re.search(r"prometheus|mqtt", told)
+            assert "Traceback" not in daemon.log
+            assert begins == {HANDSHAKE}
             await flawed.aclose()
             async with start(tmp_path / "good", port, made, "") as say:
                 say(40)
