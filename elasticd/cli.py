@@ -1,5 +1,5 @@
-"""The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, record, plugins; and
-simulate, backtest, tune, reproduce and replay, which lab has.
+"""The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, demo, examples,
+record, plugins; and simulate, backtest, tune, reproduce and replay, which lab has.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """
@@ -8,9 +8,10 @@ import argparse
 import asyncio
 import logging
 import os
+import shutil
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib.metadata import version
 from math import inf
@@ -60,6 +61,7 @@ from elasticd.ui import sources as show_sources
 from elasticd.ui.journaled import decided, history, latest, latest_of_all, workloads
 from elasticd.ui.names import no_samples, pod_of, why_nothing, workload_of
 from elasticd.ui.printer import Printer
+from elasticd.ui.shipped import write_demo, write_examples
 from elasticd.ui.terminal import Terminal, show
 
 
@@ -134,6 +136,7 @@ def parser() -> argparse.ArgumentParser:
         _add_config_argument(asker)
     plugins = command("plugins", _plugins, "List what is installed, show all of one, or begin a new one.")
     _add_plugins_arguments(plugins)
+    _add_shipped(command)
     record = command("record", _record, "Write what Prometheus remembers, or the journal, into a recording.")
     _add_config_argument(record)
     takes_record(record)
@@ -143,6 +146,15 @@ def parser() -> argparse.ArgumentParser:
         _add_config_argument(reader)
         reader.add_argument("--state", type=Path, help="the journal's folder, instead of the config's")
     return whole
+
+
+def _add_shipped(command: Callable[[str, Any, str], argparse.ArgumentParser]) -> None:
+    """The commands about the files that elasticd brings."""
+    demo = command("demo", _demo, "Run on a simulated cluster; Ctrl-C stops it.")
+    text = "of its settings, policies and journal, written at first; default: elasticd-demo"
+    demo.add_argument("folder", type=Path, metavar="DIR", nargs="?", default=Path("elasticd-demo"), help=text)
+    examples = command("examples", _examples, "Write examples: policies, sources, manifests, dashboards, alert rules.")
+    examples.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
 
 
 def _add_explain_arguments(parser: argparse.ArgumentParser) -> None:
@@ -409,6 +421,21 @@ def _record_source(arguments: argparse.Namespace, series: list[str]) -> Recorded
     source = prometheus_of(_settings(arguments).sources, arguments.source)
     selection = Selection(series, TimeRange(arguments.begin, arguments.end, arguments.step))
     return asyncio.run(write_recording(source, selection, arguments.out, time.time(), force=arguments.force))
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    folder: Path = arguments.folder
+    if note := write_demo(folder):
+        print(note, file=sys.stderr)
+    program = shutil.which(sys.argv[0]) or str(Path(sys.executable).with_name("elasticd"))
+    config = folder / "elasticd.toml"
+    print(f"In another terminal: elasticd explain shop/Deployment/catalog --config {config}", flush=True)
+    os.execvp("sh", ["sh", str(folder / "demo.sh"), program, str(config)])  # noqa: S606, S607  # it runs a broker too
+
+
+def _examples(arguments: argparse.Namespace) -> int:
+    print(f"{arguments.folder}: {write_examples(arguments.folder)} files")
+    return 0
 
 
 def _plugins(arguments: argparse.Namespace) -> int:

@@ -50,7 +50,7 @@ function _shtab_elasticd_using
   test "$_shtab_elasticd_cmdpath" = "$argv"
 end
 
-set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins record simulate backtest tune replay reproduce
+set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce
 set -g _shtab_elasticd_opts_with_value --at --changes --config --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved -n
 
 complete -c elasticd -e
@@ -119,6 +119,12 @@ complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -
 complete -c elasticd -n '_shtab_elasticd_using plugins' -s h -l help -d 'show this help message and exit'
 complete -c elasticd -n '_shtab_elasticd_using plugins' -l kind -xka "strategy limit source scorer" -d 'of the new one; default: strategy'
 complete -c elasticd -n '_shtab_elasticd_using plugins' -l json -d 'for a machine'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a demo -d 'Run on a simulated cluster; Ctrl-C stops it.'
+complete -c elasticd -n '_shtab_elasticd_using demo' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using demo; and test $_shtab_elasticd_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'of its settings, policies and journal, written at first; default: elasticd-demo'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a examples -d 'Write examples: policies, sources, manifests, dashboards, alert rules.'
+complete -c elasticd -n '_shtab_elasticd_using examples' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using examples; and test $_shtab_elasticd_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a new folder'
 complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a record -d 'Write what Prometheus remembers, or the journal, into a recording.'
 complete -c elasticd -n '_shtab_elasticd_using record' -s h -l help -d 'show this help message and exit'
 complete -c elasticd -n '_shtab_elasticd_using record' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'
