@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from elasticd.config import Settings, load_settings, read_policies
 from elasticd.registry import Registry, discover
-from elasticd.sources.mqtt.broker import Tls
+from elasticd.sources.tls import Tls
 from elasticd.telemetry.mqtt_publisher import PublisherSettings
 from elasticd.ui.options import options
 from tests.kit.policies import load_pool, load_workloads, read_right

@@ -20,9 +20,9 @@ from elasticd.base.clock import WallClock
 from elasticd.model.workload import Readings, Sample
 from elasticd.sources import mqtt
 from elasticd.sources.mqtt import Listening, Mqtt
-from elasticd.sources.mqtt.broker import Tls
 from elasticd.sources.mqtt.link import Link
 from elasticd.sources.mqtt.topics import Topic
+from elasticd.sources.tls import Tls
 from elasticd.testing import site
 from tests.cluster.kubernetes.fake import until
 from tests.kube import pki

@@ -14,8 +14,9 @@ from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
 from elasticd.registry import discover
 from elasticd.sources.mqtt import Listening, Mqtt
-from elasticd.sources.mqtt.broker import BrokerOptions, Tls
+from elasticd.sources.mqtt.broker import BrokerOptions
 from elasticd.sources.mqtt.topics import Topic
+from elasticd.sources.tls import Tls
 from elasticd.testing import NOW, site
 from tests.cluster.kubernetes.fake import until
 from tests.kube.processes import free_port

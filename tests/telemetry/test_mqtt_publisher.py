@@ -15,8 +15,8 @@ from elasticd.model.listener import Governed
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.registry import discover
-from elasticd.sources.mqtt.broker import Tls
 from elasticd.sources.mqtt.link import Link
+from elasticd.sources.tls import Tls
 from elasticd.telemetry.mqtt_publisher import MqttPublisher, PublisherSettings
 from elasticd.testing import judge, observation
 from tests.kube.processes import free_port

@@ -28,7 +28,6 @@ from elasticd.sources.mqtt.broker import (
     Protocol,
     SessionExpiry,
     Subscribed,
-    Tls,
     Username,
 )
 from elasticd.sources.mqtt.intake import Inbox, Intake
@@ -36,6 +35,7 @@ from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
 from elasticd.sources.mqtt.table import SensorTable
 from elasticd.sources.mqtt.topics import Topic
+from elasticd.sources.tls import Tls
 
 AGAIN = 30.0
 """Seconds after which a subscription that was denied is tried again."""

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from elasticd.base.errors import ConfigError
-from elasticd.base.secrets import check_secret, read_secret, secret_path
+from elasticd.base.secrets import check_secret, read_secret
+from elasticd.sources.tls import Tls, tls_context
 
 RECEIVE_MAXIMUM = 20_000
 """QoS 1 messages that the broker may send before the first is acknowledged. With Mosquitto's own 20, and the 1,000 that
@@ -44,19 +44,6 @@ PasswordFile = Annotated[
     str, Meta(description="file with the password, closed to others, or credential:NAME of systemd; empty: none")
 ]
 MaxPayload = Annotated[int, Meta(ge=64, le=1 << 27, description="bytes of the largest message that is taken")]
-
-
-class Tls(Struct, frozen=True, forbid_unknown_fields=True):
-    """TLS. The broker's certificate must be valid and name `host`: there is no way to switch that off."""
-
-    ca_file: Annotated[str, Meta(description="PEM of who may sign the broker's certificate; empty: the system's")] = ""
-    cert_file: Annotated[str, Meta(description="PEM of the daemon's own certificate; empty: none")] = ""
-    key_file: Annotated[str, Meta(description="PEM of its key, closed to others, or credential:NAME; empty: none")] = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.cert_file) != bool(self.key_file):
-            present, missing = ("cert_file", "key_file") if self.cert_file else ("key_file", "cert_file")
-            raise ValueError(f"{missing}: must be given with {present}, is empty")
 
 
 class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,20 +121,9 @@ class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _tls(tls: Tls) -> ssl.SSLContext:
-    """A context that checks the certificate and the name. Raises ConfigError for files that cannot be used."""
-    if tls.key_file:
-        check_secret(tls.key_file)
-    place = str(secret_path(tls.ca_file)) if tls.ca_file else None
-    try:
-        context = ssl.create_default_context(cafile=place)
-        context.sslsocket_class = _Closing
-        if tls.cert_file:
-            place = str(secret_path(tls.cert_file))
-            # Without a passphrase: OpenSSL would ask for one on the terminal.
-            context.load_cert_chain(place, str(secret_path(tls.key_file)), password=lambda: "")
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; an empty file is a ValueError
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not PEM"
-        raise ConfigError("", str(place), f"must be readable PEM, is not: {reason}") from None
+    """A context whose sockets are closed when they cannot agree with the broker."""
+    context = tls_context(tls)
+    context.sslsocket_class = _Closing
     return context
 
 
