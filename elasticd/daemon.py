@@ -25,7 +25,7 @@ from elasticd.base.tasks import cancel
 from elasticd.base.text import counted, last_heard
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
-from elasticd.config import Settings, load_settings
+from elasticd.config import HttpSettings, Settings, load_settings
 from elasticd.config.files import files_state
 from elasticd.config.reading import Read, read_policies
 from elasticd.config.settings import examine
@@ -36,7 +36,7 @@ from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Cluster
+from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Cluster, Reviewing
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -50,6 +50,7 @@ from elasticd.runtime.workers import BandWorker, DecisionWorker, EvictionOrderWo
 from elasticd.sources.poller import SourcePoller, opened
 from elasticd.sources.threads import DaemonThreads
 from elasticd.telemetry import memory
+from elasticd.telemetry.access import Access, Reviewer
 from elasticd.telemetry.events import Events
 from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
@@ -96,6 +97,8 @@ class Daemon:
     caps: PolicyCaps | None = None
     registry: Registry = field(default_factory=Registry)
     events: Events = field(default_factory=lambda: Events(lambda: None, list))
+    reviewer: Reviewer | None = None
+    """Asks the API server whose token counts."""
     policies: tuple[Policy | PoolPolicy, ...] = ()
     memory: str = ""
     """That the limit of memory is near, and what there is most of; empty while it is not."""
@@ -166,6 +169,10 @@ class Daemon:
             plugins=lambda: [described(plugin, self.registry) for plugin in everything(self.registry)],
             events=self.events,
         )
+
+    def access(self, http: HttpSettings) -> Access:
+        """Who may read the pages."""
+        return Access(http.token if http.token_file else None, self.reviewer, http.metrics_need_token)
 
     def summary(self) -> DaemonSummary:
         """The state of the daemon as a whole, for the status page."""
@@ -299,6 +306,7 @@ async def assembled(
         stack.callback(journal.close)
         opening = settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
         cluster: Cluster = await stack.enter_async_context(opening)
+        reviewer = cluster.may_read if settings.http.token_review and isinstance(cluster, Reviewing) else None
         if settings.dry_run:
             cluster = DryRun(cluster)
         placer: Placer  # is made below, around the guard that asks it how much it knows
@@ -319,7 +327,7 @@ async def assembled(
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
         daemon = Daemon(
             loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run,
-            settings.disruption.caps, registry, events,
+            settings.disruption.caps, registry, events, reviewer,
         )  # fmt: skip
         stack.push_async_callback(daemon.drain, GRACE)
         yield daemon
@@ -370,7 +378,10 @@ class _Process:
         async with assembled(settings, self.registry, metrics, listeners) as daemon:
             daemon.apply(policies)
             metrics.reloaded(len(policies), ok=True)
-            async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
+            access = daemon.access(settings.http)
+            if note := access.note(settings.http.host):
+                log.warning("%s", note)
+            async with serve(daemon.pages(), settings.http.host, settings.http.port, access) as address:
                 status = f"{counted(len(policies), 'policy')} in force, pages at {address}"
                 log.info("%s", status)
                 self.notifier.ready(status)

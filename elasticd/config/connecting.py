@@ -195,6 +195,8 @@ def _reading(
 ) -> Iterator[tuple[Feature, str]]:
     """The features that only read, with who turns them on."""
     yield from ((feature, "elasticd") for feature in (rights.PODS, rights.NODES, rights.AUTOSCALERS))
+    if settings.http.token_review:
+        yield rights.READERS, "elasticd"
     for policy in (policy for policy in policies if isinstance(policy, Policy)):
         for kind in _kinds([policy]):
             if kind == JOB_KIND:

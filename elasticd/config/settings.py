@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from elasticd.base.decode import convert, shared_fields
 from elasticd.base.errors import ConfigError, Mistakes
-from elasticd.base.secrets import CREDENTIAL
+from elasticd.base.secrets import CREDENTIAL, read_secret, secret_path
 from elasticd.base.text import is_name, shown
 from elasticd.cluster.disruption import DisruptionSettings
 from elasticd.cluster.kubernetes import Kubernetes
@@ -29,11 +29,37 @@ from elasticd.telemetry.mqtt_publisher import PublisherSettings
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
 
 
+LEAST_TOKEN = 16
+"""Characters of a token, at least: nobody guesses it."""
+
+
 class HttpSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where /metrics, /healthz, /readyz and /status are served. Port 0 takes a free one."""
+    """Where the status page, /metrics, probes and JSON are served, and to whom. Port 0 takes a free one."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 9464
+    token_file: Annotated[str, Meta(description="a file with the token that readers must send, or credential:NAME")] = (
+        ""
+    )
+    token_review: Annotated[bool, Meta(description="the API server says whose token counts")] = False
+    metrics_need_token: Annotated[bool, Meta(description="also /metrics needs a token")] = False
+
+    def __post_init__(self) -> None:
+        if self.metrics_need_token and not (self.token_file or self.token_review):
+            raise ValueError("metrics_need_token: must be left out without token_file and token_review, is true")
+
+    def token(self) -> str:
+        """The token, read anew. Raises ConfigError."""
+        token = read_secret(self.token_file).strip()
+        if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+            problem = f"must have at least {LEAST_TOKEN} characters of ASCII and no space, has {len(token)} characters"
+            raise ConfigError("", str(secret_path(self.token_file)), problem)
+        return token
+
+    def examine(self) -> None:
+        """Raises ConfigError where the token cannot be read."""
+        if self.token_file:
+            self.token()
 
 
 class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,6 +141,9 @@ def load_settings(path: Path, registry: Registry) -> Settings:
         if "outlet" in file:
             outlet = convert(file["outlet"], PublisherSettings, name, "outlet")
     mistakes.raised()
+    if raw.http.token_review and isinstance(cluster, Simulated):
+        problem = "must be left out with a simulated cluster, which knows no tokens, is true"
+        raise ConfigError(name, "http.token_review", problem)
     return Settings(
         cluster=cluster,
         sources=sources,
@@ -131,6 +160,7 @@ def examine(settings: Settings, file: str) -> list[ConfigError]:
     checks = [(f"source[{index}]", source.examine) for index, source in enumerate(settings.sources)]
     if settings.outlet is not None:
         checks.append(("outlet", settings.outlet.examine))
+    checks.append(("http.token_file", settings.http.examine))
     errors = []
     for key, ask in checks:
         try:

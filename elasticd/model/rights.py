@@ -78,6 +78,14 @@ KUBELETS = Feature("ask kubelets", "kubelet-rbac.yaml", _rights("get", "", "node
 CUSTOM = Feature("read custom metrics", SOURCES, _rights("get", "custom.metrics.k8s.io", "*"))
 EXTERNAL = Feature("read external metrics", SOURCES, _rights("list", "external.metrics.k8s.io", "*"))
 PULLS = Feature("see which images nodes pull", SOURCES, _rights("list watch", "", "events"))
+READERS = Feature(
+    "know who may read the pages",
+    "readers-rbac.yaml",
+    (
+        *_rights("create", "authentication.k8s.io", "tokenreviews"),
+        *_rights("create", "authorization.k8s.io", "subjectaccessreviews"),
+    ),
+)
 
 
 def leading(lease: str) -> Feature:
@@ -105,7 +113,7 @@ def sleeping(group: str, plural: str) -> Feature:
 FEATURES = (
     PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
     AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, RECORDS, SEALING,
-    RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS,
+    RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS, READERS,
 )  # fmt: skip
 """All that the shipped roles are for."""
 

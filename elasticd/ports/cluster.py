@@ -83,6 +83,14 @@ class Stray(NamedTuple):
 
 
 @runtime_checkable
+class Reviewing(Protocol):
+    """A cluster that knows whose token counts."""
+
+    async def may_read(self, token: str, path: str) -> str:
+        """Why a token does not allow its holder to get a path; empty: it does."""
+
+
+@runtime_checkable
 class Pretending(Protocol):
     """The snapshot of a dry run."""
 

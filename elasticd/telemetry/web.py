@@ -8,15 +8,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import isawaitable
-from ipaddress import ip_address
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 from msgspec import Struct
 
 from elasticd.base import shapes
 from elasticd.base.errors import UnavailableError
+from elasticd.telemetry.access import UNASKED, Access, Guard
 from elasticd.telemetry.assets import Assets
 from elasticd.telemetry.connections import Connections, RequestLog, most_connections
 from elasticd.telemetry.events import Events, TooManyStreamsError
@@ -55,15 +55,15 @@ class Pages(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
-    """Serve the pages for as long as the block runs; yields their address."""
+async def serve(pages: Pages, host: str, port: int, access: Access = UNASKED) -> AsyncIterator[str]:
+    """Serve the pages for as long as the block runs, to whom `access` lets through; yields their address."""
 
     async def metrics(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(pages.metrics())
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     connections, assets, events = Connections(most_connections()), Assets(), pages.events
-    app = web.Application(client_max_size=1024, middlewares=[connections.attend, *_guards(host)])
+    app = web.Application(client_max_size=1024, middlewares=[connections.attend, Guard(access, host).attend])
     app.on_response_prepare.append(_harden)
     app.on_shutdown.append(lambda _: _ended(events))
     app.router.add_get("/", assets.index)
@@ -140,27 +140,6 @@ def _stream(events: Events) -> Handler:
             return web.Response()
 
     return stream
-
-
-def _guards(host: str) -> list[Middleware]:
-    """Where the pages are for this machine alone, a browser must not be led to them by another's name for it."""
-    return [_by_its_own_name] if host == "localhost" or _is_address(host, loopback=True) else []
-
-
-@web.middleware
-async def _by_its_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
-    name = request.url.host or ""
-    if name == "localhost" or _is_address(name):
-        return await handler(request)
-    return web.Response(status=421, text="the Host header must be localhost or an address\n")
-
-
-def _is_address(host: str, *, loopback: bool = False) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or not loopback
 
 
 def _page(answer: Callable[[Mapping[str, str]], object]) -> Handler:

@@ -5,6 +5,7 @@ Knows HTTP and what the pages answer; knows nothing of how it is shown.
 
 import urllib.request
 from functools import partial
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import TypeVar
 from urllib.error import HTTPError
@@ -13,7 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from elasticd.base.errors import UnavailableError
+from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.shapes import RECORDS
 from elasticd.base.text import one_line
 from elasticd.config import HttpSettings
@@ -73,14 +74,31 @@ def _address(http: HttpSettings) -> str:
     return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
 
 
+def _authorization(http: HttpSettings) -> dict[str, str]:
+    """What tells the daemon that it is asked by somebody who can read its token. Raises UnavailableError where that
+    cannot be read."""
+    if not http.token_file:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {http.token()}"}
+    except ConfigError as error:
+        raise UnavailableError(f"http.token_file: {error}") from None
+
+
 def _get(path: str, kind: type[T], http: HttpSettings, **params: str) -> T:
     if not http.port:
         raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
     address = _address(http)
     try:
-        request = urllib.request.Request(f"{address}{path}?{urlencode(params)}", headers={"Accept": RECORDS})  # noqa: S310
+        headers = {"Accept": RECORDS, **_authorization(http)}
+        request = urllib.request.Request(f"{address}{path}?{urlencode(params)}", headers=headers)  # noqa: S310
         with _OPENER.open(request, timeout=PATIENCE) as answer:
             return msgspec.json.decode(answer.read(), type=kind)
+    except HTTPError as error:
+        refused = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        why = one_line(error.read(_MOST).decode(errors="replace")) if refused else error.reason
+        must = "must let this command read it, does not" if refused else "must be a running elasticd, is not"
+        raise UnavailableError(f"{address}: {must}: {why}") from None
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         cause = getattr(reason, "strerror", None) or reason

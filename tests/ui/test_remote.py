@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.base.errors import UnavailableError
 from elasticd.config import HttpSettings
@@ -20,11 +21,13 @@ from tests.kit.daemons import called, write
 
 
 @contextmanager
-def answering(code: int, text: str) -> Iterator[HttpSettings]:
-    """A server that says one thing."""
+def answering(code: int, text: str, sent: list[str | None] | None = None) -> Iterator[HttpSettings]:
+    """A server that says one thing, and keeps what it was sent to be let in."""
 
     class Says(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if sent is not None:
+                sent.append(self.headers["Authorization"])
             self.send_response(code)
             self.end_headers()
             self.wfile.write(text.encode())
@@ -65,6 +68,33 @@ def test_where_none_answers_nothing_is_reported() -> None:
     with answering(200, "") as gone:
         pass
     assert remote.unready(gone) == remote.unready(HttpSettings(port=0)) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        pytest.param(401, "must let this command read it, does not: no such token", id="a wrong token"),
+        pytest.param(403, "must let this command read it, does not: no such token", id="no token"),
+        pytest.param(404, "must be a running elasticd, is not: Not Found", id="something else"),
+    ],
+)
+def test_why_a_daemon_gives_no_answer_is_told(code: int, why: str) -> None:
+    with answering(code, "no such token\n") as http, pytest.raises(UnavailableError, match=why):
+        remote.moves(http)
+
+
+def test_a_command_sends_the_token_of_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    (tmp_path / "token").chmod(0o600)
+    sent: list[str | None] = []
+    with answering(200, '{"in_flight":[]}', sent) as http:
+        remote.moves(replace(http, token_file=str(tmp_path / "token")))
+    assert sent == ["Bearer 0123456789abcdef"]
+
+
+def test_a_token_that_cannot_be_read_is_told_in_a_line() -> None:
+    with pytest.raises(UnavailableError, match=r"^http\.token_file: /nowhere: must be readable, is not: No such file"):
+        remote.moves(HttpSettings(token_file="/nowhere"))
 
 
 UNWRITTEN = "the journal has not been written since 2026-11-22 02:41:07 UTC: No space left on device"

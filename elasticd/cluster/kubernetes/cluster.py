@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.metrics import MetricsClient
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
+from elasticd.cluster.kubernetes.reviews import may_read
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore
 from elasticd.cluster.kubernetes.watch.informer import (
@@ -301,6 +302,10 @@ class KubernetesCluster:
             yield follower
         finally:
             await cancel(task)
+
+    async def may_read(self, token: str, path: str) -> str:
+        """Why a token does not allow its holder to get a path, as the API server says; empty: it does."""
+        return await may_read(self._parts.deps.session, token, path)
 
     async def _count(self, action: Scale | Create) -> Answer:
         if isinstance(action, Scale):

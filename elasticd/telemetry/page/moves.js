@@ -47,7 +47,7 @@ function update(element, move, now) {
   if (index < 0) index = steps.length - 1;
   sync(element.querySelector("ol"), steps.map((text, place) => ({ text, place })), ({ text }) => text, () => h("li"), (item, { text, place }) => {
     const word = WORDS[text] ?? WORDS[text.split(":")[0]] ?? text;
-    setText(item, place === index ? `${word} – for ${lasts(Math.max(0, now - seconds(move.since)))}` : word);
+    setText(item, place === index ? `${word}, for ${lasts(Math.max(0, now - seconds(move.since)))}` : word);
     setAttribute(item, "data-step", place < index ? "done" : place === index ? "now" : "later");
     if (place === index) setAttribute(item, "aria-current", "step");
     else item.removeAttribute("aria-current");
