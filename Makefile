@@ -9,12 +9,12 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all decisions e2e faults parity bench reproduce lint reference site audit lock clean
+.PHONY: help pictures demo test test-all decisions e2e faults parity bench reproduce lint reference site audit lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C stops it
+demo: .venv/forecast ## run elasticd on a simulated cluster, with its page (DEMO_PORT=9464); Ctrl-C stops it
 	@exec sh config/demo/demo.sh $(BIN)/elasticd
 
 # Bytecode is kept, whatever the environment says: otherwise each worker compiles all tests, and each process that they start all of elasticd.
@@ -47,6 +47,7 @@ parity: .venv/dev ## compare with the real HPA controller on the same cluster
 bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, and the time from a sensor to a decision (SECONDS=60 of messages)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	PYTHONPATH=. $(BIN)/python tests/bench/steady.py
+	PYTHONPATH=. $(BIN)/python tests/bench/page.py
 	PYTHONPATH=. $(BIN)/python tests/bench/decide.py
 	PYTHONPATH=. $(BIN)/python tests/bench/journal.py
 	PYTHONPATH=. $(BIN)/python tests/bench/placing.py
@@ -59,6 +60,9 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/bench/latency.py
 	PYTHONPATH=. $(BIN)/python tests/bench/bind.py
 	PYTHONPATH=. $(BIN)/python tests/bench/surge.py
+
+pictures: .venv/dev ## take the pictures of the status page in docs/pictures again, in a headless Chromium
+	PYTHONPATH=. $(BIN)/python -m tests.pictures
 
 reproduce: .venv/forecast ## measure the papers that elasticd implements again (ARGS='bald-eagle --seeds 10', --markdown, --json)
 	@exec $(BIN)/elasticd reproduce $(ARGS)
@@ -106,6 +110,7 @@ lock: ## update the three lock files (UPGRADE=1: to the newest versions)
 # One environment, filled in three steps, so that the first demo waits only for what the daemon and its forecasts need.
 $(BIN)/python:
 	@$(CHECK_PYTHON)
+	@echo "elasticd is installed into .venv first, from the lock files: about a minute"
 	$(PYTHON) -m venv --clear .venv
 
 .venv/run: requirements.lock pyproject.toml | $(BIN)/python

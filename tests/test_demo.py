@@ -197,6 +197,24 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
     assert first % (days * DAY) == 0  # so that a day begins with an even minute
 
 
+def test_the_demo_begins_with_what_to_watch_and_where(tmp_path: Path) -> None:
+    elasticd = tmp_path / "elasticd"
+    elasticd.write_text('#!/bin/sh\ncat "$4"\n')
+    elasticd.chmod(0o755)
+    environment = {**os.environ, "DEMO_PORT": "12345", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        ["sh", DEMO.parent / "demo.sh", elasticd, DEMO],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Watch http://127.0.0.1:12345/:" in done.stdout
+    (tmp_path / "elasticd.toml").write_text(done.stdout.partition("Ctrl-C stops it.\n")[2])
+    settings, shipped = load_settings(tmp_path / "elasticd.toml", discover()), load_settings(DEMO, discover())
+    assert settings.http.port == 12345
+    assert settings.policies == shipped.policies
+    assert settings.sources == shipped.sources
+    assert settings.state.resolve() == shipped.state.resolve().with_name("demo-12345")
+
+
 @pytest.mark.slow
 def test_two_runs_are_equal_under_different_hash_seeds() -> None:
     code = """

@@ -4,9 +4,9 @@
 Knows where they are looked for (KUBEBUILDER_ASSETS, else the project's cache of the version that KUBE names),
 and how they are got.  Kubernetes 1.20.2, the default, comes from Debian 12: etcd and Go are unpacked from its
 packages, Kubernetes is built from its source package.  Any other version is unpacked from compressed binaries
-that lie beside the checkout.  The MQTT broker, Prometheus, RabbitMQ and Redis are installed.  Needs no container
-engine, and no root except for those.  Standard library only, since it runs outside any virtual environment.  It must
-not know what the tests do with the programs.
+that lie beside the checkout.  The MQTT broker, Prometheus, RabbitMQ, Redis and Chromium are installed.  Needs no
+container engine, and no root except for those.  Standard library only, since it runs outside any virtual environment.
+It must not know what the tests do with the programs.
 
     python3 tests/kube/fetch.py            get what is missing
     python3 tests/kube/fetch.py --check    say what is missing, exit 1 if anything is
@@ -48,6 +48,8 @@ DEBIAN_PACKAGES = {
     "prometheus": "prometheus",
     "rabbitmq-server": "rabbitmq-server",
     "redis-server": "redis-server",
+    "chromium": "chromium",
+    "chromium-driver": "chromedriver",
 }
 UNPACKED = ("etcd-server", "golang-1.19-go", "golang-1.19-src", "golang-github-modern-go-reflect2-dev")
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")
@@ -377,7 +379,7 @@ def find_etcd(work: Path) -> Path:
     return unpack_packages(work, download(work, ["etcd-server"])) / "usr/bin/etcd"
 
 
-# The MQTT broker, Prometheus, and servers of queues.
+# The MQTT broker, Prometheus, servers of queues, and Chromium.
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def test_a_command_sends_the_token_of_its_settings(tmp_path: Path) -> None:
     assert sent == ["Bearer 0123456789abcdef"]
 
 
-def test_a_token_that_cannot_be_read_is_told_in_a_line() -> None:
+def test_a_token_that_cannot_be_read_is_told() -> None:
     with pytest.raises(UnavailableError, match=r"^http\.token_file: /nowhere: must be readable, is not: No such file"):
         remote.moves(HttpSettings(token_file="/nowhere"))
 
