@@ -38,6 +38,7 @@ from elasticd.config import DEFAULT_CONFIG, Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.lab import commands as trials
+from elasticd.migration.command import IMPORT, run_import, takes_import
 from elasticd.model.reports import Preview
 from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
@@ -140,7 +141,7 @@ def parser() -> argparse.ArgumentParser:
     record = command("record", _record, "Write what Prometheus remembers, or the journal, into a recording.")
     _add_config_argument(record)
     takes_record(record)
-    for name, function, text, takes in trials.COMMANDS:
+    for name, function, text, takes in (*trials.COMMANDS, ("import", run_import, IMPORT, takes_import)):
         takes(command(name, function, text))
     for reader in (explain, past, status):
         _add_config_argument(reader)

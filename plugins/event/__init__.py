@@ -45,6 +45,8 @@ class Event(Strategy, tag="event", frozen=True):
     On the way down the highest wish of `downscale_stabilization` s counts, so that a queue that comes and goes does not
     make the count flap; the step to `idle` depends on the cooldown alone, from any count.
 
+    Within `tolerance` of a set point the count stays as it is, as in the HPA that KEDA creates.
+
     The cooldown is counted back over remembered readings. It begins `initial_cooldown` s after the workload was first
     observed, or anew after a gap, as earlier activity is not known. Every change goes through the policy's limits and
     bounds. It asks for polls every `period` s, and every `period_at_zero` s at 0 replicas.
@@ -64,6 +66,9 @@ class Event(Strategy, tag="event", frozen=True):
     downscale_stabilization: Annotated[
         Wait, Meta(description="seconds whose highest wish counts on the way down, but not to idle")
     ] = 300.0
+    tolerance: Annotated[
+        float, Meta(ge=0, lt=1, description="part of a set point that is near enough; the HPA's is 0.1 = 10 %")
+    ] = 0.0
     period: Poll | None = None
     period_at_zero: Poll = 5.0
 
@@ -111,7 +116,10 @@ class Event(Strategy, tag="event", frozen=True):
         workload, pods = observation.workload, observation.pods
 
         def outcomes(value: float) -> list[tuple[bool, int | None]]:
-            return [(value > trigger.activation, trigger.asks(value, workload, pods)) for trigger in triggers]
+            return [
+                (value > trigger.activation, trigger.asks(value, workload, pods, self.tolerance))
+                for trigger in triggers
+            ]
 
         total = sum(sample.value for sample in series.samples)
         now = outcomes(total)
@@ -122,9 +130,12 @@ class Event(Strategy, tag="event", frozen=True):
         """The largest count that the triggers ask for, `idle`, or None where it is not known."""
         readings = {trigger.label: read(trigger, observation) for trigger in self.triggers}
         if self.formula is None:
-            signals = [signal(each.label, each, readings[each.label], observation) for each in self.triggers]
+            signals = [
+                signal(each.label, each, readings[each.label], observation, self.tolerance) for each in self.triggers
+            ]
         else:
-            signals = [signal("formula", self.formula, combine(self.formula, readings), observation)]
+            reading = combine(self.formula, readings)
+            signals = [signal("formula", self.formula, reading, observation, self.tolerance)]
         measures = [] if self.formula is None else parts(readings)
         measures += [signal.measure for signal in signals]
         return Recommendation(*self._judge(signals, observation, past), tuple(measures))

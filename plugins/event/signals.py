@@ -51,14 +51,14 @@ def combine(over: Formula, readings: dict[str, Reading]) -> Reading:
     return Reading(None, whole=False, why=f"formula: {lacking}")
 
 
-def signal(label: str, goal: Goal, reading: Reading, observation: Observation) -> Signal:
+def signal(label: str, goal: Goal, reading: Reading, observation: Observation, tolerance: float = 0.0) -> Signal:
     """The signal that follows from a reading."""
     value, active, why = reading.value, False if not goal.decides else None, reading.why
     if value is None:
         return Signal(Measure(label, "", goal.target, None, "Unknown", why), active, False, why)
     if goal.decides and (reading.whole or value > goal.activation):
         active = value > goal.activation
-    count = goal.asks(value, observation.workload, observation.pods)
+    count = goal.asks(value, observation.workload, observation.pods, tolerance)
     if count is None:
         why = f"{label}: its value is for all ready pods, and none is ready"
     if not goal.decides:

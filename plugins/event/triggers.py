@@ -32,16 +32,23 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return f"{self.value:g}"
         return "" if self.average_value is None else f"{self.average_value:g} (avg)"
 
-    def asks(self, reading: float, workload: Workload, pods: Sequence[Pod]) -> int | None:
-        """How many replicas bring the reading to its set point. None: a `value` without a ready pod that it could refer
-        to. HPA: External, AverageValue (reading / target) and Value (ready pods x reading / target; at 0 without
-        them)."""
+    def asks(self, reading: float, workload: Workload, pods: Sequence[Pod], tolerance: float = 0.0) -> int | None:
+        """How many replicas bring the reading to its set point; the present number where it is within the tolerance.
+        None: a `value` without a ready pod that it could refer to. HPA: External, AverageValue (reading / target) and
+        Value (ready pods x reading / target; at 0 without them)."""
         if self.value is None:
-            return _count(reading, self.average_value or 1.0)
+            average, present = self.average_value or 1.0, workload.status_replicas
+            return present if _is_near(reading, average * present, tolerance) else _count(reading, average)
         if workload.replicas == 0:
             return _count(reading, self.value)
+        if _is_near(reading, self.value, tolerance):
+            return workload.replicas
         ready = sum(1 for pod in pods if pod.phase == "Running" and pod.ready)
         return _count(reading * ready, self.value) if ready else None
+
+
+def _is_near(reading: float, target: float, tolerance: float) -> bool:
+    return tolerance > 0 and target > 0 and 1 - tolerance <= reading / target <= 1 + tolerance
 
 
 def _count(reading: float, share: float) -> int:

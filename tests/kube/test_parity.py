@@ -1,7 +1,8 @@
 """Parity: the genuine HPA controller on one workload and elasticd on its twin, under the same load.
 
-Two pairs of twins at once, one with the legacy rules and one with a behavior, for more than ten minutes of steps,
-spikes and falls. Where Kubernetes 1.20 differs from today's rules, elasticd's are set to `rules = "1.20"`.
+Two pairs of twins at once, one with the legacy rules and one with two metrics and a behavior, whose policy is imported
+from the HPA, for more than ten minutes of steps, spikes and falls. Where Kubernetes 1.20 differs from today's rules,
+elasticd's are set to `rules = "1.20"`.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from elasticd.migration.hpa import Controller, hpa_policy
 from tests.kube import pki
 from tests.kube.client import Client, wait_until
 from tests.kube.conftest import Kube
@@ -45,6 +47,8 @@ BEHAVIOR = {
         "stabilizationWindowSeconds": 20,
     },
 }
+MEMORY = {"type": "AverageValue", "averageValue": "128Mi"}
+"""A second metric, of which each pod uses half."""
 POLICY = """
 mode = "act"
 interval = 5
@@ -119,6 +123,7 @@ def autoscaler(name: str, behavior: dict[str, Any] | None) -> dict[str, Any]:
     }
     if behavior:
         spec["behavior"] = behavior
+        spec["metrics"].append({"type": "Resource", "resource": {"name": "memory", "target": MEMORY}})
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -140,10 +145,20 @@ async def quiet_cluster(folder: Path) -> AsyncIterator[Kube]:
         pytest.skip(str(missing))
 
 
+def rules_of(kube: Kube) -> str:
+    """The rules of the HPA controller that runs there."""
+    return "1.20" if kube.plane.version[:2] == (1, 20) else "current"
+
+
 def policy(kube: Kube, name: str) -> str:
     """The policy of a twin, by the rules of the HPA controller that runs beside it."""
-    rules = "1.20" if kube.plane.version[:2] == (1, 20) else "current"
-    return POLICY.format(namespace="default", name=name, rules=rules)
+    return POLICY.format(namespace="default", name=name, rules=rules_of(kube))
+
+
+def imported(hpa: dict[str, Any], rules: str = "current") -> str:
+    """The policy that `elasticd import` makes of an HPA under this test's controller, and lets it act."""
+    controller = Controller(PERIOD, 0.1, WINDOW, 1.0, 1.0, rules)
+    return hpa_policy(hpa, "hpa.yaml", "default", controller).text.replace('mode = "observe"', 'mode = "act"', 1)
 
 
 def load_at(begun: float, now: float) -> float:
@@ -191,7 +206,7 @@ async def test_elasticd_and_the_genuine_hpa_scale_twins_alike(
         await wait_until(all_run, what="all twins run")
         policies = {
             "our-legacy": policy(kube, "our-legacy") + PACE,
-            "our-behavior": policy(kube, "our-behavior") + ELASTICD_BEHAVIOR + PACE,
+            "our-behavior": imported(autoscaler("our-behavior", BEHAVIOR), rules_of(kube)) + PACE,
         }
         hpas = [autoscaler("hpa-legacy", None), autoscaler("hpa-behavior", BEHAVIOR)]
         async with shipped_rights(kube.plane, "elasticd", namespace) as rights:

@@ -5,6 +5,7 @@ genuine controller scaled, one with its default behavior and one with another, b
 """
 
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.lab.backtest import Options, load_backtest
 from elasticd.lab.scenario import play_all
 from elasticd.registry import discover
-from tests.kube.test_parity import ELASTICD_BEHAVIOR, PERIOD, POLICY
+from tests.kube.test_parity import BEHAVIOR, ELASTICD_BEHAVIOR, PERIOD, POLICY, autoscaler, imported
 
 RECORDED = Path(__file__).parent / "recordings" / "hpa-1.36.csv.xz"
 GENUINE = {
@@ -23,14 +24,33 @@ GENUINE = {
 """The counts that the genuine controller set, as the test saw them by a watch."""
 
 
+SECOND = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "60m"}}}
+"""A second metric, which never asks for more than the first: half of 100m."""
+
+
+def by_hand(name: str) -> str:
+    """The policy of a twin as a person writes it."""
+    text = POLICY.format(namespace="default", name=f"hpa-{name}", rules="current") + f"period = {PERIOD}\n"
+    return text + (ELASTICD_BEHAVIOR if name == "behavior" else "")
+
+
+def by_import(name: str) -> str:
+    """The policy that `elasticd import` makes of the HPA, which has two metrics."""
+    hpa = autoscaler(f"hpa-{name}", BEHAVIOR if name == "behavior" else None)
+    hpa["spec"]["metrics"] = [hpa["spec"]["metrics"][0], SECOND]
+    return imported(hpa)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("resolution", [5.0, 15.0])
+@pytest.mark.parametrize("policy", [by_hand, by_import])
 @pytest.mark.parametrize("name", GENUINE)
-def test_simulated_counts_are_those_of_the_genuine_controller(tmp_path: Path, name: str, resolution: float) -> None:
+def test_simulated_counts_are_those_of_the_genuine_controller(
+    tmp_path: Path, name: str, policy: Callable[[str], str], resolution: float
+) -> None:
     recording, file = tmp_path / "hpa.csv", tmp_path / "hpa.toml"
     recording.write_bytes(lzma.decompress(RECORDED.read_bytes()))
-    text = POLICY.format(namespace="default", name=f"hpa-{name}", rules="current") + f"period = {PERIOD}\n"
-    file.write_text(text + (ELASTICD_BEHAVIOR if name == "behavior" else ""))
+    file.write_text(policy(name))
     options = Options(cpu="100m", start_seconds=1.0, resolution=resolution)
     scenario = load_backtest(recording, [file], discover(), options).scenario
     cluster = replace(scenario.cluster, metrics=replace(scenario.cluster.metrics, noise=0.0))

@@ -50,8 +50,8 @@ function _shtab_elasticd_using
   test "$_shtab_elasticd_cmdpath" = "$argv"
 end
 
-set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce
-set -g _shtab_elasticd_opts_with_value --at --changes --config --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved -n
+set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce import
+set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --zone -n
 
 complete -c elasticd -e
 complete -c elasticd -f
@@ -219,3 +219,15 @@ complete -c elasticd -n '_shtab_elasticd_using reproduce' -s h -l help -d 'show 
 complete -c elasticd -n '_shtab_elasticd_using reproduce' -l seeds -x -d 'how often each random measurement is made, at least 5; default: 5'
 complete -c elasticd -n '_shtab_elasticd_using reproduce' -l markdown -d 'as docs/papers.md has it'
 complete -c elasticd -n '_shtab_elasticd_using reproduce' -l json -d 'for a machine, with the data of charts'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a import -d 'Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them.'
+complete -c elasticd -n '_shtab_elasticd_using import' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using import' -s n -l namespace -x -d 'read the cluster'"'"'s objects of this namespace; default: all of them'
+complete -c elasticd -n '_shtab_elasticd_using import' -l all-namespaces -d 'read all of the cluster'"'"'s objects'
+complete -c elasticd -n '_shtab_elasticd_using import' -l out -xka "(__fish_complete_path (commandline -ct))" -d 'write a policy each, and sources.txt, into this folder; default: print'
+complete -c elasticd -n '_shtab_elasticd_using import' -l force -d 'write over files that are there'
+complete -c elasticd -n '_shtab_elasticd_using import' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'whose [cluster] is read; default: /etc/elasticd/elasticd.toml, or else the kubeconfig'
+complete -c elasticd -n '_shtab_elasticd_using import' -l controller -x -d 'a flag of the kube-controller-manager that is not at its default; one of horizontal-pod-autoscaler-sync-period, horizontal-pod-autoscaler-tolerance, horizontal-pod-autoscaler-downscale-stabilization, horizontal-pod-autoscaler-cpu-initialization-period, horizontal-pod-autoscaler-initial-readiness-delay'
+complete -c elasticd -n '_shtab_elasticd_using import' -l rules -xka "current 1.20" -d 'whose HPA it is; default: by the cluster'"'"'s version, else current'
+complete -c elasticd -n '_shtab_elasticd_using import' -l zone -x -d 'the time zone of the CronHPA controller'"'"'s process; default: UTC'
+complete -c elasticd -n '_shtab_elasticd_using import' -l prometheus -x -d 'where exporters'"'"' metrics are; default: http://prometheus-server.monitoring:80'
+complete -c elasticd -n '_shtab_elasticd_using import; and test $_shtab_elasticd_npos -eq 0' -ka "hpa scaledobject scaledjob cronhpa vpa" -d 'of the objects'

@@ -21,6 +21,7 @@ from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError
 from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, KubernetesCluster
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name
+from elasticd.cluster.kubernetes.objects import Objects
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.watch import Dependencies
@@ -85,6 +86,14 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
         async with Session(Credentials(self.kubeconfig, self.context), self.request_timeout) as session:
             yield Access(session, await _greet(session))
+
+    @asynccontextmanager
+    async def objects(self) -> AsyncIterator[Objects]:
+        """Read and patch single objects, without watching anything. Raises as `open` does."""
+        from elasticd.cluster.kubernetes.credentials import Credentials  # noqa: PLC0415  # as above
+
+        async with Session(Credentials(self.kubeconfig, self.context), self.request_timeout) as session:
+            yield Objects(session, await _greet(session))
 
     def _parts(self, session: Session, clock: Clock, version: str, *, elect: bool) -> ClusterParts:
         identity = self.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"

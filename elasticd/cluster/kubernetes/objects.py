@@ -1,0 +1,63 @@
+"""Objects of any kind as plain data: listed, read and patched, for what is done with other autoscalers.
+
+Knows paths and pages; knows nothing of what the objects mean.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from elasticd.base.errors import UNREADABLE, UnavailableError
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
+from elasticd.ports.cluster import Kind
+
+Object = dict[str, Any]
+
+_PAGE = "500"
+
+
+class Objects:
+    """The objects of one API server."""
+
+    def __init__(self, session: Session, version: str) -> None:
+        self._session, self._discovery = session, Discovery(session)
+        self.host, self.version = session.host, version
+
+    async def resource(self, kinds: Sequence[Kind]) -> Resource:
+        """Where the first of these kinds that is served is kept. Raises UnavailableError where none is."""
+        for kind in kinds:
+            try:
+                return await self._discovery.resource(kind)
+            except UnknownKindError:
+                continue
+            except (ApiError, *UNREADABLE) as error:
+                raise UnavailableError(f"{self.host}: {error}") from None
+        raise UnavailableError(f"{self.host}: does not serve {' or '.join('/'.join(kind) for kind in kinds)}")
+
+    async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """All objects, or those of a namespace. Raises ApiError."""
+        objects: list[Object] = []
+        params = {"limit": _PAGE}
+        while True:
+            request = Request(verb="list", path=resource.path(namespace), resource=resource.plural, params=params)
+            page = msgspec.json.decode(await self._session.send(request))
+            objects += page.get("items") or []
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return objects
+            params = {"limit": _PAGE, "continue": following}
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        """One object. Raises ApiError."""
+        return self._decoded(await self._session.send(resource.request("get", namespace, name)))
+
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
+        """The object after a merge patch. Raises ApiError."""
+        return self._decoded(await self._session.send(resource.request("patch", namespace, name, body=encode(body))))
+
+    @staticmethod
+    def _decoded(body: bytes) -> Object:
+        decoded: Object = msgspec.json.decode(body)
+        return decoded

@@ -1,0 +1,223 @@
+"""The command `import`: objects of other autoscalers, live or in files, become policies that observe.
+
+Knows where objects are read and policies are written; what becomes of an object is the other modules'.
+"""
+
+import argparse
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.text import counted, one_line, plain
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.kubernetes.session import ApiError
+from elasticd.config import DEFAULT_CONFIG, load_settings
+from elasticd.config.files import read_text
+from elasticd.config.policies import decode_policy
+from elasticd.migration.cronhpa import cron_policy
+from elasticd.migration.documents import KINDS, Document, Kind, is_of, read_documents
+from elasticd.migration.hpa import FLAGS, Controller, controller_of, hpa_policy
+from elasticd.migration.keda import PROMETHEUS, scaled_job_policy, scaled_object_policy
+from elasticd.migration.policy import Imported, sources_text
+from elasticd.migration.vpa import vpa_policy
+from elasticd.registry import Registry, discover
+
+IMPORT = "Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them."
+SOURCES = "sources.txt"
+"""The file beside policies with the sources that they need. Not TOML by name, or it would be read as a policy."""
+
+
+def takes_import(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd import`."""
+    add = parser.add_argument
+    add("kind", choices=tuple(KINDS), help="of the objects")
+    add(
+        "names", metavar="FILE or NAME", nargs="*", help="files of YAML or JSON, - for stdin; with -n: names of objects"
+    )
+    add("-n", "--namespace", default="", help="read the cluster's objects of this namespace; default: all of them")
+    add("--all-namespaces", action="store_true", help="read all of the cluster's objects")
+    add("--out", type=Path, metavar="DIR", help=f"write a policy each, and {SOURCES}, into this folder; default: print")
+    add("--force", action="store_true", help="write over files that are there")
+    add("--config", type=Path, help=f"whose [cluster] is read; default: {DEFAULT_CONFIG}, or else the kubeconfig")
+    text = f"a flag of the kube-controller-manager that is not at its default; one of {', '.join(FLAGS)}"
+    add("--controller", action="append", default=[], metavar="FLAG=VALUE", help=text)
+    add("--rules", choices=("current", "1.20"), help="whose HPA it is; default: by the cluster's version, else current")
+    add("--zone", default="UTC", help="the time zone of the CronHPA controller's process; default: UTC")
+    add("--prometheus", default=PROMETHEUS, metavar="URL", help=f"where exporters' metrics are; default: {PROMETHEUS}")
+
+
+def run_import(arguments: argparse.Namespace) -> int:
+    """Import the objects that the arguments name. Returns the exit code."""
+    documents, version = _read(arguments)
+    kind = KINDS[arguments.kind]
+    objects = [document for document in documents if is_of(document, kind)]
+    if not objects:
+        raise UnavailableError(f"{_place(arguments)}: must have a {kind.name}, has none")
+    convert = _converter(arguments, documents, version)
+    registry, policies = discover(), list[Imported]()
+    for document in objects:
+        if owner := _owner(document):
+            print(plain(f"{document.file}: belongs to {owner}, which is imported instead of it"), file=sys.stderr)
+            continue
+        imported = _checked(convert(document), registry)
+        policies += [imported] if imported is not None else []
+    if not policies:
+        raise UnavailableError(f"{_place(arguments)}: no policy could be made of {counted(len(objects), 'object')}")
+    if arguments.out is None:
+        sys.stdout.write(plain("\n".join(imported.text for imported in policies)))
+        return 0
+    _write(arguments.out, policies, force=arguments.force)
+    return 0
+
+
+def _owner(document: Document) -> str:
+    """The ScaledObject that an HPA is made of; empty: none."""
+    meta = document.table.get("metadata")
+    owners = (meta.get("ownerReferences") if isinstance(meta, dict) else None) or ()
+    names = [owner.get("name") for owner in owners if isinstance(owner, dict) and owner.get("kind") == "ScaledObject"]
+    return f"ScaledObject {one_line(str(names[0]))}" if names else ""
+
+
+def _place(arguments: argparse.Namespace) -> str:
+    if _is_live(arguments):
+        return f"namespace {one_line(arguments.namespace)}" if arguments.namespace else "the cluster"
+    return ", ".join(map(one_line, arguments.names))
+
+
+def _is_live(arguments: argparse.Namespace) -> bool:
+    if arguments.namespace and arguments.all_namespaces:
+        raise ConfigError("", "-n", "must not stand beside --all-namespaces, does")
+    if arguments.all_namespaces and arguments.names:
+        raise ConfigError("", "FILE", "must not stand beside --all-namespaces, does")
+    if not arguments.names and not arguments.namespace and not arguments.all_namespaces:
+        raise ConfigError("", "FILE", "must be given, or - or -n NAMESPACE or --all-namespaces, is missing")
+    return bool(arguments.all_namespaces or arguments.namespace)
+
+
+def _read(arguments: argparse.Namespace) -> tuple[list[Document], str]:
+    """The objects, and the version of the cluster that has them; empty: they are from files."""
+    if _is_live(arguments):
+        return asyncio.run(_read_cluster(arguments))
+    documents: list[Document] = []
+    for name in arguments.names:
+        text = sys.stdin.read() if name == "-" else read_text(Path(name))
+        documents += read_documents(text, "stdin" if name == "-" else name)
+    return documents, ""
+
+
+def cluster_of(config: Path | None) -> Kubernetes:
+    """The cluster of an elasticd.toml, or that of the kubeconfig where there is no such file."""
+    if config is None and not DEFAULT_CONFIG.exists():
+        return Kubernetes()
+    cluster = load_settings(config or DEFAULT_CONFIG, discover()).cluster
+    if not isinstance(cluster, Kubernetes):
+        raise ConfigError(str(config or DEFAULT_CONFIG), "cluster.type", "must be kubernetes, is simulated")
+    return cluster
+
+
+async def _read_cluster(arguments: argparse.Namespace) -> tuple[list[Document], str]:
+    kinds = [KINDS[arguments.kind]]
+    if arguments.kind == "cronhpa":
+        kinds.append(KINDS["hpa"])  # which it may scale
+    documents: list[Document] = []
+    async with cluster_of(arguments.config).objects() as objects:
+        for kind in kinds:
+            resource = await objects.resource(kind.served)
+            version = f"{resource.group.removeprefix('/apis/')}"
+            try:
+                found = await objects.list(resource, arguments.namespace)
+            except ApiError as error:
+                raise UnavailableError(f"{objects.host}: {kind.name}s cannot be listed: {error}") from None
+            for item in found:
+                table = {"apiVersion": version, "kind": kind.name, **item}
+                name = f"{kind.name} {table['metadata'].get('namespace', '')}/{table['metadata'].get('name', '')}"
+                documents.append(Document(name, table))
+        if missing := {*arguments.names} - {document.table["metadata"].get("name") for document in documents}:
+            names = ", ".join(map(one_line, sorted(missing)))
+            raise UnavailableError(
+                f"namespace {one_line(arguments.namespace)}: has no {KINDS[arguments.kind].name} {names}"
+            )
+        kept = [document for document in documents if _is_named(document, kinds[0], arguments.names)]
+        return kept, objects.version
+
+
+def _is_named(document: Document, kind: Kind, names: Sequence[str]) -> bool:
+    return not names or document.table["kind"] != kind.name or document.table["metadata"].get("name") in names
+
+
+Converter = Callable[[Document], Imported]
+
+
+def _converter(arguments: argparse.Namespace, documents: Sequence[Document], version: str) -> Converter:
+    """What makes a policy of one object."""
+    namespace = arguments.namespace or "default"
+    controller = _controller(arguments, version)
+    convert: dict[str, Callable[..., Imported]] = {
+        "hpa": partial(hpa_policy, controller=controller),
+        "scaledobject": partial(scaled_object_policy, controller=controller, prometheus=arguments.prometheus),
+        "scaledjob": partial(scaled_job_policy, controller=controller, prometheus=arguments.prometheus),
+        "vpa": vpa_policy,
+    }
+    if arguments.kind == "cronhpa":
+        year = time.gmtime().tm_year
+        hpas = _hpas(documents, namespace)
+        convert["cronhpa"] = partial(cron_policy, zone=arguments.zone, years=(year, year + 1), hpas=hpas)
+    one = convert[arguments.kind]
+    return lambda document: one(document.table, document.file, namespace)
+
+
+def _controller(arguments: argparse.Namespace, version: str) -> Controller:
+    match = re.match(r"v?1\.(\d+)", version)
+    old = "1.20" if match and int(match[1]) <= 20 else "current"
+    try:
+        return controller_of(arguments.controller, arguments.rules or old)
+    except ValueError as error:
+        raise ConfigError("", "--controller", str(error)) from None
+
+
+def _hpas(documents: Iterable[Document], namespace: str) -> Mapping[str, Any]:
+    hpas = [document.table for document in documents if is_of(document, KINDS["hpa"])]
+    metas = [(hpa.get("metadata") or {}, hpa) for hpa in hpas]
+    return {f"{meta.get('namespace', namespace)}/{meta.get('name')}": hpa for meta, hpa in metas}
+
+
+def _checked(imported: Imported, registry: Registry) -> Imported | None:
+    """The same if its policy is one, with its notes printed; None if not, with the reason."""
+    about = f"{imported.kind} {imported.namespace}/{imported.name}"
+    for note in imported.notes:
+        print(plain(f"{about}: {one_line(note)}"), file=sys.stderr)
+    if imported.table is None:
+        print(plain(f"{about}: no policy is written"), file=sys.stderr)
+        return None
+    try:
+        decode_policy(Path(f"{imported.policy}.toml"), tomli.loads(imported.text), registry)
+    except ConfigError as error:
+        for mistake in error.each:
+            print(plain(f"{about}: no policy is written: {mistake.key}: {mistake.problem}"), file=sys.stderr)
+        return None
+    return imported
+
+
+def _write(folder: Path, policies: Sequence[Imported], *, force: bool) -> None:
+    files = {f"{imported.policy}.toml": imported.text for imported in policies}
+    if sources := sources_text(table for imported in policies for table in imported.sources):
+        head = f"# To be appended to elasticd.toml: cat {SOURCES} >> elasticd.toml\n"
+        head += "# Where it has no [[source]] yet, write resource-metrics there too, which is the default.\n"
+        files[SOURCES] = head + sources
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not force and (there := sorted(name for name in files if (folder / name).exists())):
+            raise ConfigError(str(folder / there[0]), "", "must not be there yet, is: --force writes over it")
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UnavailableError(f"{error.filename or folder}: must be writable, is not: {error.strerror}") from None
+    print(f"{folder}: {counted(len(policies), 'policy')}{f', and {SOURCES}' if SOURCES in files else ''}")
