@@ -33,11 +33,16 @@ class Feature(NamedTuple):
     place: Place = "all"
 
 
+def _component(name: str) -> str:
+    """The file of the component that gives rights."""
+    return f"components/{name}/rbac.yaml"
+
+
 def _rights(verbs: str, group: str, *resources: str, name: str = "") -> tuple[Right, ...]:
     return tuple(Right(verb, group, resource, name) for resource in resources for verb in verbs.split())
 
 
-BASE, PLACING, SOURCES = "rbac.yaml", "placing-rbac.yaml", "sources-rbac.yaml"
+BASE, PLACING, SOURCES = "rbac.yaml", _component("placing"), _component("sources")
 RESTORE_KEY = "elasticd-restore-key"
 """The Secret with the key that seals the records of evicted pods."""
 APPS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets"}
@@ -67,20 +72,24 @@ SEALING = Feature(
     (*_rights("get", "", "secrets", name=RESTORE_KEY), *_rights("create", "", "secrets")),
     "home",
 )
-RESTORING = Feature("recreate pods that have no controller", "restore-rbac.yaml", _rights("create", "", "pods"), "each")
-VERTICAL = Feature(
-    "resize pods that run", "vertical-rbac.yaml", (*_rights("get", "", "pods"), *_rights("patch", "", "pods/resize"))
+RESTORING = Feature(
+    "recreate pods that have no controller", _component("restore"), _rights("create", "", "pods"), "each"
 )
-VICTIMS = Feature("choose which pods go first", "victims-rbac.yaml", _rights("patch", "", "pods"))
-SEEING_JOBS = Feature("see Jobs", "jobs-rbac.yaml", _rights("list watch", "batch", "jobs"))
-JOBS = Feature("create Jobs and tidy them up", "jobs-rbac.yaml", _rights("get create delete", "batch", "jobs"), "each")
-KUBELETS = Feature("ask kubelets", "kubelet-rbac.yaml", _rights("get", "", "nodes/proxy"))
+VERTICAL = Feature(
+    "resize pods that run", _component("vertical"), (*_rights("get", "", "pods"), *_rights("patch", "", "pods/resize"))
+)
+VICTIMS = Feature("choose which pods go first", _component("victims"), _rights("patch", "", "pods"))
+SEEING_JOBS = Feature("see Jobs", _component("jobs"), _rights("list watch", "batch", "jobs"))
+JOBS = Feature(
+    "create Jobs and tidy them up", _component("jobs"), _rights("get create delete", "batch", "jobs"), "each"
+)
+KUBELETS = Feature("ask kubelets", _component("kubelet"), _rights("get", "", "nodes/proxy"))
 CUSTOM = Feature("read custom metrics", SOURCES, _rights("get", "custom.metrics.k8s.io", "*"))
 EXTERNAL = Feature("read external metrics", SOURCES, _rights("list", "external.metrics.k8s.io", "*"))
 PULLS = Feature("see which images nodes pull", SOURCES, _rights("list watch", "", "events"))
 READERS = Feature(
     "know who may read the pages",
-    "readers-rbac.yaml",
+    _component("readers"),
     (
         *_rights("create", "authentication.k8s.io", "tokenreviews"),
         *_rights("create", "authorization.k8s.io", "subjectaccessreviews"),
@@ -107,7 +116,7 @@ def scaling(group: str, plural: str) -> Feature:
 
 def sleeping(group: str, plural: str) -> Feature:
     """The rights to mark that a count of 0 was decided."""
-    return Feature(f"scale {plural} to 0", "scale-to-zero-rbac.yaml", _rights("patch", group, plural))
+    return Feature(f"scale {plural} to 0", _component("scale-to-zero"), _rights("patch", group, plural))
 
 
 FEATURES = (

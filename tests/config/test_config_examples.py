@@ -262,5 +262,51 @@ def test_kustomize_makes_what_the_tests_read() -> None:
     assert by_name(list(made)) == by_name(shipped())
 
 
+COMPONENTS = sorted(path.name for path in (KUSTOMIZE / "components").iterdir())
+OVERLAY = """
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [base]
+components: [{component}]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl, which has kustomize in it, is not on this machine")
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_adds_its_own_objects_and_no_other(component: str, tmp_path: Path) -> None:
+    shutil.copytree(KUSTOMIZE, tmp_path / "base")
+    folder = f"base/components/{component}"
+    (tmp_path / "kustomization.yaml").write_text(OVERLAY.format(component=folder))
+    assert KUBECTL is not None
+    done = subprocess.run([KUBECTL, "kustomize", tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    own = [path for path in (tmp_path / folder).iterdir() if path.name != "kustomization.yaml"]
+    added = [one for path in own for one in yaml.safe_load_all(path.read_text()) if one]
+    made = {(kind, name): one for (kind, name), one in by_name(list(yaml.safe_load_all(done.stdout))).items()}
+    # Also in their own namespaces: kustomize would move a RoleBinding where it sets one.
+    assert [one for one in added if made[(one["kind"], one["metadata"]["name"])] != one] == []
+    settings = next(name for kind, name in made if kind == "ConfigMap" and name.startswith("elasticd-settings"))
+    names = {(kind, "elasticd-settings" if name == settings else name) for kind, name in made}
+    assert names == by_name(shipped()).keys() | by_name(added).keys()
+
+
+def test_the_docs_name_every_component() -> None:
+    page = (KUSTOMIZE.parents[1] / "docs" / "install.md").read_text()
+    section = page.partition("\n## In the cluster\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+`) \|", section, re.MULTILINE)
+    assert sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row)) == COMPONENTS
+
+
+def test_prometheus_scrapes_the_port_that_the_pods_name() -> None:
+    monitor = yaml.safe_load((KUSTOMIZE / "components" / "podmonitor" / "podmonitor.yaml").read_text())["spec"]
+    (deployment,) = [one for one in shipped() if one["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    ports = {port["name"] for container in template["spec"]["containers"] for port in container["ports"]}
+    assert {endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]} <= ports
+    assert all(endpoint["honorLabels"] for endpoint in monitor["podMetricsEndpoints"])
+    assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+
+
 def by_name(objects: list[Any]) -> dict[tuple[str, str], Any]:
     return {(one["kind"], one["metadata"]["name"]): one for one in objects}

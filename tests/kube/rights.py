@@ -25,7 +25,7 @@ HOME = "elasticd"
 def shipped(folder: Path = FOLDER) -> list[JSON]:
     """Every object that `kubectl apply -k` would apply, but for the hashes in the ConfigMaps' names."""
     recipe = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    objects = [one for name in recipe["resources"] for one in _documents(folder / name)]
+    objects = [one for name in recipe["resources"] for one in documents(folder / name)]
     objects += [_config_map(folder, made) for made in recipe["configMapGenerator"]]
     images = {one["name"]: f"{one['newName']}:{one['newTag']}" for one in recipe["images"]}
     for one in objects:
@@ -40,7 +40,8 @@ def shipped(folder: Path = FOLDER) -> list[JSON]:
     return objects
 
 
-def _documents(path: Path) -> Iterator[JSON]:
+def documents(path: Path) -> Iterator[JSON]:
+    """The objects of a file."""
     yield from (one for one in yaml.safe_load_all(path.read_text()) if one)
 
 
@@ -99,7 +100,7 @@ def _granted(role: str, subject: JSON, namespace: str) -> list[JSON]:
 async def granted_from(plane: ControlPlane, file: Path, user: str, suffix: str) -> AsyncIterator[None]:
     """Give what a file of roles and bindings gives the service account to a user, under names of its own; what it
     gives in the namespace of the examples, or the daemon's own, in the one that the suffix names."""
-    made = list(_documents(file))
+    made = list(documents(file))
     for one in made:
         one["metadata"]["name"] += f"-{suffix}"
         if one["metadata"].get("namespace") in (EXAMPLE, HOME):

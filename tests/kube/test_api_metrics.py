@@ -204,7 +204,9 @@ async def test_the_shipped_rights_file_grants_what_the_source_needs(scene: Scene
             scene.cluster = cluster
             for source in (CUSTOM, EXTERNAL):
                 assert "403 Forbidden" in (await scene.read(source)).error
-            async with granted_from(scene.kube.plane, FOLDER / "sources-rbac.yaml", "elasticd", scene.namespace):
+            async with granted_from(
+                scene.kube.plane, FOLDER / "components/sources/rbac.yaml", "elasticd", scene.namespace
+            ):
                 for source in (CUSTOM, EXTERNAL):
 
                     async def allowed(source: dict[str, Any] = source) -> bool:

@@ -104,34 +104,34 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
     assert missing == [
         (
             f"create pods/binding, get pods in namespace {namespace}, to put pods on nodes (for pool): "
-            "see config/kubernetes/placing-rbac.yaml"
+            "see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
             f"get, list, create, patch, delete configmaps in namespace {namespace}, to remember pods that are "
-            "recreated (for pool): see config/kubernetes/placing-rbac.yaml"
+            "recreated (for pool): see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
             f"get secrets elasticd-restore-key, create secrets in namespace {namespace}, to seal the records of pods "
-            "that are recreated (for pool): see config/kubernetes/placing-rbac.yaml"
+            "that are recreated (for pool): see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
             f"create pods/eviction, patch pods/status in namespace {namespace}, to preempt or move pods "
-            "(for pool): see config/kubernetes/placing-rbac.yaml"
+            "(for pool): see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
             f"create pods in namespace {namespace}, to recreate pods that have no controller (for pool): "
-            "see config/kubernetes/restore-rbac.yaml"
+            "see config/kubernetes/components/restore/rbac.yaml"
         ),
         (
             "list, watch poddisruptionbudgets.policy in all namespaces, to know whom budgets keep (for pool): "
-            "see config/kubernetes/placing-rbac.yaml"
+            "see config/kubernetes/components/placing/rbac.yaml"
         ),
     ]
 
 
 async def test_with_the_rights_of_its_features_a_pool_lacks_none(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
-        await given(stack, kube, namespace, ["placing-rbac.yaml", "restore-rbac.yaml"])
+        await given(stack, kube, namespace, ["components/placing/rbac.yaml", "components/restore/rbac.yaml"])
         told = await check(written(kube, tmp_path, namespace, pool=POOL))
     assert [line for line in told.lines if "missing" in line or "placing" in line or "restore" in line] == []
     assert told.code == 0
@@ -141,19 +141,25 @@ async def test_rights_that_nothing_needs_are_reported_with_their_file(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     await kube.client.apply(deployment("web", 1), namespace)
-    files = ["placing-rbac.yaml", "victims-rbac.yaml", "jobs-rbac.yaml", "kubelet-rbac.yaml"]
+    files = [
+        "components/placing/rbac.yaml",
+        "components/victims/rbac.yaml",
+        "components/jobs/rbac.yaml",
+        "components/kubelet/rbac.yaml",
+    ]
     async with AsyncExitStack() as stack:
         await given(stack, kube, namespace, files)
         found = json.loads((await check(written(kube, tmp_path, namespace, web=WEB), "--json")).lines[0])
     needless: list[Any] = [one["text"] for one in found["tried"] if one["result"] == "needless"]
     assert (found["policies"], found["errors"]) == (1, [])
-    for text in (
-        "patch pods in all namespaces: nothing that is on needs it (config/kubernetes/victims-rbac.yaml)",
-        "list, watch jobs.batch in all namespaces: nothing that is on needs it (config/kubernetes/jobs-rbac.yaml)",
-        "get nodes/proxy in all namespaces: nothing that is on needs it (config/kubernetes/kubelet-rbac.yaml)",
+    for rights, component in (
+        ("patch pods", "victims"),
+        ("list, watch jobs.batch", "jobs"),
+        ("get nodes/proxy", "kubelet"),
     ):
-        assert text in needless
-    assert sum("placing-rbac.yaml" in text for text in needless) == 2  # of all namespaces, and of its own
+        file = f"config/kubernetes/components/{component}/rbac.yaml"
+        assert f"{rights} in all namespaces: nothing that is on needs it ({file})" in needless
+    assert sum("components/placing/rbac.yaml" in text for text in needless) == 2  # of all namespaces, and of its own
 
 
 async def test_an_administrators_rights_are_reported_in_one_line(kube: Kube, namespace: str, tmp_path: Path) -> None:

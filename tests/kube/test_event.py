@@ -113,7 +113,7 @@ async def test_scaling_to_zero_and_back_survives_restart_and_manual_pause(
     kube: Kube, namespace: str, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await kube.client.apply(workload(replicas=1), namespace)
-    rights = FOLDER / "scale-to-zero-rbac.yaml"
+    rights = FOLDER / "components/scale-to-zero/rbac.yaml"
     async with granted_from(kube.plane, rights, USER, namespace):
         await waits(broker, namespace, 55)
         async with governed(kube, namespace, tmp_path / "one", broker.port) as daemon:

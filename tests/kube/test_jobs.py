@@ -121,8 +121,8 @@ async def staged(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Scen
     """A job set and the shipped rights."""
     async with (
         shipped_rights(kube.plane, "elasticd", namespace),
-        granted_from(kube.plane, FOLDER / "sources-rbac.yaml", "elasticd", namespace),
-        granted_from(kube.plane, FOLDER / "jobs-rbac.yaml", "elasticd", namespace),
+        granted_from(kube.plane, FOLDER / "components/sources/rbac.yaml", "elasticd", namespace),
+        granted_from(kube.plane, FOLDER / "components/jobs/rbac.yaml", "elasticd", namespace),
     ):
         scene = Scene(kube, namespace, folder)
         scene.write_template()
@@ -235,7 +235,7 @@ async def test_a_changed_template_replaces_the_jobs_in_flight(kube: Kube, namesp
 async def test_without_the_right_a_decision_says_so_in_one_line(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with (
         shipped_rights(kube.plane, "elasticd", namespace),
-        granted_from(kube.plane, FOLDER / "sources-rbac.yaml", "elasticd", namespace),
+        granted_from(kube.plane, FOLDER / "components/sources/rbac.yaml", "elasticd", namespace),
     ):
         scene = Scene(kube, namespace, tmp_path / "one")
         scene.write_template()

@@ -208,7 +208,9 @@ async def test_the_shipped_rights_file_grants_what_the_source_needs(scene: Scene
         async with table.open(scene.clock) as cluster:
             scene.cluster = cluster
             assert "403 Forbidden" in (await scene.read()).error
-            async with granted_from(scene.kube.plane, FOLDER / "kubelet-rbac.yaml", "elasticd", scene.namespace):
+            async with granted_from(
+                scene.kube.plane, FOLDER / "components/kubelet/rbac.yaml", "elasticd", scene.namespace
+            ):
 
                 async def allowed() -> bool:
                     return scene.quality(await scene.read()) == Quality.FRESH

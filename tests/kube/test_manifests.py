@@ -11,7 +11,7 @@ from elasticd.kit.evictability import SPARE
 from elasticd.model.rights import BASE, FEATURES
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.rights import CLUSTER_WIDE, Rights, only, shipped, shipped_rights
+from tests.kube.rights import CLUSTER_WIDE, FOLDER, Rights, documents, only, shipped, shipped_rights
 from tests.kube.running import running
 from tests.kube.test_plane import deployment, running_pods
 
@@ -257,6 +257,23 @@ async def test_the_server_keeps_every_field_and_the_daemons_pods_run(
         return len(found[0]["addresses"]) == 2 and found[0]["ports"][0]["port"] == 9464
 
     await wait_until(served, what="the service finds both pods")
+
+
+COMPONENTS = sorted(
+    path
+    for path in (FOLDER / "components").glob("*/*.yaml")
+    if path.name != "kustomization.yaml" and path.parent.name != "podmonitor"  # whose kind only the operator brings
+)
+
+
+@pytest.mark.parametrize("file", COMPONENTS, ids=lambda file: file.parent.name)
+async def test_the_server_takes_every_component(kube: Kube, namespace: str, file: Path) -> None:
+    for manifest in documents(file):
+        if "namespace" in manifest["metadata"]:
+            manifest["metadata"]["namespace"] = namespace
+        path = await kube.client.path_of(manifest)
+        made = await kube.client.create(f"{path.rpartition('/')[0]}?dryRun=All", manifest)
+        assert missing(manifest, made, manifest["kind"]) == []
 
 
 def _index(installed: list[tuple[JSON, JSON]], kind: str) -> int:

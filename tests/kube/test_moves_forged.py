@@ -67,7 +67,7 @@ async def test_a_forged_record_creates_no_pod(kube: Kube, namespace: str, tmp_pa
     """A privileged pod, for another namespace in which elasticd may create pods."""
     async with (
         stage(kube, tmp_path) as scene,
-        granted_from(kube.plane, FOLDER / "restore-rbac.yaml", USER, namespace),
+        granted_from(kube.plane, FOLDER / "components/restore/rbac.yaml", USER, namespace),
         intruder(kube, scene.namespace, "create") as client,
     ):
         forged = record_of(str(uuid.uuid4()), pod=json.dumps(privileged(namespace)))

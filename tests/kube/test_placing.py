@@ -154,7 +154,7 @@ GIVEN = {
     *((verb, "configmaps") for verb in ("get", "list", "create", "patch", "delete")),
     *((verb, "secrets") for verb in ("get", "create")),
 }
-RIGHTS = ("placing-rbac.yaml", "restore-rbac.yaml")
+RIGHTS = ("components/placing/rbac.yaml", "components/restore/rbac.yaml")
 
 
 @asynccontextmanager

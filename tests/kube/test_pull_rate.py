@@ -81,7 +81,7 @@ async def test_the_shipped_rights_file_grants_what_the_source_needs(kube: Kube, 
             async with PullRate().open(site(cluster, clock)) as reader:
                 assert "cannot list resource" in await wait_until(error)
             async with (
-                granted_from(kube.plane, FOLDER / "sources-rbac.yaml", "elasticd", namespace),
+                granted_from(kube.plane, FOLDER / "components/sources/rbac.yaml", "elasticd", namespace),
                 PullRate().open(site(cluster, clock)) as reader,
             ):
 

@@ -35,7 +35,7 @@ async def test_a_service_account_reads_what_its_role_names(kube: Kube, namespace
         table = Kubernetes(kubeconfig=str(rights.kubeconfig), lease=LeaseSettings(enabled=False))
         async with table.open(WallClock()) as cluster:
             assert "tokenreviews.authentication.k8s.io is forbidden" in await cluster.may_read(token, "/status")
-            async with granted_from(kube.plane, FOLDER / "readers-rbac.yaml", "elasticd", namespace):
+            async with granted_from(kube.plane, FOLDER / "components/readers/rbac.yaml", "elasticd", namespace):
 
                 async def lets_in() -> bool:
                     return not await cluster.may_read(token, "/status")

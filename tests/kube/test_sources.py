@@ -55,7 +55,7 @@ async def daemon(kube: Kube, namespace: str, tmp_path: Path) -> AsyncIterator[Ru
     plane, policies = kube.plane, {"web": POLICY.format(namespace=namespace)}
     async with (
         shipped_rights(plane, "elasticd", namespace) as rights,
-        granted_from(plane, FOLDER / "sources-rbac.yaml", "elasticd", namespace),
+        granted_from(plane, FOLDER / "components/sources/rbac.yaml", "elasticd", namespace),
         running(tmp_path / "one", rights.kubeconfig, namespace, policies, SOURCES) as started,
     ):
         await wait_until(started.leads, what="the daemon leads")

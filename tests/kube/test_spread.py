@@ -24,7 +24,7 @@ from tests.kube.test_daemon import policy, scaled, workload
 from tests.kube.test_plane import running_pods
 
 USER = "elasticd"
-RIGHTS = FOLDER / "victims-rbac.yaml"
+RIGHTS = FOLDER / "components/victims/rbac.yaml"
 PODS = "/api/v1/namespaces/{}/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
 

@@ -53,7 +53,7 @@ async def test_requests_are_recommended_and_an_unresizable_server_is_asked_once(
     await kube.client.apply(workload(), namespace)
     async with (
         shipped_rights(kube.plane, USER, namespace) as rights,
-        granted_from(kube.plane, FOLDER / "vertical-rbac.yaml", USER, namespace),
+        granted_from(kube.plane, FOLDER / "components/vertical/rbac.yaml", USER, namespace),
     ):
         policies = {"web": POLICY.format(namespace=namespace)}
         async with running(tmp_path / "one", rights.kubeconfig, namespace, policies, SOURCES) as daemon:
@@ -113,7 +113,7 @@ async def sized(kube: Kube, namespace: str, folder: Path, refusal: str = "") -> 
     async with (
         HollowNodes(kube.client, [node], refuse=lambda _: found.refusal) as nodes,
         shipped_rights(kube.plane, USER, namespace) as rights,
-        granted_from(kube.plane, FOLDER / "vertical-rbac.yaml", USER, namespace),
+        granted_from(kube.plane, FOLDER / "components/vertical/rbac.yaml", USER, namespace),
     ):
         await kube.client.apply(manifest, namespace)
         kube.loads.set_load(namespace, "web", cpu=1.0)

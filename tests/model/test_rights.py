@@ -10,7 +10,7 @@ import yaml
 from elasticd.model.rights import FEATURES, NEVER, Right, listed
 
 FOLDER = Path(__file__).resolve().parents[2] / "config" / "kubernetes"
-FILES = sorted(path.name for path in FOLDER.glob("*rbac.yaml"))
+FILES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("rbac.yaml"))
 
 
 def given(file: str) -> Iterator[tuple[str, Right]]:
