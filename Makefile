@@ -78,6 +78,10 @@ lint: .venv/dev ## check style, types, import contracts and the length of functi
 reference: .venv/dev ## write docs/reference, the man page and the completions from the code
 	$(BIN)/python -m tests.reference
 
+site: .venv/dev ## make the documentation as a site, in build/site, and check its links
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html -d build/site-trees docs build/site
+	cp build/site/README.html build/site/index.html
+
 # What elasticd runs with, its forecasts included. A licence that is not among these is looked at by a person first.
 AUDITED := requirements-forecast.lock
 LICENCES := MIT;BSD;Apache;PSF;Python Software Foundation;MPL-2.0;MPL 2.0;0BSD;Zlib;CC0
