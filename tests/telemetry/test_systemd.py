@@ -25,11 +25,13 @@ NOTIFY_RELOAD = 253
 """The version of systemd that brought Type=notify-reload."""
 
 ANALYZE = shutil.which("systemd-analyze")
-needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not on this machine")
+needs_systemd = pytest.mark.skipif(
+    ANALYZE is None and not os.environ.get("CI"), reason="systemd-analyze is not on this machine"
+)
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    assert ANALYZE is not None
+    assert ANALYZE is not None, "systemd-analyze must be on a machine that runs CI"
     return subprocess.run([ANALYZE, *arguments], capture_output=True, text=True, check=False, timeout=30)
 
 
@@ -42,8 +44,8 @@ def options(text: str) -> dict[str, list[str]]:
 
 
 @needs_systemd
-def test_exposure_is_at_most_2_of_10() -> None:
-    done = analyze("security", "--offline=true", "--threshold=20", "--no-pager", UNIT)
+def test_exposure_is_at_most_1_and_a_half_of_10() -> None:
+    done = analyze("security", "--offline=true", "--threshold=15", "--no-pager", UNIT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Overall exposure level" in done.stdout
 
