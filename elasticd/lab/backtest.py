@@ -106,7 +106,7 @@ def _of_file(recording: Path, policies: Sequence[Path], registry: Registry, opti
     if recording.suffix.lower() not in FORMATS:
         raise ConfigError("", "--recording", f"must end in one of {', '.join(FORMATS)}, is {recording}")
     rows = read(recording)
-    sources = (ResourceMetrics(), *_other_series(recording, rows, options.series))
+    sources = (ResourceMetrics(resolution=options.resolution), *_other_series(recording, rows, options.series))
     tried = _candidates(policies, registry, sources)
     ref = _one_workload(policies, tried)
     key = _key(recording, rows, ref, options.series)
@@ -116,7 +116,7 @@ def _of_file(recording: Path, policies: Sequence[Path], registry: Registry, opti
 
 
 def _of_queries(queries: Queries, policies: Sequence[Path], registry: Registry, options: Options) -> Backtest:
-    sources = (ResourceMetrics(),)
+    sources = (ResourceMetrics(resolution=options.resolution),)
     tried = _candidates(policies, registry, sources)
     ref = _one_workload(policies, tried)
     options = replace(options, max_age=max(options.max_age, 2 * queries.step))

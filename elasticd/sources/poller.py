@@ -172,6 +172,12 @@ class SourcePoller:
         self._asked_at, self._begun_at = now, self._clock.now()
         self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
 
+    async def read_to_end(self, now: float, *, asked: bool) -> None:
+        """Read now if a read is due, as virtual time allows, which stands still meanwhile: no task is needed."""
+        if self._task is None and (self._is_due(now) if asked else now >= self.due):
+            self._asked_at, self._begun_at = now, self._clock.now()
+            await self._read(now)
+
     def take(self, now: float) -> Readings | None:
         """The reading to decide by; None as long as a newer one can be expected soon."""
         if self._task is not None and not self._late:
@@ -187,7 +193,7 @@ class SourcePoller:
             if not isinstance(readings, Readings):
                 readings = Readings(self.name, now, error=f"must answer with Readings, did with {shown(readings)}")  # type: ignore[unreachable]
         except asyncio.CancelledError:
-            if self._closing:
+            if self._closing or self._task is None:  # the caller is cancelled
                 raise
             readings = Readings(self.name, now, error="the read was cancelled")
         except Exception as error:

@@ -61,10 +61,7 @@ class SourceRouter(Generic[K]):
         `watched` sources, those for which an update is expected are read as well."""
         # Not a set, whose order would not be reproducible.
         needed = dict.fromkeys(poller for pollers in pollers_of.values() for poller in pollers)
-        tasks = {poller: task for poller in needed if (task := poller.ask(now)) is not None}
-        tasks |= {poller: task for poller in watched if (task := poller.renew(now)) is not None}
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=self._wait)
+        tasks = await self._begin_reads(needed, watched, now)
         latest = {poller: poller.take(now) for poller in needed}
         served: dict[tuple[SourcePoller, ...], list[Readings]] = {}
         for pollers in dict.fromkeys(pollers_of.values()):  # far fewer than keys
@@ -77,6 +74,22 @@ class SourceRouter(Generic[K]):
             if waiting and not task.done():
                 task.add_done_callback(lambda _, keys=waiting: self._ready(keys))  # type: ignore[misc]
         return complete
+
+    async def _begin_reads(
+        self, needed: Iterable[SourcePoller], watched: Iterable[SourcePoller], now: float
+    ) -> dict[SourcePoller, "asyncio.Task[None]"]:
+        """Read what is due, and wait for it. Returns the reads that had to be waited for."""
+        if self._wait is None:
+            for poller in needed:
+                await poller.read_to_end(now, asked=True)
+            for poller in watched:
+                await poller.read_to_end(now, asked=False)
+            return {}
+        tasks = {poller: task for poller in needed if (task := poller.ask(now)) is not None}
+        tasks |= {poller: task for poller in watched if (task := poller.renew(now)) is not None}
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=self._wait)
+        return tasks
 
     async def read_or_last(
         self, pollers_of: Mapping[K, tuple[SourcePoller, ...]], now: float
