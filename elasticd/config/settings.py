@@ -74,12 +74,14 @@ class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policies, each a folder or a file that is tried by itself; none: the folder `policies`. The daemon ignores it.
 
     There are `seeds` runs, each with the next seed after the cluster's. `step`: seconds between rows of the output.
+    `parts`: so many clusters with equal shares of the nodes and the workloads, played at the same time.
     """
 
     hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 1.0
     start: Annotated[datetime, Meta(tz=True, description="RFC 3339 with its offset")] = datetime(2026, 1, 5, tzinfo=UTC)
     step: Annotated[float, Meta(ge=1, le=86400)] = 60.0
     seeds: Annotated[int, Meta(ge=1, le=1000)] = 1
+    parts: Annotated[int, Meta(ge=1, le=1000)] = 1
     policies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

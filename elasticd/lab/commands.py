@@ -51,6 +51,7 @@ def takes_simulate(parser: argparse.ArgumentParser) -> None:
     add("--policies", type=Path, metavar="PATH", nargs="+", action="extend", default=[], help=text)
     add("--hours", type=float, help="of virtual time, instead of those of [scenario]")
     add("--seeds", type=int, help="how many runs of each, instead of those of [scenario]")
+    add("--parts", type=int, help="of the cluster, played at the same time, instead of those of [scenario]")
     add("--workloads", action="store_true", help="also the figures of each workload")
     add("--out-nodes", type=Path, metavar="FILE", help="write each node over time; ends in .csv or .parquet")
     _takes_output(parser)
@@ -103,6 +104,7 @@ def _takes_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
     add("--dask", default="", metavar="ADDRESS", help="of a Dask scheduler, whose workers play instead of --jobs")
+    add("--study", type=Path, metavar="FOLDER", help="keep finished runs here, and go on where it was interrupted")
     add("--price", type=float, default=0, metavar="PRICE", help="of a replica for an hour: also show what it costs")
     add("--out", type=Path, metavar="FILE", help="write each workload over time; ends in .csv or .parquet")
     add("--plot", type=Path, metavar="FILE", help="draw demand, replicas and what was not served; ends in .png or .svg")
@@ -127,7 +129,7 @@ def takes_reproduce(parser: argparse.ArgumentParser) -> None:
 def simulate(arguments: argparse.Namespace) -> int:
     """Play a scenario with each of its policies. Returns the exit code."""
     scenario = load_scenario(arguments.scenario, discover(), arguments.policies)
-    given = {"hours": arguments.hours, "seeds": arguments.seeds}
+    given = {"hours": arguments.hours, "seeds": arguments.seeds, "parts": arguments.parts}
     scenario = changed(scenario, {name: value for name, value in given.items() if value is not None})
     if arguments.out_nodes:
         check_file(arguments.out_nodes, force=arguments.force, option="--out-nodes")
@@ -235,7 +237,7 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
     if arguments.jobs < 1:
         raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
-    runs = with_bar(scenario, arguments.jobs, arguments.dask)
+    runs = with_bar(scenario, arguments.jobs, arguments.dask, arguments.study)
     serving_pods = serving(scenario.cluster)
     if serving_pods and not scenario.cluster.jobs:
         runs[IDEAL] = [ideal(next(iter(runs.values()))[0], serving_pods)]

@@ -29,6 +29,9 @@ class Pending(Protocol):
     def result(self) -> Any:
         """Wait for it. Raises what the task raised."""
 
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> Any:
+        """Call this with the future when it is done, perhaps in another thread."""
+
 
 Submit = Callable[..., Pending]
 """Begins a function with its arguments somewhere else, as the method of an executor does."""

@@ -5,6 +5,7 @@ Knows figures and the terminal; knows nothing of how they were made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isnan
+from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -182,7 +183,7 @@ def _tuned_cells(came: Figures, days: float | None) -> list[str]:
     return [f"{came.replica_hours:.1f}", f"{came.unserved:.3%}", changes]
 
 
-def with_bar(scenario: Scenario, jobs: int, dask: str = "") -> dict[str, list[Run]]:
+def with_bar(scenario: Scenario, jobs: int, dask: str = "", study: Path | None = None) -> dict[str, list[Run]]:
     """Play each candidate with each seed, with a bar."""
     with progress_bar() as progress:
         bar = progress.add_task("", total=len(scenario.candidates) * scenario.table.seeds * scenario.table.hours * 3600)
@@ -190,7 +191,7 @@ def with_bar(scenario: Scenario, jobs: int, dask: str = "") -> dict[str, list[Ru
         def passed(name: str, seconds: float) -> None:
             progress.update(bar, description=one_line(name), advance=seconds)
 
-        return play_all(scenario, passed, jobs, dask)
+        return play_all(scenario, passed, jobs, dask, study)
 
 
 def progress_bar() -> Progress:

@@ -4,14 +4,18 @@ Records that are filled while a run is played. Knows nothing of how.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from math import nan
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from elasticd.model.workload import Ref
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class WorkloadTrack(Struct):
@@ -107,6 +111,28 @@ class Run(Struct):
         }
         changes = {ref: [change for change in made if change.at >= begun] for ref, made in self.changes.items()}
         return Run(begun, self.step, tracks, changes=changes, failures=self.failures)
+
+
+def joined(parts: Sequence[Run]) -> Run:
+    """The run of a cluster whose parts were played each by itself; what has an order is in that of the whole."""
+    first, *others = parts
+    if not others:
+        return first
+    whole = Run(first.begun, first.step)
+    whole.workloads = _in_turn([part.workloads for part in parts])
+    whole.nodes = _in_turn([part.nodes for part in parts])
+    for part in parts:
+        whole.changes.update(part.changes)
+        whole.evicted += part.evicted
+        for what, count in part.failures.items():
+            whole.failures[what] = whole.failures.get(what, 0) + count
+    return whole
+
+
+def _in_turn(tracks: Sequence[Mapping[K, V]]) -> dict[K, V]:
+    """The first of each, then the second of each, and so on."""
+    rows = zip_longest(*[track.items() for track in tracks])
+    return dict(item for row in rows for item in row if item is not None)
 
 
 Runs = Mapping[str, Sequence[Run]]

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from itertools import product
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +24,11 @@ from msgspec.structs import replace
 
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, UnavailableError
-from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated import Part, Simulated
 from elasticd.config import ScenarioSettings, Settings, load_settings, read_policies
-from elasticd.lab.fleet import Submit, fleet
-from elasticd.lab.runs import Run
+from elasticd.lab.fleet import Pending, Submit, fleet
+from elasticd.lab.kept import KeptRuns, run_key
+from elasticd.lab.runs import Run, joined
 from elasticd.lab.simulate import run
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.ports.source import Source
@@ -101,34 +103,98 @@ def changed(scenario: Scenario, options: Mapping[str, Any]) -> Scenario:
         raise ConfigError("", f"--{mistake.key}", mistake.problem) from None
 
 
+class _Task(NamedTuple):
+    """What is played by itself: a candidate with a seed, on a part of the cluster. `key`: under which it is kept."""
+
+    candidate: Candidate
+    seed: int
+    part: Part
+    key: str = ""
+
+    @property
+    def place(self) -> "_Place":
+        return self.candidate.name, self.seed, self.part
+
+
+_Place = tuple[str, int, Part]
+
+
 def play_all(
-    scenario: Scenario, progress: Callable[[str, float], None], jobs: int = 1, dask: str = ""
+    scenario: Scenario,
+    progress: Callable[[str, float], None],
+    jobs: int = 1,
+    dask: str = "",
+    study: Path | None = None,
 ) -> dict[str, list[Run]]:
     """Each candidate with each seed, so many at a time, each in a process of its own; or as many as the workers of the
-    Dask scheduler at this address can take. `progress` hears how many more seconds of which candidate have passed."""
+    Dask scheduler at this address can take. `progress` hears how many more seconds of which candidate have passed.
+    `study`: a folder for finished runs; what is there already is not played again. Raises ConfigError for more parts
+    than nodes."""
+    nodes = sum(table.count for table in scenario.cluster.nodes)
+    if scenario.table.parts > nodes:
+        raise ConfigError("", "parts", f"must be <= the {nodes} nodes, is {scenario.table.parts}")
     seeds = range(scenario.cluster.seed, scenario.cluster.seed + scenario.table.seeds)
-    tasks = [(candidate, seed) for candidate in scenario.candidates for seed in seeds]
-    if min(jobs, len(tasks)) == 1 and not dask:
-        runs = [_play(scenario, *task, partial(progress, task[0].name)) for task in tasks]
-    else:
-        with fleet(dask) if dask else _processes(min(jobs, len(tasks))) as submit:
-            runs = _play_at_once(scenario, tasks, progress, submit)
+    parts = [Part(number, scenario.table.parts) for number in range(scenario.table.parts)]
+    tasks = [_Task(*task) for task in product(scenario.candidates, seeds, parts)]
+    kept = KeptRuns(study)
+    if study:
+        tasks = [task._replace(key=_key(scenario, task)) for task in tasks]
+    runs = {task.place: run for task in tasks if (run := kept.load(task.key)) is not None}
+    for name, *_ in runs:
+        progress(name, _seconds(scenario))
+    runs |= _play_missing(scenario, [task for task in tasks if task.place not in runs], progress, jobs, dask, kept)
     by_name: dict[str, list[Run]] = {}
-    for (candidate, _), result in zip(tasks, runs, strict=True):
-        by_name.setdefault(candidate.name, []).append(result)
+    for candidate, seed in product(scenario.candidates, seeds):
+        whole = joined([runs[candidate.name, seed, part] for part in parts])
+        by_name.setdefault(candidate.name, []).append(whole)
     return by_name
 
 
-def _play(
-    scenario: Scenario, candidate: Candidate, seed: int, progress: Callable[[float], None] = lambda _: None
-) -> Run:
-    cluster, played = replace(scenario.cluster, seed=seed), list[Run]()
+def _key(scenario: Scenario, task: _Task) -> str:
+    table = replace(scenario.table, policies=(), seeds=1)
+    cluster = replace(scenario.cluster, seed=task.seed)
+    about = {"cluster": cluster, "table": table, "sources": scenario.sources, "part": task.part}
+    policies = task.candidate.policies
+    plugins = [plugin for policy in policies for plugin in (*policy.strategies, *getattr(policy, "limits", ()))]
+    return run_key({**about, "policies": policies}, plugins)
+
+
+def _seconds(scenario: Scenario) -> float:
+    """Of progress that a task is worth: parts of one run share its time."""
+    return scenario.table.hours * 3600 / scenario.table.parts
+
+
+def _play_missing(
+    scenario: Scenario,
+    tasks: Sequence[_Task],
+    progress: Callable[[str, float], None],
+    jobs: int,
+    dask: str,
+    kept: KeptRuns,
+) -> dict[_Place, Run]:
+    """Play what is not there yet, and keep it."""
+    at_a_time = min(jobs, len(tasks))
+    if at_a_time > 1 or (dask and tasks):
+        with fleet(dask) if dask else _processes(at_a_time) as submit:
+            return _play_at_once(scenario, tasks, progress, submit, kept)
+    runs, parts = {}, scenario.table.parts
+
+    def passed(name: str, seconds: float) -> None:
+        progress(name, seconds / parts)
+
+    for task in tasks:
+        runs[task.place] = _play(scenario, task, partial(passed, task.candidate.name))
+        kept.save(task.key, runs[task.place])
+    return runs
+
+
+def _play(scenario: Scenario, task: _Task, progress: Callable[[float], None] = lambda _: None) -> Run:
+    cluster, policies, played = replace(scenario.cluster, seed=task.seed), task.candidate.policies, list[Run]()
 
     async def play() -> None:
         # Returned, asyncio.run would write it out as a text, twice, for the message of an error that it catches.
-        played.append(
-            await run(cluster, candidate.policies, scenario.table, sources=scenario.sources, progress=progress)
-        )
+        table, sources = scenario.table, scenario.sources
+        played.append(await run(cluster, policies, table, sources=sources, progress=progress, part=task.part))
 
     with _calm_collector():
         asyncio.run(play())
@@ -150,19 +216,32 @@ def _calm_collector() -> Iterator[None]:
 
 
 def _play_at_once(
-    scenario: Scenario, tasks: Sequence[tuple[Candidate, int]], progress: Callable[[str, float], None], submit: Submit
-) -> list[Run]:
+    scenario: Scenario,
+    tasks: Sequence[_Task],
+    progress: Callable[[str, float], None],
+    submit: Submit,
+    kept: KeptRuns,
+) -> dict[_Place, Run]:
     shared = replace(scenario, candidates=())
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the processes that now start inherit
     try:
-        futures = [submit(_play, shared, *task) for task in tasks]
+        futures = [submit(_play, shared, task) for task in tasks]
     finally:
         signal.signal(signal.SIGINT, interrupted)
-    runs = []
-    for (candidate, _), future in zip(tasks, futures, strict=True):
-        runs.append(future.result())
-        progress(candidate.name, scenario.table.hours * 3600)
+    for task, future in zip(tasks, futures, strict=True):
+        future.add_done_callback(partial(_keep, kept, task.key))
+    runs = {}
+    for task, future in zip(tasks, futures, strict=True):
+        runs[task.place] = future.result()
+        progress(task.candidate.name, _seconds(scenario))
     return runs
+
+
+def _keep(kept: KeptRuns, key: str, future: Pending) -> None:
+    """Keep a run as soon as it is there, which others before it may not be yet. One that failed is reported by whoever
+    waits for it; one that could not be written is played again."""
+    with suppress(Exception):
+        kept.save(key, future.result())
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.base.clock import Clock, VirtualClock
-from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated import WHOLE, Part, Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
@@ -74,11 +74,15 @@ class SteppedClock(VirtualClock):
         self._start, self._step, self._look, self._steps = start, step, look, 0
 
     async def sleep_until(self, when: float) -> None:
+        before = self._steps
         while (end := self._start + self._step * (self._steps + 1)) <= when:
             self._steps += 1
             self._now = max(self._now, end)
             self._look(end)
-        await super().sleep_until(when)
+        if self._steps > before:  # often enough for an interruption: nothing else goes on while time passes
+            await super().sleep_until(when)
+        else:
+            self._now = max(self._now, when)
 
 
 class _Demand(NamedTuple):
@@ -233,9 +237,10 @@ async def run(
     *,
     sources: Sequence[Source],
     progress: Callable[[float], None] = lambda seconds: None,
+    part: Part = WHOLE,
 ) -> Run:
-    """What these policies do on a simulated cluster in the time of the scenario. All of them act, whatever their `mode`
-    is. `progress` hears after each step how long it was, in seconds."""
+    """What these policies do on a simulated cluster, or a part of it, in the time of the scenario. All of them act,
+    whatever their `mode` is. `progress` hears after each step how long it was, in seconds."""
     start, step = scenario.start.timestamp(), scenario.step
     result = Run(start, step)
     meter = _Meter(result)
@@ -245,11 +250,17 @@ async def run(
         progress(step)
 
     clock = SteppedClock(start, step, look)
-    world = cluster.build(clock, remembered=step)
-    acting = [replace(policy, mode="act") for policy in policies]
+    world = cluster.build(clock, remembered=step, part=part)
+    acting = [replace(policy, mode="act") for policy in policies if part == WHOLE or _is_about(policy, world)]
     end = start + scenario.hours * 3600
     await play(world, acting, end, Journal(), sources=sources, listeners=[_Records(result)])
     return result
+
+
+def _is_about(policy: Policy | PoolPolicy, cluster: SimulatedCluster) -> bool:
+    """Whether the policy may govern something here: it names no workload of another part."""
+    target = policy.workload if isinstance(policy, Policy) else None
+    return target is None or target.ref in cluster.world.workloads
 
 
 async def play(

@@ -26,6 +26,25 @@ replicas = 2
 cpu = "500m"
 demand = { formula = "0.6 + t / 1000" }
 """
+MANY = """
+[scenario]
+hours = 0.07
+seeds = 2
+parts = 2
+
+[cluster]
+type = "simulated"
+nodes = [{ name = "node", count = 2, cpu = "40", memory = "160Gi" }]
+metrics = { noise = 0.2 }
+
+[[cluster.workloads]]
+namespace = "shop"
+name = "web"
+count = 4
+cpu = "500m"
+demand = { formula = "0.6 + t / 1000" }
+"""
+TARGET = 'workload = { namespace = "shop", name = "web" }'
 POLICY = """
 workload = { namespace = "shop", name = "web" }
 replicas = { min = 2, max = 10 }
@@ -99,6 +118,43 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(folder: Path, capsys: 
     assert {row["node"] for row in csv.DictReader(texts[0][3].decode().splitlines())} == {"node-1", "node-2"}
 
 
+@pytest.mark.slow
+def test_any_number_of_jobs_gives_the_same_bytes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "elasticd.toml").write_text(MANY)
+    (folder / "policies" / "web.toml").write_text(POLICY.replace(TARGET, 'select = { namespaces = ["shop"] }') % 60)
+    texts = set()
+    for jobs in ("1", "2"):
+        out, nodes = folder / f"{jobs}.csv", folder / f"{jobs}-nodes.csv"
+        words = ["simulate", folder / "elasticd.toml", "--out", out, "--out-nodes", nodes]
+        code, printed, err = called(capsys, *words, "--jobs", jobs, "--json")
+        texts.add((code, printed, err, out.read_bytes(), nodes.read_bytes()))
+    ((code, _, err, rows, node_rows),) = texts
+    assert (code, err) == (0, "")
+    order = [row["workload"][-1] for row in csv.DictReader(rows.decode().splitlines()) if row["policies"] == "policies"]
+    assert order == [*"1111222233334444"] * 2
+    assert {row["node"] for row in csv.DictReader(node_rows.decode().splitlines())} == {"node-1", "node-2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_simulation_goes_on_where_it_was(
+    folder: Path, capsys: pytest.CaptureFixture[str], jobs: str
+) -> None:
+    (folder / "elasticd.toml").write_text(MANY)
+    (folder / "policies" / "web.toml").write_text(POLICY.replace(TARGET, 'select = { namespaces = ["shop"] }') % 60)
+    words = ["simulate", folder / "elasticd.toml", "--json", "--jobs", jobs]
+    whole = called(capsys, *words)
+    assert called(capsys, *words, "--study", folder / "study") == whole
+    first, *others = sorted((folder / "study").iterdir())
+    written = {path: path.stat().st_mtime_ns for path in others}
+    first.write_bytes(first.read_bytes()[:100])
+    assert called(capsys, *words, "--study", folder / "study") == whole
+    assert {path: path.stat().st_mtime_ns for path in others} == written
+    assert first.stat().st_size > 100
+    (folder / "policies" / "web.toml").write_text(POLICY.replace(TARGET, 'select = { namespaces = ["shop"] }') % 30)
+    assert called(capsys, *words, "--study", folder / "study") != whole
+
+
 def test_unknown_demand_is_an_empty_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "elasticd.toml").write_text(CLUSTER.replace("0.6 + t / 1000", "0.6 / min(1, floor(abs(t - 90) / 30))"))
     called(capsys, "simulate", folder / "elasticd.toml", "--hours", "0.05", "--out", folder / "out.csv")
@@ -143,6 +199,11 @@ def test_json_has_the_figures_of_each_run_and_workload(folder: Path, capsys: pyt
             ["elasticd.toml", "--hours", "0.01"], "--hours: must be at least a step of 60 s, is 36 s", id="step"
         ),
         pytest.param(["elasticd.toml", "--seeds", "0"], "--seeds: must be >= 1, is 0", id="seeds"),
+        pytest.param(["elasticd.toml", "--parts", "0"], "--parts: must be >= 1, is 0", id="parts"),
+        pytest.param(["elasticd.toml", "--parts", "3"], "parts: must be <= the 2 nodes, is 3", id="more than nodes"),
+        pytest.param(
+            ["elasticd.toml", "--study", "there.csv"], "--study: must be a folder, there.csv is not", id="study"
+        ),
         pytest.param(["elasticd.toml", "--out", "out.txt"], "--out: must end in .csv or .parquet, is ", id="ending"),
         pytest.param(["elasticd.toml", "--out", "there.csv"], "--out: must be a new file, ", id="a file that is there"),
         pytest.param(

@@ -51,7 +51,7 @@ function _shtab_elasticd_using
 end
 
 set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce import
-set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --zone -n
+set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --parts --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --zone -n
 
 complete -c elasticd -e
 complete -c elasticd -f
@@ -142,10 +142,12 @@ complete -c elasticd -n '_shtab_elasticd_using simulate' -s h -l help -d 'show t
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l policies -xka "(__fish_complete_path (commandline -ct))" -d 'folders or files of policies, each tried by itself; default: what [scenario] says, else its policies'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l hours -x -d 'of virtual time, instead of those of [scenario]'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l seeds -x -d 'how many runs of each, instead of those of [scenario]'
+complete -c elasticd -n '_shtab_elasticd_using simulate' -l parts -x -d 'of the cluster, played at the same time, instead of those of [scenario]'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l workloads -d 'also the figures of each workload'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l out-nodes -xka "(__fish_complete_path (commandline -ct))" -d 'write each node over time; ends in .csv or .parquet'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l jobs -x -d 'runs at a time; default: as many as there are cores'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l dask -x -d 'of a Dask scheduler, whose workers play instead of --jobs'
+complete -c elasticd -n '_shtab_elasticd_using simulate' -l study -xka "(__fish_complete_path (commandline -ct))" -d 'keep finished runs here, and go on where it was interrupted'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l price -x -d 'of a replica for an hour: also show what it costs'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l out -xka "(__fish_complete_path (commandline -ct))" -d 'write each workload over time; ends in .csv or .parquet'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l plot -xka "(__fish_complete_path (commandline -ct))" -d 'draw demand, replicas and what was not served; ends in .png or .svg'
@@ -172,6 +174,7 @@ complete -c elasticd -n '_shtab_elasticd_using backtest' -l max-age -x -d 'of a 
 complete -c elasticd -n '_shtab_elasticd_using backtest' -l seeds -x -d 'runs of each policy, with other noise; default: 1'
 complete -c elasticd -n '_shtab_elasticd_using backtest' -l jobs -x -d 'runs at a time; default: as many as there are cores'
 complete -c elasticd -n '_shtab_elasticd_using backtest' -l dask -x -d 'of a Dask scheduler, whose workers play instead of --jobs'
+complete -c elasticd -n '_shtab_elasticd_using backtest' -l study -xka "(__fish_complete_path (commandline -ct))" -d 'keep finished runs here, and go on where it was interrupted'
 complete -c elasticd -n '_shtab_elasticd_using backtest' -l price -x -d 'of a replica for an hour: also show what it costs'
 complete -c elasticd -n '_shtab_elasticd_using backtest' -l out -xka "(__fish_complete_path (commandline -ct))" -d 'write each workload over time; ends in .csv or .parquet'
 complete -c elasticd -n '_shtab_elasticd_using backtest' -l plot -xka "(__fish_complete_path (commandline -ct))" -d 'draw demand, replicas and what was not served; ends in .png or .svg'

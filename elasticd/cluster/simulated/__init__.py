@@ -3,10 +3,10 @@
 Knows how the table [cluster] of type "simulated" becomes a cluster; knows nothing of policies or decisions.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -34,11 +34,27 @@ from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node
 from elasticd.ports.cluster import Cluster
 
+T = TypeVar("T")
+
 MOST_PODS = 1_000_000
 """Pods of all workloads at the start."""
 
 REMEMBERED = 60.0
 """Seconds for which it is known which pods served: readings may be looked at that late."""
+
+
+class Part(NamedTuple):
+    """Every `parts`-th of some things, from the one of this number on, counted from 0."""
+
+    number: int
+    parts: int
+
+    def of(self, things: Sequence[T]) -> tuple[T, ...]:
+        """Those of them that are in this part."""
+        return tuple(things[self.number :: self.parts])
+
+
+WHOLE = Part(0, 1)
 
 
 class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="simulated", tag_field="type"):
@@ -69,15 +85,23 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         """The cluster, its pods created now; it always leads. Raises ConfigError for an unreadable recording."""
         return nullcontext(self.build(clock))
 
-    def build(self, clock: Clock, remembered: float = REMEMBERED) -> SimulatedCluster:
+    def build(self, clock: Clock, remembered: float = REMEMBERED, part: Part = WHOLE) -> SimulatedCluster:
         """The cluster as its own type, for callers that need more than the Cluster protocol. `remembered`: seconds for
-        which it is known, at least, which pods served."""
-        nodes = tuple(sorted(self._nodes(), key=lambda node: node.name))
+        which it is known, at least, which pods served. `part`: with these of its nodes and workloads only."""
+        nodes = part.of(sorted(self._nodes(), key=lambda node: node.name))
         workloads = [workload for table in self.workloads for workload in make_workloads(table)]
         start = clock.now()
         workloads += [job_set for jobs in self.jobs for job_set in make_job_sets(jobs, start, self.seed)]
-        changes = {name: table.changes for table in self.nodes for name in table.names()}
-        loads = {name: node_loads for table in self.nodes for node_loads in (_loads(table),) for name in table.names()}
+        workloads = list(part.of(workloads))
+        names = {node.name for node in nodes}
+        changes = {name: table.changes for table in self.nodes for name in table.names() if name in names}
+        loads = {
+            name: node_loads
+            for table in self.nodes
+            for node_loads in (_loads(table),)
+            for name in table.names()
+            if name in names
+        }
         world = World(start, nodes, workloads, max(REMEMBERED, remembered) + self.metrics.resolution, changes)
         usage = SimulatedUsage(self.metrics, self.seed, start, workloads, loads)
         return SimulatedCluster(clock, world, usage, self.budgets)
