@@ -34,7 +34,21 @@ from elasticd.model.placement import (
     Victims,
     Whole,
 )
-from elasticd.model.pod_spec import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
+from elasticd.model.pod_spec import (
+    Disk,
+    Expression,
+    Needs,
+    NodePreference,
+    Operator,
+    PodPreference,
+    PodTerm,
+    Port,
+    Repel,
+    Taint,
+    Term,
+    Toleration,
+    TopologySpread,
+)
 from elasticd.model.policy import (
     MOST,
     Bounds,
@@ -54,6 +68,7 @@ from elasticd.model.workload import (
     Band,
     Condition,
     Container,
+    Image,
     LeftOut,
     Limit,
     Measure,
@@ -87,8 +102,8 @@ __all__ = [
     "Past", "Change", "Point", "Run", "Recommendation", "Measure", "LeftOut", "Condition", "Limit", "Rank",
     "Resources", "Band", "NEVER",
     # pods and nodes
-    "Pod", "Container", "Needs", "Node", "Room", "Taint", "Toleration", "Term", "Expression", "Operator", "Port",
-    "Disk", "Repel",
+    "Pod", "Container", "Needs", "Node", "Image", "Room", "Taint", "Toleration", "Term", "Expression", "Operator",
+    "Port", "Disk", "PodTerm", "PodPreference", "NodePreference", "TopologySpread", "Repel",
     # a pool: what is known of it, and what a strategy says of places, victims and moves
     "PoolPolicy", "PoolSelect", "PoolObservation", "PoolPast", "DisruptionBudget", "Nodes", "Column", "Mask",
     "Candidate", "Placement", "Places", "Refusal", "Mend", "Scores", "Selection", "Whole", "Victims", "Spared",

@@ -16,6 +16,7 @@ from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (
     Candidate,
     EvictionOrder,
+    Mask,
     Nodes,
     Placement,
     PoolObservation,
@@ -91,8 +92,9 @@ def select_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Select
 
 
 @hookspec
-def score_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Scores | None:
-    """Score each node for a pod. The weighted sum of all scores decides; on a tie, the node with the most free room,
+def score_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation, fits: Mask) -> Scores | None:
+    """Score each node for a pod. `fits`: the nodes that it may go to, or where pods could be preempted for it, by which
+    scores may be compared. The weighted sum of all scores decides; on a tie, the node with the most free room,
     then the first by name."""
 
 

@@ -151,6 +151,9 @@ class DryRunSnapshot:
             for budget in real_budgets
         )
 
+    def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
+        return self.real.namespaces()
+
     def after(self, action: Bind | Evict | Nominate) -> "DryRunSnapshot | Answer":
         """The snapshot with this action added; or the answer that says why it could not be carried out."""
         if isinstance(action, Bind):

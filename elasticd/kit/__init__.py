@@ -12,9 +12,28 @@ from elasticd.kit.calendars import Hours, HoursNow, Instant, Spell, standing, st
 from elasticd.kit.evictability import CRITICAL, SPARE, rooted, sparing_annotation, stationary
 from elasticd.kit.history import point_of, timeline
 from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
-from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
+from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, Weight, capacity
+from elasticd.kit.node_selection import ByNeeds, any_of, every_node, matching, selected, tolerated, with_label
 from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
 from elasticd.kit.requests import Serving, request_of, serving, unfit
+from elasticd.kit.topology import (
+    HOSTNAME,
+    DefaultSpread,
+    Domains,
+    SpreadDefault,
+    Spreading,
+    concerning,
+    counted_pods,
+    counting_nodes,
+    domains,
+    holders,
+    matching_pods,
+    near,
+    selected_by,
+    spaces_of,
+    spread_needs,
+    spreading,
+)
 from elasticd.kit.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.model.moves import whose
 from elasticd.model.pod_spec import possible_namespace, whole_number
@@ -33,6 +52,10 @@ __all__ = [
     # nodes and their scores
     "LARGEST", "estimated", "needed", "weighed", "whole", "LEAST_USE", "Loaded", "LoadScored", "PartScored", "Seen",
     "average_score", "balance_score", "capacity", "idleness", "load_score", "std_score", "swiftness",
+    # the nodes that a pod's rules select, and pods by the labels of their nodes
+    "ByNeeds", "any_of", "every_node", "matching", "selected", "tolerated", "with_label", "HOSTNAME", "DefaultSpread",
+    "Domains", "SpreadDefault", "Spreading", "Weight", "concerning", "counted_pods", "counting_nodes", "domains",
+    "holders", "matching_pods", "near", "selected_by", "spaces_of", "spread_needs", "spreading",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
     "SPARE", "rooted", "sparing_annotation", "stationary", "whose",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import contextmanager
 from math import ceil, nan
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from elasticd.base.memo import Memo
 from elasticd.base.units import milli
+from elasticd.kit.pod_index import IndexHolder, Likeness, likeness
 from elasticd.model.placement import Column, Mask, Whole
-from elasticd.model.pod_spec import Repel
+from elasticd.model.pod_spec import PodPreference, PodTerm
 from elasticd.model.workload import Node, Pod
 
 ESTIMATE: Mapping[str, float] = {"cpu": 0.85, "memory": 0.70}
@@ -97,6 +98,8 @@ class NodeTableBuilder:
         self._sums: list[dict[str, int]] = []
         self._requested: dict[str, Whole] = {}
         self._siblings: dict[str, int] = {}
+        self._with_terms: list[bool] = []
+        self._holder = IndexHolder(0)
 
     def columns(
         self,
@@ -105,28 +108,36 @@ class NodeTableBuilder:
         use: Mapping[str, Mapping[str, float]] | None = None,
         peaks: Mapping[str, Mapping[str, float]] | None = None,
         measured: Mapping[str, Mapping[str, float]] | None = None,
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> "NodeTable":
         """The table of these nodes. `pods`: those on each, by node's name, the same sequence while nothing changed.
         `use` and `peaks`: what each node uses, by series and node. `measured`: `use` without estimates, where it
-        differs."""
+        differs. `namespaces`: the labels of each, None where they are not known."""
         if nodes != self._frame.nodes:
-            self._frame = _Frame(nodes)
-            self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
-            self._sums, self._requested, self._siblings = [{}] * len(nodes), {}, {}
+            self._renew(nodes)
         for index, name in enumerate(self._frame.names):
             residents = pods.get(name, ())
             if residents is not self._pods[index]:
                 self._count(index, residents)
         requested = {resource: column.copy() for resource, column in self._requested.items()}
         use_by_kind = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
-        return NodeTable(
-            self._frame, requested, (list(self._pods), list(self._special)), use_by_kind, dict(self._siblings)
-        )
+        pods_on_nodes = PodsOnNodes(list(self._pods), list(self._special), self._holder, any(self._with_terms))
+        return NodeTable(self._frame, requested, pods_on_nodes, use_by_kind, dict(self._siblings), namespaces)
+
+    def _renew(self, nodes: tuple[Node, ...]) -> None:
+        """Begin anew, with the counts of pods where only what is known of the nodes has changed."""
+        names, self._frame = self._frame.names, _Frame(nodes)
+        if names == self._frame.names:
+            return
+        self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
+        self._sums, self._requested, self._siblings = [{}] * len(nodes), {}, {}
+        self._with_terms, self._holder = [False] * len(nodes), IndexHolder(len(nodes))
 
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
         self._count_siblings(self._pods[index], -1)
         self._count_siblings(pods, 1)
         self._pods[index], self._special[index] = pods, tuple([pod for pod in pods if _special(pod)])
+        self._with_terms[index] = any(pod.needs.has_pod_terms for pod in pods)
         sums = dict.fromkeys(self._sums[index], 0)
         for pod in pods:
             for resource, amount in _taken(pod).items():
@@ -146,6 +157,16 @@ class NodeTableBuilder:
                     del siblings[uid]
 
 
+class PodsOnNodes(NamedTuple):
+    """The pods on each node, and of those the ones with ports or disks, or that repel others; what indexes them; and
+    whether any has terms about other pods."""
+
+    all: list[Sequence[Pod]]
+    special: list[tuple[Pod, ...]]
+    holder: IndexHolder
+    with_terms: bool
+
+
 class NodeTable:
     """The nodes within one plan: see placement.Nodes. `take`, `release`, `leave`, `without` are the planner's."""
 
@@ -153,22 +174,26 @@ class NodeTable:
         self,
         frame: _Frame,
         requested: dict[str, Whole],
-        pods: tuple[list[Sequence[Pod]], list[tuple[Pod, ...]]],
+        pods: PodsOnNodes,
         use_by_kind: Mapping[str, Mapping[str, Mapping[str, float]]],
         siblings: Mapping[str, int],
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """`pods`: those on each node, and of those the ones with ports or disks, or that repel others.
-        `use_by_kind`: by kind (use, peak, measured), series and node. `siblings`: by controller."""
+        """`use_by_kind`: by kind (use, peak, measured), series and node. `siblings`: by controller. `namespaces`: the
+        labels of each."""
         self.names, self.nodes = frame.names, frame.nodes
-        self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
-        self._use_by_kind, self._siblings = use_by_kind, siblings
+        self._frame, self._requested = frame, requested
+        self._pods, self._special, self._holder, self._with_terms = pods
+        self._use_by_kind, self._siblings, self._namespaces = use_by_kind, siblings, namespaces
         self._columns: dict[tuple[str, str], Column] = {}
         self._views: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
         self._used: dict[str, Mapping[str, float]] = {}
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
-        self._repels: set[tuple[str, Repel]] | None = None
+        self._rules: dict[str, frozenset[tuple[str, Any]]] = {}
+        self._totals: dict[Hashable, tuple[Whole, Callable[[Pod], int]]] = {}
+        self._weights: dict[Likeness, tuple[Pod, list[tuple[Whole, int]]]] = {}
 
     def index(self, name: str) -> int | None:
         return self._frame.index.get(name)
@@ -239,10 +264,32 @@ class NodeTable:
             mask = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
         return _read_only(mask)
 
-    def repels(self) -> Collection[tuple[str, Repel]]:
-        if self._repels is None:
-            self._repels = {rule for pods in self._special for pod in pods for rule in _rules(pod)}
-        return self._repels
+    def repels(self) -> Collection[tuple[str, PodTerm]]:
+        return self._rules_of("repels")
+
+    def attracts(self) -> Collection[tuple[str, PodTerm]]:
+        return self._rules_of("attracts")
+
+    def prefers(self) -> Collection[tuple[str, PodPreference]]:
+        return self._rules_of("prefers")
+
+    def _rules_of(self, kind: str) -> frozenset[Any]:
+        if not self._with_terms:
+            return frozenset()
+        if (rules := self._rules.get(kind)) is None:
+            pods = self._holder.of(self._pods).with_terms()
+            rules = self._rules[kind] = frozenset([rule for pod in pods for rule in _rules(pod, kind)])
+        return rules
+
+    def total(self, key: Hashable, weigh: Callable[[Pod], int], namespaces: Collection[str] | None = None) -> Whole:
+        found = self._totals.get(key)
+        if found is None:
+            found = self._totals[key] = self._holder.of(self._pods).total(weigh, namespaces), weigh
+            self._weights.clear()
+        return _read_only(found[0])
+
+    def namespace(self, name: str) -> Mapping[str, str] | None:
+        return None if self._namespaces is None else self._namespaces.get(name, _NO_LABELS)
 
     def take(self, index: int, pod: Pod, use: Mapping[str, float] | None = None) -> None:
         """Promise a node to a pod; `use` is what it uses, by series, where that need not be estimated."""
@@ -269,6 +316,8 @@ class NodeTable:
             self._own(_LEAVING + resource)[index] += amount
         self._pods[index] = tuple(going if pod.uid == uid else pod for pod in self._pods[index])
         self._special[index] = tuple(going if pod.uid == uid else pod for pod in self._special[index])
+        self._count(index, resident, -1)
+        self._count(index, going, 1)
         return True
 
     @contextmanager
@@ -305,13 +354,30 @@ class NodeTable:
         for (kind, series), column in self._columns.items():
             if kind != "measured":
                 column[index] += sign * self._use_of(pod, series)
+        if self._totals:
+            self._count(index, pod, sign)
+        if sign > 0 and pod.needs.has_pod_terms:
+            self._learn_rules(pod)
         if _special(pod):
             special = tuple(resident for resident in self._special[index] if resident.uid != pod.uid)
             self._special[index] = (*special, pod) if sign > 0 else special
-            if sign > 0 and self._repels is not None:
-                self._repels.update(_rules(pod))
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
+
+    def _count(self, index: int, pod: Pod, sign: int) -> None:
+        """A pod came to a node or went, so totals that it is part of change."""
+        key = likeness(pod)
+        if (found := self._weights.get(key)) is None:
+            weights = [(column, weight) for column, weigh in self._totals.values() if (weight := weigh(pod))]
+            found = self._weights[key] = pod, weights  # the pod is held, so that its key stays valid
+        for column, weight in found[1]:
+            column[index] += sign * weight
+
+    def _learn_rules(self, pod: Pod) -> None:
+        self._with_terms = True
+        for kind, rules in self._rules.items():
+            if not rules.issuperset(own := _rules(pod, kind)):
+                self._rules[kind] = rules.union(own)
 
     def _use_of(self, pod: Pod, series: str) -> float:
         use = self._used.get(pod.uid, {}).get(series)
@@ -355,8 +421,11 @@ def _special(pod: Pod) -> bool:
     return bool(pod.needs.ports or pod.needs.disks or pod.needs.repels)
 
 
-def _rules(pod: Pod) -> list[tuple[str, Repel]]:
-    return [(pod.namespace, rule) for rule in pod.needs.repels]
+def _rules(pod: Pod, kind: str) -> list[tuple[str, Any]]:
+    return [(pod.namespace, rule) for rule in getattr(pod.needs, kind)]
+
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 def _mask(values: list[bool]) -> Mask:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elasticd.model.actions import Bind, Evict, Nominate, Result
 from elasticd.model.disruption import DisruptionState
-from elasticd.model.pod_spec import Repel
+from elasticd.model.pod_spec import PodPreference, PodTerm
 from elasticd.model.workload import Failure, Node, Pod, Ref
 
 Mask = NDArray[np.bool_]
@@ -71,9 +71,23 @@ class Nodes(Protocol):
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
         """The nodes with a pod that passes the test. Only pods with host ports, disks or anti-affinity are tested."""
 
-    def repels(self) -> Collection[tuple[str, Repel]]:
-        """The anti-affinity rules of pods on the nodes, each with the namespace of its pods, in any order. It may still
-        contain rules of pods that have left."""
+    def repels(self) -> Collection[tuple[str, PodTerm]]:
+        """The required anti-affinity of pods on the nodes: each term, with the namespace of its pods, in any order; the
+        same collection while nothing changed. It may still contain terms of pods that have left."""
+
+    def attracts(self) -> Collection[tuple[str, PodTerm]]:
+        """The same for their required affinity."""
+
+    def prefers(self) -> Collection[tuple[str, PodPreference]]:
+        """The same for what they prefer."""
+
+    def total(self, key: Hashable, weigh: Callable[[Pod], int], namespaces: Collection[str] | None = None) -> Whole:
+        """For each node, the sum of what its pods weigh: those of these namespaces, or of all. `weigh` is called once
+        for pods that have the same namespace, labels, needs and controller and are, or are not, being deleted. The
+        result is cached by key and follows the plan, so equal keys must mean equal weights."""
+
+    def namespace(self, name: str) -> Mapping[str, str] | None:
+        """The labels of a namespace; None: they are not known."""
 
 
 class Mend(Struct, frozen=True, eq=False):

@@ -162,21 +162,88 @@ class Disk(Struct, frozen=True, gc=False):
         return not (self.shareable and self.read_only and other.read_only)
 
 
-class Repel(Struct, frozen=True, gc=False):
-    """Pods that a pod keeps off all nodes that have the same value of a label (`topology`) as its own node, wherever
-    those ask to go: a term of its required anti-affinity. `labels` None: it selects none; `namespaces` empty: its own,
-    None: all."""
+class PodTerm(Struct, frozen=True, gc=False):
+    """Pods, and a label of nodes (`topology`). A pod is near these pods on a node that has the same value of that label
+    as the node of one of them.
+
+    `labels` None: it selects no pods. Their namespaces are `namespaces`, and those whose labels obey `among`; None for
+    `namespaces` is all, and without either it is the namespace of the pod that has the term, `home`.
+    """
 
     topology: str
     labels: tuple[Expression, ...] | None
     namespaces: tuple[str, ...] | None = ()
+    among: tuple[Expression, ...] | None = None
 
-    def keeps_off(self, home: str, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod of this namespace and these labels is kept off; `home` is the namespace of the pod that repels
-        it."""
-        if self.labels is None or (self.namespaces is not None and namespace not in (self.namespaces or (home,))):
+    def selects(
+        self, home: str, namespace: str, labels: Mapping[str, str], of_namespace: Mapping[str, str] | None = None
+    ) -> bool:
+        """Whether it selects a pod of this namespace and these labels. `of_namespace` are the labels of that namespace;
+        while they are not known (None), it counts as one that `among` selects."""
+        if self.labels is None or not self._covers(home, namespace, of_namespace):
             return False
         return all(rule.matches(labels) for rule in self.labels)
+
+    def _covers(self, home: str, namespace: str, of_namespace: Mapping[str, str] | None) -> bool:
+        if self.namespaces is None or namespace in self.namespaces:
+            return True
+        if self.among is None:
+            return not self.namespaces and namespace == home
+        return of_namespace is None or all(rule.matches(of_namespace) for rule in self.among)
+
+    def keeps_off(self, home: str, namespace: str, labels: Mapping[str, str]) -> bool:
+        """The same, while no labels of namespaces are known: its name until version 2 of the plugin API."""
+        return self.selects(home, namespace, labels)
+
+
+Repel = PodTerm
+"""Its name until version 2 of the plugin API."""
+
+
+class PodPreference(Struct, frozen=True, gc=False):
+    """Pods that a pod would rather be near, or with a weight below 0 rather away from."""
+
+    term: PodTerm
+    weight: int
+
+
+class NodePreference(Struct, frozen=True, gc=False):
+    """Nodes that a pod would rather be on."""
+
+    term: Term
+    weight: int
+
+
+class TopologySpread(Struct, frozen=True, gc=False):
+    """How evenly pods are spread over the values of a label of nodes (`topology`): no value may have more than
+    `max_skew` pods above the value with the fewest. `hard`: a node where that does not hold is refused; else it is
+    only worse.
+
+    `labels` select the pods that count, of the pod's own namespace; None: none. With `match_keys` only those count that
+    have the pod's own values of these labels. With fewer than `min_domains` values the fewest counts as 0. Nodes that
+    the pod's selector and affinity exclude do not count if it `honours_affinity`, and those whose taints it does not
+    tolerate if it `honours_taints`.
+    """
+
+    topology: str
+    max_skew: int
+    labels: tuple[Expression, ...] | None
+    hard: bool = True
+    min_domains: int = 1
+    match_keys: tuple[str, ...] = ()
+    honours_affinity: bool = True
+    honours_taints: bool = False
+    of_controller: bool = False
+    """The pods of the pod's controller count instead of those that `labels` select."""
+    needs_all: bool = True
+    """Nodes without the labels of all constraints that are hard, or soft, like this one do not count."""
+
+    def selector(self, labels: Mapping[str, str]) -> tuple[Expression, ...] | None:
+        """The rules about labels of the pods that count for a pod with these labels; None: no pod does."""
+        if self.labels is None:
+            return None
+        own = [Expression(key, "In", (labels[key],)) for key in self.match_keys if key in labels]
+        return (*self.labels, *own)
 
 
 class Needs(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -208,7 +275,28 @@ class Needs(Struct, frozen=True, gc=False, omit_defaults=True):
     """It has storage that is lost when it leaves its node."""
     claims: bool = False
     """It uses persistent volume claims."""
-    repels: tuple[Repel, ...] = ()
+    repels: tuple[PodTerm, ...] = ()
+    """Pods that it must be away from, and that it keeps away."""
+    attracts: tuple[PodTerm, ...] = ()
+    """Pods that it must be near: some that all of these select."""
+    prefers: tuple[PodPreference, ...] = ()
+    prefers_nodes: tuple[NodePreference, ...] = ()
+    spread: tuple[TopologySpread, ...] = ()
+    images: tuple[str, ...] = ()
+    """Of its containers, those that start before the others included."""
+
+    @property
+    def has_pod_terms(self) -> bool:
+        """Whether it makes a difference to other pods where it is, or to it where they are."""
+        return bool(self.repels or self.attracts or self.prefers)
+
+    @property
+    def selects_namespaces(self) -> bool:
+        """Whether it selects other pods by the labels of their namespaces."""
+        if not self.has_pod_terms:
+            return False
+        terms = (*self.repels, *self.attracts, *(each.term for each in self.prefers))
+        return any(term.among is not None for term in terms)
 
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps the pod off a node; None: it tolerates all."""

@@ -63,6 +63,9 @@ EVICTING = Feature(
     (*_rights("create", "", "pods/eviction"), *_rights("patch", "", "pods/status")),
 )
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
+NAMESPACES = Feature(
+    "know the pods that others select by labels of namespaces", PLACING, _rights("list watch", "", "namespaces")
+)
 RECORDS = Feature(
     "remember pods that are recreated", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
 )
@@ -121,8 +124,8 @@ def sleeping(group: str, plural: str) -> Feature:
 
 FEATURES = (
     PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
-    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, RECORDS, SEALING,
-    RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS, READERS,
+    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, NAMESPACES, RECORDS,
+    SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS, READERS,
 )  # fmt: skip
 """All that the shipped roles are for."""
 

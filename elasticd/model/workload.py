@@ -188,6 +188,13 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.labels.get("controller-uid", "") if label is None else label
 
 
+class Image(Struct, frozen=True, gc=False):
+    """An image that a node has: its names, and its size in bytes."""
+
+    names: tuple[str, ...]
+    size: int
+
+
 class Node(Struct, frozen=True, gc=False, omit_defaults=True):
     """A node as far as judgement needs it."""
 
@@ -200,6 +207,8 @@ class Node(Struct, frozen=True, gc=False, omit_defaults=True):
     taints: tuple[Taint, ...] = ()
     annotations: dict[str, str] = {}
     """elasticd's own."""
+    images: tuple[Image, ...] = ()
+    """Those that its kubelet reports."""
 
 
 class Room(Struct, frozen=True, gc=False):

@@ -69,6 +69,10 @@ class Snapshot(Protocol):
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """All PodDisruptionBudgets; None: they are not known, so no pod may be evicted."""
 
+    def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
+        """The labels of each namespace, the same mapping while nothing changed; None: they are not known. They are read
+        only where a pod selects others by them."""
+
     def autoscaler(self, ref: Ref) -> str:
         """Another controller that sets this workload's count, such as an HPA, in a few words; empty: none is known."""
 

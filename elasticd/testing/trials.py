@@ -15,7 +15,20 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Candidate, DisruptionBudget, EvictionOrder, Victims
-from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
+from elasticd.model.pod_spec import (
+    Disk,
+    Expression,
+    Needs,
+    NodePreference,
+    PodPreference,
+    PodTerm,
+    Port,
+    Restart,
+    Taint,
+    Term,
+    Toleration,
+    TopologySpread,
+)
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Answers, Container, Node, Pod
 from elasticd.registry import Hooks
@@ -87,8 +100,9 @@ def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Ans
     waiting = case.observation.pending
     found: dict[tuple[str, ...], Answers] = {(hook,): case.ask(hook, movable=lambda _: True) for hook in _BY_POOL}
     for candidate in pods:
+        everywhere = np.ones(len(case.columns.names), dtype=np.bool_)
         for hook in _BY_POD:
-            found[hook, candidate.name] = case.ask(hook, pod=candidate)
+            found[hook, candidate.name] = case.ask(hook, pod=candidate, fits=everywhere)
         for index, name in enumerate(case.columns.names):
             for forced, missing in _FORCED:
                 asked = ("select_victims", candidate.name, name, str(forced), str(missing))
@@ -179,7 +193,7 @@ def _pod(name: str, on: str = "", cpu: float = 0.5, memory: float = GIB, **needs
 def _running(nodes: Iterable[str]) -> tuple[Pod, ...]:
     """On each node one of each restart policy, of which the last takes a port and a disk, and keeps others off."""
     restarts: tuple[Restart, ...] = ("Never", "OnFailure", "Always")
-    app = Repel("zone", (Expression("app", "In", ("repelled",)),))
+    app = PodTerm("zone", (Expression("app", "In", ("repelled",)),))
     own: dict[str, Any] = {"ports": (Port(8080),), "disks": (Disk("gce", "data"),), "repels": (app,)}
     return tuple(
         _pod(f"{restart.lower()}-{node}", node, restart=restart, **(own if restart == "Always" else {}))
@@ -204,5 +218,9 @@ def _waiting() -> tuple[Pod, ...]:
         _pod("urgent", cpu=3.0, priority=1000),
         _pod("patient", cpu=3.0, priority=1000, preempts=False),
         _pod("batch", restart="Never"),
+        _pod("spread", spread=(TopologySpread("zone", 1, ()), TopologySpread("rack", 1, (), hard=False))),
+        _pod("together", attracts=(PodTerm("zone", ()),), prefers=(PodPreference(PodTerm("zone", ()), 10),)),
+        _pod("apart", repels=(PodTerm("zone", (), (), (Expression("team", "Exists"),)),)),
+        _pod("choosy", prefers_nodes=(NodePreference(zone, 5),), images=("app",)),
         _pod("worker", restart="OnFailure"),
     )

@@ -11,15 +11,37 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from elasticd.api import Mend, Meta, Needs, Nodes, Pod, PoolStrategy, Refusal, Whole, field, hookimpl
-from elasticd.kit import LARGEST, needed, parse_quantity, whole
+from elasticd.api import Mend, Meta, Needs, Nodes, Pod, PoolStrategy, Refusal, Term, Whole, field, hookimpl
+from elasticd.kit import (
+    LARGEST,
+    DefaultSpread,
+    any_of,
+    every_node,
+    matching,
+    needed,
+    parse_quantity,
+    selected,
+    spread_needs,
+    whole,
+)
 
-from .conflicts import amount_of, disk_taken, free_of, nearby, port_taken, room_beside
-from .node_conditions import CORDONED, FAILED, READY, SIGNS, failed, relabelled, tainted, wanted
-from .refusals import Lack, Mended, all_of, any_of, refusals_of
+from .conflicts import amount_of, disk_taken, free_of, port_taken, room_beside
+from .neighbours import apart_from_wanted, kept_off, too_near, uneven, unknown, unlabelled
+from .node_conditions import CORDONED, FAILED, READY, SIGNS, failed, relabelled, tainted
+from .refusals import Lack, Mended, refusals_of
 
 Part = Literal[
-    "unschedulable", "not-ready", "taints", "affinity", "ports", "resources", "pods", "disks", "anti-affinity"
+    "unschedulable",
+    "not-ready",
+    "taints",
+    "affinity",
+    "ports",
+    "resources",
+    "pods",
+    "disks",
+    "spread",
+    "pod-affinity",
+    "anti-affinity",
 ]
 
 
@@ -27,10 +49,11 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
     """Refuses the nodes that kube-scheduler would refuse: without it a pod goes anywhere.
 
     The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-    NodeResourcesFit, VolumeRestrictions and InterPodAffinity (of which only the anti-affinity of existing pods). The
-    first plugin that refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not
-    suffice. The texts are elasticd's own, as kube-scheduler's change from version to version. Pods that are being
-    deleted still take their room. Pods on nodes outside the pool are not seen, so their anti-affinity has no effect.
+    NodeResourcesFit, VolumeRestrictions, PodTopologySpread and InterPodAffinity. The first plugin that refuses a node
+    gives the reason; NodeResourcesFit gives one for each resource that does not suffice. The texts are elasticd's own,
+    as kube-scheduler's change from version to version. Pods that are being deleted still take their room, but do not
+    count for spread constraints. Pods on nodes outside the pool are not seen: they count for no constraint, and their
+    affinity and anti-affinity have no effect.
 
     Two rules differ. A node whose condition Ready is not True is refused before it has the taint for this, unless the
     pod tolerates that taint. A pod that does not request a resource is not refused where that resource is
@@ -46,6 +69,12 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
     keep_free: Annotated[
         dict[str, str], Meta(description='of each node, by resource, what pods placed here leave free ("500m", "1Gi")')
     ] = field(default_factory=dict)
+
+    default_spread: DefaultSpread = ()
+    added_affinity: Annotated[
+        tuple[Term, ...],
+        Meta(description="node affinity of all pods beside their own: terms of which one must hold"),
+    ] = ()
 
     def __post_init__(self) -> None:
         for resource, amount in self.keep_free.items():
@@ -65,8 +94,10 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
         """A refusal for each reason; none where no node is refused."""
-        unfit = [lack for lack in self._unfit(pod.needs, nodes) if lack.nodes.any()]
-        stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
+        unfit = [*self._unfit(pod.needs, nodes), *self._misplaced(pod, nodes)]
+        unfit = [lack for lack in unfit if lack.nodes.any()]
+        kinds = (self._ports, self._shortages, self._disks, self._uneven, self._repelled)
+        stages = [list(stage(pod, nodes)) for stage in kinds]
         return refusals_of(unfit, stages, nodes) if unfit or any(stages) else []
 
     def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[Lack]:
@@ -85,12 +116,25 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
                 yield Lack(reason, mask, mends=partial(_always, mend, nodes) if mend else None)
         if "affinity" not in self.skip and (needs.selector or needs.affinity is not None):
             text = "node(s) didn't match Pod's node affinity/selector"
-            yield Lack(text, ~wanted(needs, nodes), mends=partial(relabelled, needs, nodes))
+            yield Lack(text, ~selected(needs, nodes), mends=partial(relabelled, needs, nodes))
+        if "affinity" not in self.skip and self.added_affinity:
+            added = any_of((matching(term, nodes) for term in self.added_affinity), ~every_node(nodes))
+            mend = "nodes have the labels of added_affinity of strategy filters"
+            yield Lack("node(s) didn't match added_affinity", ~added, mends=partial(_always, mend, nodes))
+
+    def _misplaced(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        """Nodes that other pods make unfit, which no eviction would mend."""
+        if "spread" not in self.skip:
+            yield from unlabelled(spread_needs(pod, self.default_spread), nodes)
+        if pod.needs.has_pod_terms:
+            yield from unknown(pod, nodes)
+            if "pod-affinity" not in self.skip:
+                yield from apart_from_wanted(pod, nodes)
 
     def _ports(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if pod.needs.ports and "ports" not in self.skip:
-            clash = any_of((port_taken(port, nodes) for port in pod.needs.ports), all_of(nodes))
-            yield Lack("node(s) didn't have free ports for the requested pod ports", clash, all_of(nodes))
+            clash = any_of((port_taken(port, nodes) for port in pod.needs.ports), every_node(nodes))
+            yield Lack("node(s) didn't have free ports for the requested pod ports", clash, every_node(nodes))
 
     def _shortages(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         for resource, amount in needed(pod).items():
@@ -114,18 +158,17 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
 
     def _disks(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if pod.needs.disks and "disks" not in self.skip:
-            clash = any_of((disk_taken(disk, nodes) for disk in pod.needs.disks), all_of(nodes))
-            yield Lack("node(s) had no available disk", clash, all_of(nodes))
+            clash = any_of((disk_taken(disk, nodes) for disk in pod.needs.disks), every_node(nodes))
+            yield Lack("node(s) had no available disk", clash, every_node(nodes))
+
+    def _uneven(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        if "spread" not in self.skip and (needs := spread_needs(pod, self.default_spread)).spread:
+            yield from uneven(pod, needs, nodes)
 
     def _repelled(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
-        if "anti-affinity" in self.skip:
-            return
-        rules = [(home, rule) for home, rule in nodes.repels() if rule.keeps_off(home, pod.namespace, pod.labels)]
-        if rules:
-            masks = [nearby(home, rule, nodes) for home, rule in rules]
-            near = any_of((near for near, _ in masks), all_of(nodes))
-            theirs = any_of((near & ~own for near, own in masks), near)
-            yield Lack("node(s) didn't satisfy existing pods anti-affinity rules", near, ~theirs)
+        if "anti-affinity" not in self.skip:
+            yield from too_near(pod, nodes)
+            yield from kept_off(pod, nodes)
 
     def _most(self, resource: str, nodes: Nodes) -> Whole:
         reserve = self.keep_free.get(resource)
@@ -144,7 +187,7 @@ def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) 
 
 
 def _always(mend: str, nodes: Nodes) -> Mended:
-    return (Mend(mend),), all_of(nodes)
+    return (Mend(mend),), every_node(nodes)
 
 
 @hookimpl

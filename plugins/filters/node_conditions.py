@@ -3,15 +3,14 @@
 Knows nodes' own fields; knows nothing of pods on them.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from elasticd.api import Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration
-from elasticd.kit import Memo, whole_number
+from elasticd.kit import Memo, any_of, every_node, matching, whole_number, with_label
 
-from .refusals import Mended, all_of, any_of
+from .refusals import Mended
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 FAILED = Taint("node.kubernetes.io/not-ready", "NoSchedule")
@@ -81,21 +80,11 @@ def _mask(size: int, indices: Sequence[int]) -> Mask:
     return mask
 
 
-def wanted(needs: Needs, nodes: Nodes) -> Mask:
-    """The nodes that match selector and affinity. A mask is cached for each rule, not for each combination of rules."""
-    mask = np.ones(len(nodes.names), dtype=np.bool_)
-    for key, value in needs.selector.items():
-        mask &= _with_label(Expression(key, "In", (value,)), nodes)
-    if needs.affinity is not None:
-        mask &= any_of((_term(term, nodes) for term in needs.affinity), mask)
-    return mask
-
-
 def relabelled(needs: Needs, view: Nodes) -> Mended:
     """The labels that would make nodes match, and the nodes that could get them: names are fixed."""
-    able = all_of(view)
+    able = every_node(view)
     if HOST in needs.selector:
-        able = able & _with_label(Expression(HOST, "In", (needs.selector[HOST],)), view)
+        able = able & with_label(Expression(HOST, "In", (needs.selector[HOST],)), view)
     if needs.affinity is not None:
         terms = [term for term in needs.affinity if _possible(needs.selector, term)]
         able = able & any_of((_allowed_by_name(term, view) for term in terms), able)
@@ -130,28 +119,5 @@ def _sample_labels(selector: Mapping[str, str], key: str, rules: Sequence[Expres
 def _allowed_by_name(term: Term, nodes: Nodes) -> Mask:
     rules = tuple(rule for rule in term.labels if rule.key == HOST)
     if rules or term.fields:
-        return _term(Term(rules, term.fields), nodes)
-    return all_of(nodes) if term.labels else ~all_of(nodes)
-
-
-def _term(term: Term, nodes: Nodes) -> Mask:
-    mask = np.full(len(nodes.names), bool(term.labels or term.fields), dtype=np.bool_)
-    for rule in term.labels:
-        mask &= _with_label(rule, nodes)
-    for rule in term.fields:
-        mask &= _by_name(rule, nodes)
-    return mask
-
-
-def _with_label(rule: Expression, nodes: Nodes) -> Mask:
-    return nodes.matching(("filters: label", rule), lambda node: rule.matches(node.labels))
-
-
-def _by_name(rule: Expression, nodes: Nodes) -> Mask:
-    """The nodes with these names. Not cached, as there are as many names as nodes."""
-    mask = np.full(len(nodes.names), rule.operator == "NotIn" and rule.names(""), dtype=np.bool_)
-    for value in rule.values:
-        position = bisect_left(nodes.names, value)
-        if nodes.names[position : position + 1] == (value,):
-            mask[position] = rule.names(value)
-    return mask
+        return matching(Term(rules, term.fields), nodes)
+    return every_node(nodes) if term.labels else ~every_node(nodes)

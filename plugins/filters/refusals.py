@@ -3,14 +3,12 @@
 Knows masks of nodes; knows no filter.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 
-import numpy as np
-
 from elasticd.api import Mask, Mend, Nodes, Refusal, Struct, Whole
+from elasticd.kit import any_of, every_node
 
 Mended = tuple[tuple[Mend, ...], Mask]
 """Remedies, any of which would do, and the nodes for which they would."""
@@ -40,7 +38,7 @@ def refusals_of(unfit: Sequence[Lack], stages: Sequence[Sequence[Lack]], nodes: 
     crowded = _exactly_one([lack.nodes for lack in unfit], nodes) & ~(alone | hopeless) if shortages else None
     missing = {resource: amount for lack in shortages for resource, amount in lack.missing.items()}
     refusals: list[Refusal] = []
-    undecided = all_of(nodes)
+    undecided = every_node(nodes)
     for lack in unfit:
         lacking = lack.nodes & undecided
         if crowded is not None:
@@ -85,18 +83,8 @@ def _refuse(
 
 
 def _exactly_one(masks: Sequence[Mask], nodes: Nodes) -> Mask:
-    once, several = any_of(masks[:1], all_of(nodes)), ~all_of(nodes)
+    once, several = any_of(masks[:1], every_node(nodes)), ~every_node(nodes)
     for mask in masks[1:]:
         several |= once & mask
         once |= mask
     return once & ~several
-
-
-def all_of(nodes: Nodes) -> Mask:
-    """A mask of all nodes."""
-    return np.ones(len(nodes.names), dtype=np.bool_)
-
-
-def any_of(masks: Iterable[Mask], like: Mask) -> Mask:
-    """The union of these masks."""
-    return reduce(np.logical_or, masks, np.zeros_like(like))

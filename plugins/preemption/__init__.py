@@ -31,9 +31,10 @@ from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
 
 
 class Preemption(PoolStrategy, tag="preemption", frozen=True):
-    """Evicts lesser pods for a pod that fits nowhere: those of lower priority (PriorityClass), and of equal priority
-    those of a lower restartPolicy, Never below OnFailure below Always. No pod is evicted where that would not suffice
-    for every resource, port and disk that the waiting pod lacks; pods that are being deleted count as gone.
+    """Evicts lesser pods for a pod that fits nowhere: those of lower priority (PriorityClass), and of equal
+    priority those of a lower restartPolicy, Never below OnFailure below Always. No pod is evicted where that would
+    not suffice for every resource, port and disk that the waiting pod lacks, and for its anti-affinity and spread
+    constraints; pods that are being deleted count as gone.
 
     The order of eviction is: lower rank, then larger memory request, then larger use of CPU (series cpu of pods; the
     request where that is not known), then name. Pods whose eviction is not needed stay, the most important first. No

@@ -1,18 +1,27 @@
-"""Computes what a pod is short of on a node, and which pods' eviction provides it: amounts, ports, disks, and a place
-beside pods whose anti-affinity keeps it off."""
+"""Computes what a pod is short of on a node, and which pods' eviction provides it: amounts, ports, disks, a place away
+from certain pods, and fewer pods where a spread constraint allows no more."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elasticd.api import Nodes, Pod, Struct
-from elasticd.kit import needed
+from elasticd.kit import counting_nodes, needed, selected_by, spreading
 
 
 class Shortage(Struct, frozen=True, gc=False):
     """What a pod lacks on a node once all pods that are being deleted are gone: whole amounts by resource, and the UIDs
-    of pods that clash with it (ports, disks, anti-affinity)."""
+    of pods that clash with it (ports, disks, anti-affinity). An amount may also be the number of pods that must leave
+    for a spread constraint: then `counting` has the UIDs of those that count."""
 
     amounts: dict[str, int]
     clashing: frozenset[str]
+    counting: Mapping[str, frozenset[str]] = {}
+
+    def given_by(self, pod: Pod) -> Mapping[str, int]:
+        """What the pod's eviction provides of any amount."""
+        takes = needed(pod)
+        if not self.counting:
+            return takes
+        return {**takes, **{name: 1 for name, uids in self.counting.items() if pod.uid in uids}}
 
 
 def shortage_of(
@@ -26,34 +35,52 @@ def shortage_of(
         if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
     lacks |= {name: lack for name, lack in missing.items() if lack > lacks.get(name, 0)}
-    picky = pod.needs.ports or pod.needs.disks or nodes.repels()
-    labels = nodes.nodes[node].labels
-    clashing = [resident for resident in nodes.pods(node) if _clash(pod, resident, labels)] if picky else []
-    if not lacks and not clashing:
+    needs = pod.needs
+    picky = needs.ports or needs.disks or needs.repels or nodes.repels()
+    clashing = [resident for resident in nodes.pods(node) if _clash(pod, resident, node, nodes)] if picky else []
+    crowded = dict(_crowded(pod, node, nodes)) if needs.spread else {}
+    if not lacks and not clashing and not crowded:
         return None
     for name in lacks:
         lacks[name] -= sum(needed(leaver).get(name, 0) for leaver in leaving)
     staying = frozenset(resident.uid for resident in clashing if not resident.deleted)
-    return Shortage({name: lack for name, lack in lacks.items() if lack > 0}, staying)
+    lacks |= {name: number for name, (number, _) in crowded.items()}
+    counting = {name: uids for name, (_, uids) in crowded.items()}
+    return Shortage({name: lack for name, lack in lacks.items() if lack > 0}, staying, counting)
 
 
-def _clash(pod: Pod, resident: Pod, labels: Mapping[str, str]) -> bool:
-    """Whether the two pods need the same port or disk, or the resident's anti-affinity keeps the pod off a node of
-    these labels."""
-    needs, theirs = pod.needs, resident.needs
+def _crowded(pod: Pod, node: int, nodes: Nodes) -> Iterator[tuple[str, tuple[int, frozenset[str]]]]:
+    """How many pods must leave the node for each hard spread constraint of the pod, and which count."""
+    for index, (spread, counted) in enumerate(zip(pod.needs.spread, counting_nodes(pod.needs, nodes), strict=True)):
+        rules = spread.selector(pod.labels)
+        if not spread.hard or rules is None:
+            continue
+        excess = int(spreading(pod, spread, nodes, counted).skew[node]) - spread.max_skew
+        if excess > 0:
+            uids = frozenset(
+                resident.uid
+                for resident in nodes.pods(node)
+                if resident.namespace == pod.namespace
+                and not resident.deleted
+                and all(rule.matches(resident.labels) for rule in rules)
+            )
+            yield f"spread {index}", (excess, uids)
+
+
+def _clash(pod: Pod, resident: Pod, node: int, nodes: Nodes) -> bool:
+    """Whether the two pods need the same port or disk, or the anti-affinity of one keeps the other off the node."""
+    needs, theirs, labels = pod.needs, resident.needs, nodes.nodes[node].labels
     return (
         any(port.clashes(used) for port in needs.ports for used in theirs.ports)
-        or any(
-            rule.topology in labels and rule.keeps_off(resident.namespace, pod.namespace, pod.labels)
-            for rule in theirs.repels
-        )
+        or any(rule.topology in labels and selected_by(resident.namespace, rule, nodes)(pod) for rule in theirs.repels)
+        or any(rule.topology in labels and selected_by(pod.namespace, rule, nodes)(resident) for rule in needs.repels)
         or any(disk.clashes(used) for disk in needs.disks for used in theirs.disks)
     )
 
 
 def helps(pod: Pod, short: Shortage) -> bool:
     """Whether the pod's eviction provides any of what is short."""
-    takes = needed(pod)
+    takes = short.given_by(pod)
     for name in short.amounts:  # a plain loop: this runs for each pod of each node
         if takes.get(name):
             return True
@@ -68,14 +95,16 @@ def until_it_fits(order: Iterable[Pod], short: Shortage) -> list[Pod]:
             break
         chosen.append(pod)
         clashing.discard(pod.uid)
-        lacking = {name: lack for name, amount in lacking.items() if (lack := amount - needed(pod).get(name, 0)) > 0}
+        lacking = {
+            name: lack for name, amount in lacking.items() if (lack := amount - short.given_by(pod).get(name, 0)) > 0
+        }
     return [] if lacking or clashing else chosen
 
 
 def spared_from(order: Sequence[Pod], short: Shortage) -> list[Pod]:
     """All pods of the order but those that are not needed, of which the most important are spared first; none where all
     of them would not suffice."""
-    requests = [needed(pod) for pod in order]
+    requests = [short.given_by(pod) for pod in order]
     over = {name: sum([takes.get(name, 0) for takes in requests]) - lack for name, lack in short.amounts.items()}
     if any(amount < 0 for amount in over.values()) or not short.clashing <= {pod.uid for pod in order}:
         return []

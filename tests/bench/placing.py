@@ -7,12 +7,17 @@ machine it was measured on, in seconds of CPU; nothing here passes or fails.
 from collections.abc import Sequence
 from math import inf
 from time import process_time
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
 
 from elasticd.base.decode import convert
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.placement import PodDecision, PoolObservation
+from elasticd.model.pod_spec import Expression, NodePreference, PodPreference, PodTerm, Term, TopologySpread
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
 from elasticd.registry import Hooks, Installed, discover
@@ -42,6 +47,48 @@ def cluster() -> tuple[tuple[Node, ...], dict[str, list[Pod]]]:
     return nodes, pods
 
 
+TEMPLATES = 500
+"""Deployments whose pods are on the nodes of the cluster of constrained pods."""
+
+
+def constrained(name: str, app: str, **more: Any) -> Pod:
+    """A pod of a Deployment that is spread over zones, with no two pods on a node."""
+    rules = (Expression("app", "In", (app,)),)
+    apart, even = PodTerm("kubernetes.io/hostname", rules), TopologySpread("zone", 1, rules)
+    return pod(name, cpu=0.1, memory=64 * MIB, labels={"app": app}, repels=(apart,), spread=(even,), **more)
+
+
+def of_templates(names: Sequence[str]) -> dict[str, tuple[Pod, ...]]:
+    """On each node 30 pods, of as many of the Deployments, all with these constraints."""
+    more = {"started": NOW - 3600, "ready": True}
+    templates = [
+        constrained("t", f"app-{k}", owner=("ReplicaSet", f"app-{k}", f"rs-{k}"), **more) for k in range(TEMPLATES)
+    ]
+    return {
+        on: tuple(
+            replace(templates[(PODS_A_NODE * i + k) % TEMPLATES], name=f"{on}-{k}", uid=f"{on}-{k}", node=on)
+            for k in range(PODS_A_NODE)
+        )
+        for i, on in enumerate(names)
+    }
+
+
+def constraints(known: dict[str, Installed], nodes: tuple[Node, ...]) -> None:
+    """Print what placing costs where every pod has a hard spread constraint and an anti-affinity."""
+    scores = strategies(known, "filters", "least-requested", "balanced-allocation", "topology-spread", "pod-affinity")
+    there, builder = of_templates([one.name for one in nodes]), NodeTableBuilder()
+    for apps in (1, 100):
+        templates = [constrained("t", f"new-{k}") for k in range(apps)]
+        pending = [replace(templates[i % apps], name=f"p{i}", uid=f"p{i}") for i in range(PENDING)]
+        for turn in ("first", "next"):
+            seconds, decisions = timed(scores, builder.columns(nodes, there), pending)
+            bound = sum(one.verdict == "bind" for one in decisions)
+            print(
+                f"pods with a hard spread and an anti-affinity, of {apps} Deployments, {turn} plan: "
+                f"{len(decisions) / seconds:.0f} decided a second, {bound} of {len(decisions)} bound"
+            )
+
+
 def timed(chosen: Sequence[Strategy], view: NodeTable, pending: Sequence[Pod]) -> tuple[float, tuple[PodDecision, ...]]:
     """Seconds of CPU for a plan, and the plan."""
     policy = PoolPolicy(name="bench", pool=PoolSelect(), strategies=tuple(chosen), mode="act")
@@ -54,12 +101,24 @@ def timed(chosen: Sequence[Strategy], view: NodeTable, pending: Sequence[Pod]) -
 USE = {series: {f"n{i:04d}": 1.0 + i % 7 for i in range(NODES)} for series in ("cpu", "memory")}
 
 
+PREFERENCES = ("topology-spread", "pod-affinity", "node-affinity", "taint-toleration")
+
+
+def preferring() -> Pod:
+    """A pod that has something for each score by preferences."""
+    zone = PodTerm("zone", ())
+    spread = (TopologySpread("zone", 1, (), hard=False),)
+    nodes = (NodePreference(Term((Expression("zone", "In", ("z3",)),)), 5),)
+    return pod("p", cpu=0.3, spread=spread, prefers=(PodPreference(zone, -5),), prefers_nodes=nodes)
+
+
 def one_question(known: dict[str, Installed], name: str, view: NodeTable) -> float:
     """Microseconds of CPU for what one strategy says of all nodes for a pod, the best of several rounds."""
     (strategy,) = strategies(known, name)
     hooks, hook = Hooks([strategy]), "filter_nodes" if name == "filters" else "score_nodes"
-    one = pod("p", cpu=0.3, selector={"zone": "z3"})
-    arguments = {"pod": one, "nodes": view, "observation": PoolObservation(NOW, (one,), confirmed=NOW)}
+    one = preferring() if name in PREFERENCES else pod("p", cpu=0.3, selector={"zone": "z3"})
+    arguments: dict[str, Any] = {"pod": one, "nodes": view, "observation": PoolObservation(NOW, (one,), confirmed=NOW)}
+    arguments["fits"] = np.ones(len(view.names), dtype=np.bool_)
     found = inf
     for _ in range(7):
         begun = process_time()
@@ -92,7 +151,9 @@ def main() -> None:
         bound = sum(one.verdict == "bind" for one in decisions)
         print(f"pods {what}: {len(decisions) / seconds:.0f} decided a second, {bound} of {len(decisions)} bound")
 
-    for name in ("filters", "least-requested", "balanced-allocation", "load-balance", "static", "topsis"):
+    constraints(known, nodes)
+    names = ("filters", "least-requested", "balanced-allocation", *PREFERENCES, "load-balance", "static", "topsis")
+    for name in names:
         print(f"{name}: {one_question(known, name, ledger.columns(nodes, pods, USE)):.0f} us a pod")
 
     chosen = strategies(known, "filters", "least-requested", "preemption")

@@ -18,8 +18,9 @@ FILTERS = '[[strategy]]\ntype = "filters"\n'
 POOL = "[pool]\n"
 GOOD = POOL + FILTERS
 KNOWN = (
-    "balanced-allocation, bald-eagle, bald-eagle-plain, binding, drain, filters, least-requested, load-balance, "
-    "preemption, rebalance, rebind, static, subsets, topsis"
+    "balanced-allocation, bald-eagle, bald-eagle-plain, binding, drain, filters, image-locality, least-requested, "
+    "load-balance, node-affinity, pod-affinity, preemption, rebalance, rebind, static, subsets, taint-toleration, "
+    "topology-spread, topsis"
 )
 HOLE = "strategy: must have one that keeps pods off nodes that cannot take them"
 

@@ -61,6 +61,9 @@ class View(Struct):
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return ()
 
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        return {}
+
 
 def pod(name: str, phase: str = "Running", deleted: bool = False) -> Pod:
     return Pod("shop", name, f"uid-{name}", phase, deleted=deleted)

@@ -101,3 +101,6 @@ class Standing(Shown):
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         return self._board.limits
+
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        return {}

@@ -63,6 +63,9 @@ class Alone:
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         return ()
 
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        return {}
+
 
 class Shown(Alone):
     """A snapshot of these workloads and their pods."""

@@ -18,6 +18,7 @@ HERE, ELSEWHERE = "here", "elsewhere"
 """Stand for two namespaces."""
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 CLASSES = {"small": {"cpu": "50m", "memory": "32Mi"}, "large": {"cpu": "500m", "memory": "256Mi"}}
 """Of the RuntimeClasses that these pods name, what they add to what a pod requests, by the end of their name."""
@@ -258,7 +259,7 @@ def of_failing(random: Random, _: Board) -> JSON:
 
 def with_ports(random: Random) -> list[JSON]:
     """Up to two pods with ports of the node, one of which may be leaving."""
-    return [_ended(random, _ported(random)) for _ in range(random.randint(0, 2))]
+    return [ended(random, _ported(random)) for _ in range(random.randint(0, 2))]
 
 
 def by_ports(random: Random, _: Board) -> JSON:
@@ -283,7 +284,7 @@ def _ported(random: Random) -> JSON:
     return a_pod(*({"ports": [port]} for port in ports))
 
 
-def _ended(random: Random, pod: JSON) -> JSON:
+def ended(random: Random, pod: JSON) -> JSON:
     """Some pods are being deleted, which still take room, and some have ended, which do not."""
     state = random.choices(("", "deleted", "Succeeded", "Failed"), (70, 15, 10, 5))[0]
     pod["metadata"]["annotations"] = {"fits/state": state}
@@ -315,7 +316,7 @@ def _requests(random: Random, amounts: Mapping[str, Sequence[str]]) -> JSON:
 
 def with_requests(random: Random) -> list[JSON]:
     """Up to three pods that the smallest node has room for together."""
-    return [_ended(random, a_pod(_requests(random, LIGHT))) for _ in range(random.randint(0, 3))]
+    return [ended(random, a_pod(_requests(random, LIGHT))) for _ in range(random.randint(0, 3))]
 
 
 def by_requests(random: Random, _: Board) -> JSON:
@@ -345,7 +346,7 @@ def _devices(random: Random, least: int, most: int) -> JSON:
 
 def with_devices(random: Random) -> list[JSON]:
     """Up to two pods that have one of a device, or more than the node has."""
-    return [_ended(random, a_pod(_devices(random, 0, 1))) for _ in range(random.randint(0, 2))]
+    return [ended(random, a_pod(_devices(random, 0, 1))) for _ in range(random.randint(0, 2))]
 
 
 def by_devices(random: Random, _: Board) -> JSON:
@@ -363,7 +364,7 @@ def crowded(random: Random) -> JSON:
 
 def with_pods(random: Random) -> list[JSON]:
     """Up to two pods, of which some leave or have ended."""
-    return [_ended(random, a_pod()) for _ in range(random.randint(0, 2))]
+    return [ended(random, a_pod()) for _ in range(random.randint(0, 2))]
 
 
 def by_number(random: Random, _: Board) -> JSON:
@@ -373,7 +374,7 @@ def by_number(random: Random, _: Board) -> JSON:
 
 def with_disks(random: Random) -> list[JSON]:
     """Up to two pods with disks."""
-    return [_ended(random, a_pod(volumes=_volumes(random, 3))) for _ in range(random.randint(0, 3))]
+    return [ended(random, a_pod(volumes=_volumes(random, 3))) for _ in range(random.randint(0, 3))]
 
 
 def by_disks(random: Random, _: Board) -> JSON:
@@ -433,7 +434,7 @@ def that_repel(random: Random) -> list[JSON]:
     if random.random() < 0.4:
         term["namespaces"] = some(random, (HERE, ELSEWHERE), 1, 2)
     pod = a_pod(namespace=random.choice((HERE, ELSEWHERE)), affinity={"podAntiAffinity": {REQUIRED: [term]}})
-    return [_ended(random, pod)]
+    return [ended(random, pod)]
 
 
 def repelled(random: Random, _: Board) -> JSON:

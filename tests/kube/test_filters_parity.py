@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
+from random import Random
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ from elasticd.model.workload import Node, Pod
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.pairs import CLASSES, ELSEWHERE, HERE, REQUIRED, Board, a_pod, boards
+from tests.kube.islands import SPACES, islands
+from tests.kube.pairs import CLASSES, ELSEWHERE, HERE, REQUIRED, Board, a_node, a_pod, boards
 
 SEED = 20
 PAIRS = int(os.environ.get("PAIRS", "100"))  # of a pod and a node, for each filter
@@ -89,6 +91,23 @@ class Ground:
         elif state:
             await self.client.patch(f"{path}/status", {"status": {"phase": state}})
 
+    async def settle(self) -> None:
+        """Wait until kube-scheduler knows all nodes: it gets them in the order of their changes, so until it has put a
+        pod on one that came after all others."""
+        last = a_node(Random(0), {"fits/last": "yes"})
+        last["metadata"]["name"] = "fits-last"
+        await self.add_node(last)
+        pod = a_pod(nodeSelector={"fits/last": "yes"})
+        pod["metadata"]["name"] = "fits-last"
+        await self.create(pod, "last")
+
+        async def bound() -> bool:
+            return all(each["spec"].get("nodeName") for each in await self.listed("last"))
+
+        await wait_until(bound, within=90, what="kube-scheduler knows all nodes", every=0.3)
+        await self.clear("last")
+        await self.remove(f"{NODES}/fits-last")
+
     async def remove(self, path: str) -> None:
         """Delete an object that may not have come to be."""
         try:
@@ -135,6 +154,8 @@ async def ground(kube: Kube, namespace: str, every: Sequence[Board]) -> AsyncIte
     client = kube.client
     other = (await client.create("/api/v1/namespaces", {"metadata": {"generateName": "test-"}}))["metadata"]["name"]
     made = Ground(client, {HERE: namespace, ELSEWHERE: other})
+    for name, labels in SPACES.items():
+        await client.patch(f"/api/v1/namespaces/{made.namespaces[name]}", {"metadata": {"labels": labels}})
     nodes = [node for board in every for node in board.nodes]
     try:
         for name, amounts in CLASSES.items():
@@ -142,9 +163,11 @@ async def ground(kube: Kube, namespace: str, every: Sequence[Board]) -> AsyncIte
             await client.create(RUNTIME_CLASSES, body)
         await made.each(made.add_node, nodes)
         await made.each(made.occupy, [pod for board in every for pod in board.bound])
+        await made.settle()
         yield made
     finally:
         await made.clear()
+        await made.remove(f"{NODES}/fits-last")
         for name in CLASSES:
             await made.remove(f"{RUNTIME_CLASSES}/fits-{name}")
         await made.each(lambda node: made.remove(f"{NODES}/{node['metadata']['name']}"), nodes)
@@ -181,7 +204,12 @@ async def seen(made: Ground) -> NodeTable:
     codec = Codec(WireNode, to_node)
     nodes: list[Node] = [codec.one(json.dumps(one).encode())[1] for one in await made.client.list(NODES)]
     there = await made.client.list("/api/v1/pods", fieldSelector="spec.nodeName!=")
-    return NodeTableBuilder().columns(tuple(sorted(nodes, key=lambda one: one.name)), Places(decoded(there)).on_nodes())
+    spaces = await made.client.list("/api/v1/namespaces")
+    return NodeTableBuilder().columns(
+        tuple(sorted(nodes, key=lambda one: one.name)),
+        Places(decoded(there)).on_nodes(),
+        namespaces={one["metadata"]["name"]: one["metadata"].get("labels", {}) for one in spaces},
+    )
 
 
 def fits(view: NodeTable, pod: Pod) -> str:
@@ -203,8 +231,12 @@ def judge(tally: Tally, view: NodeTable, found: Sequence[JSON]) -> None:
 
 
 @pytest.mark.timeout(900)
-async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespace: str) -> None:
-    every = boards(SEED, PAIRS, impossible=await takes_impossible_values(kube.client, namespace))
+@pytest.mark.parametrize("about", ["nodes", "neighbours"])
+async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespace: str, about: str) -> None:
+    if about == "nodes":
+        every = boards(SEED, PAIRS, impossible=await takes_impossible_values(kube.client, namespace))
+    else:
+        every = islands(SEED, PAIRS)
     tallies = {board.filter: Tally() for board in every}
     async with ground(kube, namespace, every) as made:
         view = await seen(made)

@@ -7,7 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elasticd.api import Disk, Expression, Needs, Node, Pod, Port, Refusal, Repel, Taint, Term, Toleration
+from elasticd.api import (
+    Disk,
+    Expression,
+    Needs,
+    Node,
+    Pod,
+    Port,
+    Refusal,
+    Repel,
+    Taint,
+    Term,
+    Toleration,
+    TopologySpread,
+)
 from elasticd.model.workload import Container
 from elasticd.testing import check_strategy
 from elasticd_plugins import filters as filters_module
@@ -330,6 +343,8 @@ OFF = [
     pytest.param("resources", {}, {}, {"cpu": 5.0}, id="resources"),
     pytest.param("pods", {"pods": 1}, {}, {}, id="pods"),
     pytest.param("anti-affinity", {}, {"repels": (Repel("kubernetes.io/hostname", ()),)}, {}, id="anti-affinity"),
+    pytest.param("spread", {}, {}, {"spread": (TopologySpread("rack", 1, ()),)}, id="spread"),
+    pytest.param("pod-affinity", {}, {}, {"attracts": (Repel("rack", ()),)}, id="pod affinity"),
     pytest.param("disks", {}, {"disks": (Disk("ebs", "d"),)}, {"disks": (Disk("ebs", "d"),)}, id="disks"),
 ]
 
@@ -391,7 +406,7 @@ def test_nodes_that_changed_are_looked_at_anew() -> None:
     [
         pytest.param(
             'skip = ["disk"]',
-            "skip[0]: must be one of affinity, anti-affinity, disks, not-ready, pods, ",
+            "skip[0]: must be one of affinity, anti-affinity, disks, not-ready, pod-affinity, pods, ",
             id="no such filter",
         ),
         pytest.param(

@@ -1,6 +1,7 @@
 """Filters on random pools: as a plain look at one node after the other, and never more than a node has."""
 
 from collections.abc import Sequence
+from math import inf
 from random import Random
 
 import numpy as np
@@ -15,17 +16,19 @@ from elasticd.api import (
     Node,
     Nodes,
     Pod,
+    PodTerm,
     Port,
-    Repel,
     Scores,
     Strategy,
     Taint,
     Term,
     Toleration,
+    TopologySpread,
     hookimpl,
 )
 from elasticd.kit import needed, whole
 from elasticd_plugins.filters import Filters
+from elasticd_plugins.filters.neighbours import SPREAD, UNLABELLED
 from tests.kit.pools import GIB, columns, node, planned, pod
 
 pytestmark = pytest.mark.slow
@@ -86,12 +89,26 @@ disks = some.lists(
     some.builds(Disk, some.sampled_from(("gce", "ebs")), some.sampled_from("de"), some.booleans(), some.booleans()),
     max_size=1,
 ).map(tuple)
-repels = some.lists(
+pod_terms = some.lists(
     some.builds(
-        Repel,
+        PodTerm,
         some.sampled_from((*KEYS, "kubernetes.io/hostname")),
         some.sampled_from((None, (), (Expression("app", "In", ("a",)),))),
         some.sampled_from((None, (), ("shop",), ("other",))),
+    ),
+    max_size=2,
+).map(tuple)
+spreads = some.lists(
+    some.builds(
+        TopologySpread,
+        some.sampled_from((*KEYS, "kubernetes.io/hostname")),
+        some.integers(1, 2),
+        some.sampled_from((None, (), (Expression("app", "In", ("a",)),))),
+        some.sampled_from((True, True, False)),
+        some.integers(1, 3),
+        some.sampled_from(((), ("app",))),
+        some.booleans(),
+        some.booleans(),
     ),
     max_size=2,
 ).map(tuple)
@@ -129,7 +146,9 @@ def pods_of(draw: some.DrawFn, prefix: str, places: Sequence[str] = ("",)) -> li
             tolerations=draw(tolerations),
             ports=draw(ports),
             disks=draw(disks),
-            repels=draw(some.one_of(some.just(()), repels)),
+            repels=draw(some.one_of(some.just(()), pod_terms)),
+            attracts=draw(some.one_of(some.just(()), some.just(()), pod_terms)),
+            spread=draw(some.one_of(some.just(()), spreads)),
             labels=draw(some.dictionaries(some.just("app"), some.sampled_from(VALUES))),
             priority=draw(some.integers(0, 2)),
         )
@@ -172,6 +191,60 @@ def repelled(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) 
     )
 
 
+def is_near(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod], terms: Sequence[PodTerm]) -> list[bool]:
+    """For each of these terms of the pod, whether the node is near a pod that all of them select."""
+    labels = {node.name: node.labels for node in nodes}
+    chosen = [
+        labels[other.node]
+        for other in pods
+        if all(term.selects(asked.namespace, other.namespace, other.labels) for term in terms)
+    ]
+    return [
+        term.topology in one.labels and any(has.get(term.topology) == one.labels[term.topology] for has in chosen)
+        for term in terms
+    ]
+
+
+def attracted(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
+    terms = asked.needs.attracts
+    if all(is_near(asked, one, nodes, pods, terms)):
+        return True
+    anywhere = any(any(is_near(asked, other, nodes, pods, terms)) for other in nodes)
+    selects_itself = all(term.selects(asked.namespace, asked.namespace, asked.labels) for term in terms)
+    return not anywhere and selects_itself and all(term.topology in one.labels for term in terms)
+
+
+def too_near(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
+    return any(is_near(asked, one, nodes, pods, (term,))[0] for term in asked.needs.repels)
+
+
+def hard(asked: Pod) -> list[TopologySpread]:
+    return [spread for spread in asked.needs.spread if spread.hard]
+
+
+def skew(asked: Pod, spread: TopologySpread, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> float:
+    """By the rule of the API: the pods there and the pod itself, less those where there are fewest."""
+    needs, rules = asked.needs, spread.selector(asked.labels)
+
+    def counts(labels: dict[str, str]) -> bool:
+        return rules is not None and all(rule.matches(labels) for rule in rules)
+
+    by_value: dict[str, int] = {}
+    for each in nodes:
+        left_out = (
+            (spread.honours_affinity and not needs.wants(each.name, each.labels))
+            or (spread.honours_taints and needs.tolerates(each.taints) is not None)
+            or any(other.topology not in each.labels for other in hard(asked))
+        )
+        if not left_out:
+            here = [other for other in pods if other.node == each.name and other.namespace == asked.namespace]
+            value = each.labels[spread.topology]
+            by_value[value] = by_value.get(value, 0) + sum(counts(other.labels) for other in here)
+    fewest = 0 if len(by_value) < spread.min_domains else min(by_value.values(), default=inf)
+    own = one.labels.get(spread.topology)
+    return by_value.get(own, 0) + counts(asked.labels) - fewest if own is not None else 0
+
+
 def reasons(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> set[str]:
     """What is said of one node, filter by filter, written down without a thought for speed."""
     there = [other for other in pods if other.node == one.name]
@@ -181,6 +254,8 @@ def reasons(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -
         {"node(s) were unschedulable"} if one.unschedulable and needs.tolerates((cordoned,)) else set(),
         {f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"} if taint else set(),
         set() if needs.wants(one.name, one.labels) else {"node(s) didn't match Pod's node affinity/selector"},
+        {UNLABELLED} if any(spread.topology not in one.labels for spread in hard(asked)) else set(),
+        set() if attracted(asked, one, nodes, pods) else {"node(s) didn't match pod affinity rules"},
         {"node(s) didn't have free ports for the requested pod ports"} if share_ports(asked, there) else set(),
         {
             "Too many pods" if resource == "pods" else f"Insufficient {resource}"
@@ -188,9 +263,12 @@ def reasons(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -
             if amount > 0 and taken(there, resource) + amount > has(one, resource)
         },
         {"node(s) had no available disk"} if share_disks(asked, there) else set(),
+        {SPREAD} if any(skew(asked, each, one, nodes, pods) > each.max_skew for each in hard(asked)) else set(),
+        {"node(s) didn't match pod anti-affinity rules"} if too_near(asked, one, nodes, pods) else set(),
         {"node(s) didn't satisfy existing pods anti-affinity rules"} if repelled(asked, one, nodes, pods) else set(),
     )
-    return next((stage for stage in stages if stage), set())
+    anti_affinity = set[str]().union(*stages[-2:])
+    return next((stage for stage in stages[:-2] if stage), anti_affinity)
 
 
 @given(pools())
@@ -204,7 +282,7 @@ def test_all_nodes_at_once_are_as_one_after_the_other(pool: tuple[list[Node], li
             said = [refusal for refusal in refusals if refusal.nodes[index]]
             assert {refusal.reason for refusal in said} == reasons(asked, one, nodes, there)
             assert len({refusal.reason for refusal in said}) == len(said), "a node is counted once for each reason"
-            if said:
+            if said and not asked.needs.attracts:
                 curable = all(refusal.curable for refusal in said)
                 assert curable is (reasons(asked, one, nodes, others) == set()), (
                     "curable: it would fit if the node were empty"

@@ -29,13 +29,21 @@ from elasticd.cluster.kubernetes.watch.informer import (
     follow_budgets,
     follow_jobs,
     follow_kind,
+    follow_namespaces,
     follow_nodes,
     follow_pods,
     follow_pulls,
 )
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PullSink
-from elasticd.cluster.kubernetes.watch.store import AutoscalerStore, NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.watch.store import (
+    AutoscalerStore,
+    NamespaceStore,
+    NodeStore,
+    PodStore,
+    WorkloadStore,
+    selector_fault,
+)
 from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.wire.selector import SelectorError
@@ -59,6 +67,7 @@ _LEASE = ("coordination.k8s.io/v1", "Lease")
 _NODE: Kind = ("v1", "Node")
 _AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _BUDGET: Kind = ("policy", "PodDisruptionBudget")
+_NAMESPACE: Kind = ("v1", "Namespace")
 _EVICTED: Kind = ("", "evicted pods")
 _WRITES: Kind = ("", "writes")
 _FAREWELL = 3.0
@@ -72,7 +81,7 @@ class LiveSnapshot:
         """`on_pending` is called whenever somebody asks which pods wait."""
         self.pod_store, self.node_store, self.workload_store = PodStore(), NodeStore(), WorkloadStore()
         self.job_store, self.autoscaler_store = JobStore(deps.clock.now), AutoscalerStore()
-        self._budget_store = BudgetStore(self.pod_store)
+        self._budget_store, self.namespace_store = BudgetStore(self.pod_store), NamespaceStore()
         self._deps, self._group, self._on_pending = deps, tasks, on_pending
         self._always = {
             _POD: follow_pods(deps, self.pod_store),
@@ -183,6 +192,16 @@ class LiveSnapshot:
             informer = self._always[_BUDGET] = follow_budgets(self._deps, self._budget_store)
             self._tasks.append(self._group.create_task(informer.run()))
         return self._budget_store.all() if informer.confirmed() > 0 else None
+
+    def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
+        """The first call while a pod selects others by these labels starts the watch."""
+        informer = self._always.get(_NAMESPACE)
+        if informer is None:
+            if not self.pod_store.places().select_namespaces:
+                return None
+            informer = self._always[_NAMESPACE] = follow_namespaces(self._deps, self.namespace_store)
+            self._tasks.append(self._group.create_task(informer.run()))
+        return self.namespace_store.labels() if informer.confirmed() > 0 else None
 
     def autoscaler(self, ref: Ref) -> str:
         names = self.autoscaler_store.scaling(ref)
@@ -354,6 +373,7 @@ class KubernetesCluster:
     def on_change(self, callback: Callable[[], None]) -> None:
         self.snapshot.pod_store.placement_callbacks.append(callback)
         self.snapshot.node_store.placement_callbacks.append(callback)
+        self.snapshot.namespace_store.placement_callbacks.append(callback)
 
     @property
     def taken_over(self) -> float:

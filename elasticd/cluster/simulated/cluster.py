@@ -148,6 +148,10 @@ class SimulatedSnapshot:
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return self._view.budgets
 
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Simulated namespaces have no labels."""
+        return {}
+
     def autoscaler(self, ref: Ref) -> str:
         return ""
 

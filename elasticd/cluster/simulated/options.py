@@ -11,7 +11,18 @@ from msgspec import Meta, Struct, convert, field
 
 from elasticd.base.units import parse_quantity
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
+from elasticd.model.pod_spec import (
+    Disk,
+    Expression,
+    Needs,
+    PodTerm,
+    Port,
+    Restart,
+    Taint,
+    Term,
+    Toleration,
+    TopologySpread,
+)
 
 Quantity = str | float
 """A Kubernetes quantity such as "250m" or "16Gi", or a plain number of cores or bytes."""
@@ -133,6 +144,34 @@ class TermTable(Struct, frozen=True, forbid_unknown_fields=True):
     fields: tuple[ExpressionTable, ...] = ()
 
 
+class SpreadTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """How evenly pods with these labels are spread over the values of a label of nodes."""
+
+    topology: Annotated[str, Meta(min_length=1)]
+    labels: dict[str, str] = field(default_factory=dict)
+    max_skew: Annotated[int, Meta(ge=1)] = 1
+    hard: bool = True
+
+    def spread(self) -> TopologySpread:
+        """The same as the model has it."""
+        return TopologySpread(self.topology, self.max_skew, _rules(self.labels), self.hard)
+
+
+class PodTermTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods of the namespace with these labels, on nodes with the same value of a label."""
+
+    topology: Annotated[str, Meta(min_length=1)]
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def term(self) -> PodTerm:
+        """The same as the model has it."""
+        return PodTerm(self.topology, _rules(self.labels))
+
+
+def _rules(labels: Mapping[str, str]) -> tuple[Expression, ...]:
+    return tuple(Expression(key, "In", (value,)) for key, value in labels.items())
+
+
 class PodTable(CountedTable, frozen=True):
     """What the pods of a table ask of nodes, beside cpu and memory."""
 
@@ -147,6 +186,11 @@ class PodTable(CountedTable, frozen=True):
     node_affinity: Annotated[
         tuple[TermTable, ...] | None, Meta(description="required terms, of which one must hold")
     ] = None
+    topology_spread: Annotated[
+        tuple[SpreadTable, ...], Meta(description="for other schedulers: the simulation's own ignores it")
+    ] = ()
+    pod_affinity: Annotated[tuple[PodTermTable, ...], Meta(description="required, for other schedulers")] = ()
+    pod_anti_affinity: Annotated[tuple[PodTermTable, ...], Meta(description="required, for other schedulers")] = ()
     tolerations: tuple[TolerationTable, ...] = ()
     ports: tuple[PortTable, ...] = ()
     disks: tuple[DiskTable, ...] = ()
@@ -170,6 +214,9 @@ class PodTable(CountedTable, frozen=True):
             requests=dict(requests),
             selector=self.node_selector,
             affinity=None if affinity is None else plain(affinity, tuple[Term, ...]),
+            spread=tuple(each.spread() for each in self.topology_spread),
+            attracts=tuple(each.term() for each in self.pod_affinity),
+            repels=tuple(each.term() for each in self.pod_anti_affinity),
             tolerations=plain(self.tolerations, tuple[Toleration, ...]),
             ports=plain(self.ports, tuple[Port, ...]),
             disks=plain(self.disks, tuple[Disk, ...]),

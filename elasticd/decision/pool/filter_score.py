@@ -139,9 +139,9 @@ def fits_without(
         return not failures and not any(refusal.nodes[node] for refusal in refusals)
 
 
-def rank(case: PoolCase, pod: Pod) -> Scored:
-    """Score all nodes for a pod."""
-    answers = case.ask("score_nodes", pod=pod)
+def rank(case: PoolCase, pod: Pod, fits: Mask) -> Scored:
+    """Score all nodes for a pod. `fits`: those that are to be compared."""
+    answers = case.ask("score_nodes", pod=pod, fits=fits)
     parts = {
         name: scores.values if scores.weight == 1 else scores.weight * scores.values for name, scores in answers.values
     }

@@ -225,7 +225,8 @@ class _Draft:
             return None, f"elasticd does not know {_unsupported(pod)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
-        filtered, ranked = cache(partial(look, self._case, pod)), cache(partial(rank, self._case, pod))
+        filtered = cache(partial(look, self._case, pod))
+        ranked = cache(lambda: rank(self._case, pod, filtered().allowed()))
 
         def best(candidates: Mask) -> int | None:
             allowed = filtered().allowed() & candidates

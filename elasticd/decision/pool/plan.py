@@ -91,7 +91,7 @@ class Draft:
             return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", filtered)
         either = bound is not None and bound.full == "preempt_or_any"
         if either or allowed.any() or self._case.hooks.implements("select_victims"):
-            filtered = replace(filtered, ranked=rank(self._case, pod))
+            filtered = replace(filtered, ranked=rank(self._case, pod, allowed if allowed.any() else filtered.curable))
         if failures := filtered.ranked.failures:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered)
         return self._bind(filtered, allowed, place) if allowed.any() else self._no_place(filtered)

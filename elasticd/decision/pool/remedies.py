@@ -100,9 +100,8 @@ def _is_blocked(case: PoolCase, filtered: Filtered, index: int, less: Mapping[st
     """Whether a filter would refuse the node still, if so much less were requested there and all who are leaving had
     left. Asked only where something else than amounts may be in the way."""
     needs = filtered.pod.needs
-    return bool(needs.ports or needs.disks or case.columns.repels()) and not fits_without(
-        case, filtered, index, less=less
-    )
+    picky = needs.ports or needs.disks or needs.repels or needs.spread or case.columns.repels()
+    return bool(picky) and not fits_without(case, filtered, index, less=less)
 
 
 def _describe_node(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:

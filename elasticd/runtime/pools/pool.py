@@ -53,7 +53,8 @@ class Pool:
     def columns(self, snapshot: Snapshot, usage: KnownUsage) -> NodeTable:
         """Build the table of its nodes, and count the known series of nodes in `measured`."""
         nodes = self.nodes("", snapshot.nodes())
-        table = self._builder.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured)
+        namespaces = snapshot.namespaces()
+        table = self._builder.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured, namespaces)
         counts = [int(np.isfinite(table.use(series)).sum()) for series in self.wants.nodes]
         self.measured = (sum(counts), len(counts) * len(nodes))
         return table

@@ -546,6 +546,32 @@ async def test_unreadable_disruption_budgets_are_unknown_and_reported_as_a_probl
         assert cluster.problems() == {("policy", "PodDisruptionBudget"): told}
 
 
+NAMESPACES = "/api/v1/namespaces"
+BY_TEAM = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "shop"}}}
+APART_BY_TEAM = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [BY_TEAM]}}
+
+
+async def test_labels_of_namespaces_are_read_once_a_pod_selects_by_them(
+    api: FakeApi, feeds: dict[str, Feed], open_cluster: Open
+) -> None:
+    shop = {"metadata": {"name": "shop", "resourceVersion": "1", "labels": {"team": "shop"}}}
+    api.on("GET", NAMESPACES, page(shop))
+    feed = api.feed(NAMESPACES)
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        assert snapshot.namespaces() is None
+        await cluster.observe(0.0, frozenset())
+        assert api.asked("GET", NAMESPACES) == []
+        pod = waiting()
+        feeds[PODS].push("ADDED", {**pod, "spec": {**pod["spec"], "affinity": APART_BY_TEAM}})
+        await until(lambda: snapshot.namespaces() == {"shop": {"team": "shop"}})
+        told = list[int]()
+        cluster.on_change(lambda: told.append(1))
+        feed.push("ADDED", {"metadata": {"name": "ops", "resourceVersion": "2", "labels": {"team": "ops"}}})
+        await until(lambda: told)
+        assert snapshot.namespaces() == {"shop": {"team": "shop"}, "ops": {"team": "ops"}}
+
+
 RECORDS = "/api/v1/namespaces/home/configmaps"
 
 

@@ -71,7 +71,7 @@ def test_full_pod_keeps_what_judgement_needs() -> None:
         ready=True,
         ready_changed=120.0,
         created=1.0,
-        needs=Needs(requests={"cpu": 0.3, "memory": 2.0**30}),
+        needs=Needs(requests={"cpu": 0.3, "memory": 2.0**30}, images=("i",)),
     )
 
 

@@ -8,7 +8,18 @@ import pytest
 from elasticd.cluster.kubernetes.wire import convert
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
-from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Term, Toleration
+from elasticd.model.pod_spec import (
+    Disk,
+    Expression,
+    Needs,
+    NodePreference,
+    PodPreference,
+    PodTerm,
+    Port,
+    Term,
+    Toleration,
+    TopologySpread,
+)
 from elasticd.model.workload import Node, Pod, Room
 from tests.kit.resized_pods import RESIZED, container, held
 
@@ -31,12 +42,18 @@ def nodes(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
 
 
-def pods(kind: str, *terms: dict[str, Any], how: str = REQUIRED) -> dict[str, Any]:
-    return {"affinity": {kind: {how: list(terms)}}}
+def pods(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {kind: {REQUIRED: list(terms)}}}
 
 
 APART = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "labelSelector": {}}
+
+
+def spread(**fields: Any) -> dict[str, Any]:
+    return {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedule", **fields}]}
+
+
 RULE = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
 NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 WEB = Expression("app", "In", ("web",))
@@ -72,7 +89,42 @@ HOST = "kubernetes.io/hostname"
         ),
         pytest.param(nodes(), {"affinity": ()}, id="required terms of which none can hold"),
         pytest.param(
-            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {}}]}}}, {}, id="preferred only"
+            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 7, "preference": {"matchExpressions": [RULE]}}]}}},
+            {"prefers_nodes": (NodePreference(Term((Expression("disk", "In", ("ssd", "nvme")),)), 7),)},
+            id="preferred node affinity",
+        ),
+        pytest.param(
+            pods("podAffinity", APART), {"attracts": (PodTerm(HOST, (WEB,)),)}, id="required affinity to pods"
+        ),
+        pytest.param(
+            {
+                "affinity": {
+                    "podAffinity": {PREFERRED: [{"weight": 3, "podAffinityTerm": APART}]},
+                    "podAntiAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": APART}]},
+                }
+            },
+            {"prefers": (PodPreference(PodTerm(HOST, (WEB,)), 3), PodPreference(PodTerm(HOST, (WEB,)), -5))},
+            id="preferred affinity and anti-affinity to pods",
+        ),
+        pytest.param(
+            spread(maxSkew=2), {"spread": (TopologySpread("zone", 2, ()),)}, id="topology spread with its defaults"
+        ),
+        pytest.param(
+            spread(
+                whenUnsatisfiable="ScheduleAnyway",
+                minDomains=3,
+                matchLabelKeys=["hash"],
+                nodeAffinityPolicy="Ignore",
+                nodeTaintsPolicy="Honor",
+                labelSelector=APART["labelSelector"],
+            ),
+            {"spread": (TopologySpread("zone", 1, (WEB,), False, 3, ("hash",), False, True),)},
+            id="topology spread with all it can have",
+        ),
+        pytest.param(
+            {"containers": [{"name": "a", "image": "x"}], "initContainers": [{"name": "b", "image": "y"}]},
+            {"images": ("x", "y")},
+            id="images",
         ),
         pytest.param(
             {"tolerations": [{"operator": "Exists"}, {"key": "gpu", "value": "a", "effect": "NoSchedule"}]},
@@ -118,22 +170,15 @@ def test_what_a_pod_needs(spec: dict[str, Any], expected: dict[str, Any]) -> Non
     ("spec", "unsupported"),
     [
         pytest.param(
-            {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}]},
-            ("topology spread constraints",),
-            id="topology spread",
+            spread(whenUnsatisfiable="Perhaps"), ("values of its topology spread constraints",), id="a kind of spread"
         ),
         pytest.param(
-            {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]},
-            (),
-            id="topology spread as a wish",
-        ),
-        pytest.param(pods("podAffinity", APART), ("inter-pod affinity",), id="inter-pod affinity"),
-        pytest.param(pods("podAntiAffinity", APART), ("inter-pod anti-affinity",), id="inter-pod anti-affinity"),
-        pytest.param(
-            pods("podAffinity", {"weight": 1, "podAffinityTerm": APART}, how=PREFERRED), (), id="affinity as a wish"
+            spread(nodeTaintsPolicy="Mind"), ("values of its topology spread constraints",), id="a policy of spread"
         ),
         pytest.param(
-            pods("podAntiAffinity", {"weight": 1, "podAffinityTerm": APART}, how=PREFERRED), (), id="apart as a wish"
+            pods("podAffinity", {**APART, "labelSelector": {"matchExpressions": [{**RULE, "operator": "Near"}]}}),
+            ("operators of its label selectors",),
+            id="an operator of a selector",
         ),
         pytest.param(
             nodes({"matchExpressions": [{**RULE, "operator": "Near"}]}),
@@ -250,24 +295,24 @@ def test_host_ports_are_read_from_containers_and_sidecars() -> None:
 @pytest.mark.parametrize(
     ("term", "repel"),
     [
-        pytest.param(APART, Repel(HOST, (WEB,)), id="its own namespace"),
-        pytest.param({**APART, "namespaces": ["a", "b"]}, Repel(HOST, (WEB,), ("a", "b")), id="named namespaces"),
-        pytest.param({**APART, "namespaceSelector": {}}, Repel(HOST, (WEB,), None), id="all namespaces"),
+        pytest.param(APART, PodTerm(HOST, (WEB,)), id="its own namespace"),
+        pytest.param({**APART, "namespaces": ["a", "b"]}, PodTerm(HOST, (WEB,), ("a", "b")), id="named namespaces"),
+        pytest.param({**APART, "namespaceSelector": {}}, PodTerm(HOST, (WEB,), None), id="all namespaces"),
         pytest.param(
             {**APART, "namespaceSelector": {"matchLabels": {"a": "b"}}, "namespaces": ["c"]},
-            Repel(HOST, (WEB,), None),
-            id="namespaces by labels that are not read",
+            PodTerm(HOST, (WEB,), ("c",), (Expression("a", "In", ("b",)),)),
+            id="namespaces by name and by labels",
         ),
-        pytest.param({"topologyKey": "zone"}, Repel("zone", None), id="selects none"),
-        pytest.param({"topologyKey": "zone", "labelSelector": {}}, Repel("zone", ()), id="selects all"),
+        pytest.param({"topologyKey": "zone"}, PodTerm("zone", None), id="selects none"),
+        pytest.param({"topologyKey": "zone", "labelSelector": {}}, PodTerm("zone", ()), id="selects all"),
         pytest.param(
             {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
-            Repel("zone", (Expression("app", "Exists"),)),
+            PodTerm("zone", (Expression("app", "Exists"),)),
             id="by expression",
         ),
     ],
 )
-def test_pods_that_a_pod_keeps_away_are_known(term: dict[str, Any], repel: Repel) -> None:
+def test_pods_that_a_pod_keeps_away_are_known(term: dict[str, Any], repel: PodTerm) -> None:
     assert pod_of(**pods("podAntiAffinity", term)).needs.repels == (repel,)
 
 

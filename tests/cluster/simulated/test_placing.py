@@ -7,7 +7,7 @@ import pytest
 from elasticd.decision.pool.order import RESUMED
 from elasticd.model.actions import Answer, Bind, Create, Evict, Nominate, Scale
 from elasticd.model.placement import DisruptionBudget
-from elasticd.model.pod_spec import Disk, Expression, Port, Term, Toleration
+from elasticd.model.pod_spec import Disk, Expression, PodTerm, Port, Term, Toleration, TopologySpread
 from elasticd.model.workload import Pod, Ref
 from elasticd.ports.cluster import Cluster, Snapshot
 from tests.cluster.simulated.test_kit import START, Play, scale_to, web
@@ -82,6 +82,9 @@ async def test_a_pod_shows_its_needs_owner_and_creation_time() -> None:
         "preemption_policy": "Never",
         "node_selector": {"pool": "batch"},
         "node_affinity": [{"labels": [{"key": "zone", "operator": "In", "values": ["a"]}]}],
+        "topology_spread": [{"topology": "zone", "labels": {"app": "batch"}, "max_skew": 2, "hard": False}],
+        "pod_affinity": [{"topology": "zone"}],
+        "pod_anti_affinity": [{"topology": "rack", "labels": {"app": "batch"}}],
         "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
         "ports": [{"number": 80}, {"number": 53, "protocol": "UDP", "address": "10.0.0.1"}],
         "disks": [{"kind": "gce", "name": "d", "read_only": True, "shareable": True}],
@@ -101,6 +104,9 @@ async def test_a_pod_shows_its_needs_owner_and_creation_time() -> None:
     )
     assert (needs.preempts, needs.selector, needs.grace) == (False, {"pool": "batch"}, 45.0)
     assert needs.affinity == (Term((Expression("zone", "In", ("a",)),)),)
+    batch = (Expression("app", "In", ("batch",)),)
+    assert needs.spread == (TopologySpread("zone", 2, batch, hard=False),)
+    assert (needs.attracts, needs.repels) == ((PodTerm("zone", ()),), (PodTerm("rack", batch),))
     assert needs.tolerations == (Toleration("gpu", "Exists", "", "NoSchedule"),)
     assert needs.ports == (Port(80), Port(53, "UDP", "10.0.0.1"))
     assert needs.disks == (Disk("gce", "d", read_only=True, shareable=True),)

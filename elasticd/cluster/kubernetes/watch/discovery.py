@@ -53,6 +53,7 @@ def honours_deletion_costs(version: str) -> bool:
 
 PODS = Resource("/api/v1", "pods")
 NODES = Resource("/api/v1", "nodes", namespaced=False)
+NAMESPACES = Resource("/api/v1", "namespaces", namespaced=False)
 EVENTS = Resource("/api/v1", "events")
 JOBS = Resource("/apis/batch/v1", "jobs")
 CONFIG_MAPS = Resource("/api/v1", "configmaps")

@@ -14,17 +14,27 @@ from operator import attrgetter
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import JSON, ApiError
-from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.watch.discovery import (
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Resource,
+    UnknownKindError,
+)
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_event
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.store import (
     AutoscalerStore,
+    NamespaceStore,
     NodeStore,
     PodStore,
     WorkloadStore,
     to_autoscaler,
+    to_namespace,
 )
 from elasticd.cluster.kubernetes.watch.watch import Dependencies, Feed, Reflector, Retries
 from elasticd.cluster.kubernetes.wire import objects as wire
@@ -155,6 +165,12 @@ def follow_pods(deps: Dependencies, store: PodStore) -> Informer:
 def follow_nodes(deps: Dependencies, store: NodeStore) -> Informer:
     """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
     return _follow(deps, NODES, Feed(wire.Codec(wire.WireNode, to_node), store))
+
+
+def follow_namespaces(deps: Dependencies, store: NamespaceStore) -> Informer:
+    """The names and labels of all namespaces."""
+    codec = wire.Codec(wire.ObjectMeta, to_namespace)
+    return _follow(deps, NAMESPACES, Feed(codec, store, (_PARTIAL.format("List"), _PARTIAL.format(""))))
 
 
 def follow_pulls(deps: Dependencies, sink: PullSink) -> Informer:

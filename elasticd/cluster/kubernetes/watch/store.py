@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.kit.evictability import fails
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
@@ -111,6 +111,7 @@ class Places:
         self._nodes: tuple[Node, ...] = ()
         self._rooms: tuple[Room, ...] = ()
         self._unsummed: set[str] = set()
+        self._selecting: set[Key] = set()
         for pod in pods:
             self.change(None, pod)
 
@@ -121,6 +122,8 @@ class Places:
         if new is None:
             return
         key = (new.namespace, new.name)
+        if new.needs.selects_namespaces:
+            self._selecting.add(key)
         if takes_room(new):
             self._on[new.node][key] = new
             self._stale.add(new.node)
@@ -129,12 +132,18 @@ class Places:
 
     def _leave(self, pod: Pod) -> None:
         key = (pod.namespace, pod.name)
+        self._selecting.discard(key)
         if takes_room(pod):
             del self._on[pod.node][key]
             self._stale.add(pod.node)
         elif waits(pod):
             del self._waiting[key]
             self._pending = None
+
+    @property
+    def select_namespaces(self) -> bool:
+        """Whether any pod selects others by the labels of their namespaces."""
+        return bool(self._selecting)
 
     def pending(self) -> tuple[Pod, ...]:
         """The pods that wait, by namespace and name; the same tuple while nothing changed."""
@@ -303,6 +312,8 @@ class NodeStore(Store[Node]):
 
     def _changed(self, old: Node | None, new: Node | None) -> None:
         self._sorted = None
+        if old is not None and new is not None and replace(old, images=new.images) == new:
+            return  # another image lets no pod be placed
         for callback in self.placement_callbacks:
             callback()
 
@@ -314,6 +325,38 @@ class NodeStore(Store[Node]):
         if self._sorted is None:
             self._sorted = tuple(sorted(self._items.values(), key=attrgetter("name")))
         return self._sorted
+
+
+class Namespace(NamedTuple):
+    """A namespace and its labels."""
+
+    name: str
+    labels: dict[str, str]
+
+
+def to_namespace(wire: ObjectMeta) -> Namespace:
+    """The name and labels of a namespace."""
+    return Namespace(sys.intern(wire.metadata.name), wire.metadata.labels or {})
+
+
+class NamespaceStore(Store[Namespace]):
+    """All namespaces."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda namespace: ("", namespace.name))
+        self._labels: dict[str, dict[str, str]] | None = None
+        self.placement_callbacks: list[Callable[[], None]] = []
+
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of each; the same mapping while nothing changed."""
+        if self._labels is None:
+            self._labels = {namespace.name: namespace.labels for namespace in self._items.values()}
+        return self._labels
+
+    def _changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        self._labels = None
+        for callback in self.placement_callbacks:
+            callback()
 
 
 class KindStore(Store[Workload]):

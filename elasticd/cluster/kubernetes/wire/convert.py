@@ -6,6 +6,7 @@ is read once, and its pods share the resulting records.
 """
 
 import sys
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeVar, get_args
@@ -257,12 +258,13 @@ def _sidecar(container: wire.WireContainer) -> bool:
 def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     spec = pod.spec
     affinity = _affinity(pod) or wire.WireAffinity()
-    nodes = _read(affinity.node_affinity, wire.Affinity[wire.NodeTerms]).required
-    terms = None if nodes is None else tuple(_term(term) for term in nodes.node_selector_terms or ())
+    nodes = _read(affinity.node_affinity, _NODE_AFFINITY)
+    terms = None if nodes.required is None else tuple(map(_term, nodes.required.node_selector_terms or ()))
+    near, away = (_read(raw, _POD_AFFINITY) for raw in (affinity.pod_affinity, affinity.pod_anti_affinity))
     volumes = spec.volumes or ()
     restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
     grace = spec.termination_grace_period_seconds
-    return pod_spec.Needs(
+    needs = pod_spec.Needs(
         scheduler=spec.scheduler_name or "default-scheduler",
         restart=restart,  # type: ignore[arg-type]
         priority=spec.priority or 0,
@@ -274,13 +276,26 @@ def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[wire.WireToleration])))),
         ports=_ports(spec),
         disks=tuple(disk for volume in volumes for disk in _disks(volume)),
-        unsupported=tuple(_unsupported(spec, affinity, terms or ())),
         gated=bool(_read(spec.scheduling_gates, list[Raw])),
         grace=30.0 if grace is None else float(grace),
         local=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
         claims=any(map(_claims, volumes)),
-        repels=tuple(map(_repel, _pod_terms(affinity.pod_anti_affinity))),
+        repels=tuple(map(_pod_term, away.required or ())),
+        attracts=tuple(map(_pod_term, near.required or ())),
+        prefers=(*_pod_preferences(near, 1), *_pod_preferences(away, -1)),
+        prefers_nodes=tuple(
+            pod_spec.NodePreference(_term(each.preference), each.weight) for each in nodes.preferred or ()
+        ),
+        spread=tuple(map(_spread, _read(spec.topology_spread_constraints, list[wire.WireSpread]))),
+        images=tuple(
+            sys.intern(each.image) for each in (*(spec.containers or ()), *(spec.init_containers or ())) if each.image
+        ),
     )
+    return replace(needs, unsupported=tuple(_unsupported(spec, needs)))
+
+
+_NODE_AFFINITY = wire.Affinity[wire.NodeTerms, wire.WireNodePreference]
+_POD_AFFINITY = wire.Affinity[list[wire.WirePodTerm], wire.WirePodPreference]
 
 
 T = TypeVar("T")
@@ -351,17 +366,15 @@ def _claims(volume: wire.WireVolume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
-def _unsupported(spec: wire.PodSpec, affinity: wire.WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
+def _unsupported(spec: wire.PodSpec, needs: pod_spec.Needs) -> list[str]:
     """The scheduling constraints of a pod that elasticd does not support, by name."""
-    spread = _read(spec.topology_spread_constraints, list[wire.SpreadConstraint])
+    spread = _read(spec.topology_spread_constraints, list[wire.WireSpread])
     groups = [bytes(field) for field in (spec.workload_ref, spec.scheduling_group)]
     volumes = spec.volumes or ()
-    rules = [rule for term in terms for rule in (*term.labels, *term.fields)]
     unsupported = {
-        "topology spread constraints": any(constraint.when_unsatisfiable != "ScheduleAnyway" for constraint in spread),
-        "inter-pod affinity": bool(_pod_terms(affinity.pod_affinity)),
-        "inter-pod anti-affinity": bool(_pod_terms(affinity.pod_anti_affinity)),
-        "operators of its node affinity": any(rule.operator not in get_args(pod_spec.Operator) for rule in rules),
+        "values of its topology spread constraints": not all(map(_is_known, spread)),
+        "operators of its node affinity": _has_unknown(_node_rules(needs), get_args(pod_spec.Operator)),
+        "operators of its label selectors": _has_unknown(_pod_rules(needs), _SELECTING),
         "resource claims": bool(_read(spec.resource_claims, list[Raw])),
         "persistent volume claims": any(map(_claims, volumes)),
         "volumes of a limited number": any(volume.azure_disk or volume.cinder for volume in volumes),
@@ -370,17 +383,69 @@ def _unsupported(spec: wire.PodSpec, affinity: wire.WireAffinity, terms: tuple[p
     return [feature for feature, present in unsupported.items() if present]
 
 
-def _pod_terms(raw: Raw) -> list[wire.PodTerm]:
-    return _read(raw, wire.Affinity[list[wire.PodTerm]]).required or []
+_SELECTING = ("In", "NotIn", "Exists", "DoesNotExist")
+"""The operators of label selectors."""
 
 
-def _repel(term: wire.PodTerm) -> pod_spec.Repel:
-    """An anti-affinity term. Namespaces chosen by labels count as all namespaces, since their labels are not read."""
-    namespaces = None if term.namespace_selector is not None else term.namespaces or ()
-    if (selector := term.label_selector) is None:
-        return pod_spec.Repel(term.topology_key, None, namespaces)
+def _has_unknown(rules: Iterable[pod_spec.Expression], known: Collection[str]) -> bool:
+    return any(rule.operator not in known for rule in rules)
+
+
+def _node_rules(needs: pod_spec.Needs) -> Iterator[pod_spec.Expression]:
+    for term in (*(needs.affinity or ()), *(each.term for each in needs.prefers_nodes)):
+        yield from (*term.labels, *term.fields)
+
+
+def _pod_rules(needs: pod_spec.Needs) -> Iterator[pod_spec.Expression]:
+    for term in (*needs.repels, *needs.attracts, *(each.term for each in needs.prefers)):
+        yield from (*(term.labels or ()), *(term.among or ()))
+    for spread in needs.spread:
+        yield from spread.labels or ()
+
+
+def _is_known(spread: wire.WireSpread) -> bool:
+    """Whether all words of a constraint are known."""
+    policies = (spread.node_affinity_policy, spread.node_taints_policy)
+    return spread.when_unsatisfiable in _UNSATISFIABLE and all(each in (None, "Honor", "Ignore") for each in policies)
+
+
+_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+
+
+def _spread(spread: wire.WireSpread) -> pod_spec.TopologySpread:
+    """A constraint of the model, with the defaults of the API."""
+    return pod_spec.TopologySpread(
+        topology=sys.intern(spread.topology_key),
+        max_skew=spread.max_skew,
+        labels=_rules(spread.label_selector),
+        hard=spread.when_unsatisfiable != "ScheduleAnyway",
+        min_domains=1 if spread.min_domains is None else spread.min_domains,
+        match_keys=spread.match_label_keys or (),
+        honours_affinity=spread.node_affinity_policy != "Ignore",
+        honours_taints=spread.node_taints_policy == "Honor",
+    )
+
+
+def _rules(selector: wire.LabelSelector | None) -> tuple[pod_spec.Expression, ...] | None:
+    """The rules of a selector; None: there is no selector, so it selects nothing."""
+    if selector is None:
+        return None
     pairs = [pod_spec.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
-    return pod_spec.Repel(term.topology_key, (*pairs, *map(_expression, selector.match_expressions or ())), namespaces)
+    return (*pairs, *map(_expression, selector.match_expressions or ()))
+
+
+def _pod_term(term: wire.WirePodTerm) -> pod_spec.PodTerm:
+    """A term of inter-pod affinity. An empty selector of namespaces selects all."""
+    among = _rules(term.namespace_selector)
+    namespaces = None if among == () else term.namespaces or ()
+    return pod_spec.PodTerm(sys.intern(term.topology_key), _rules(term.label_selector), namespaces, among or None)
+
+
+def _pod_preferences(
+    affinity: wire.Affinity[list[wire.WirePodTerm], wire.WirePodPreference], sign: int
+) -> Iterator[pod_spec.PodPreference]:
+    for each in affinity.preferred or ():
+        yield pod_spec.PodPreference(_pod_term(each.pod_affinity_term), sign * each.weight)
 
 
 def to_node(node: wire.WireNode) -> model.Node:
@@ -396,7 +461,14 @@ def to_node(node: wire.WireNode) -> model.Node:
         # A taint of an unknown effect keeps pods off.
         taints=tuple(pod_spec.Taint(taint.key, taint.effect, taint.value) for taint in node.spec.taints or ()),  # type: ignore[arg-type]
         annotations=_looked_at(node.metadata.annotations),
+        images=tuple([_image(bytes(image)) for image in node.status.images or ()]),
     )
+
+
+@lru_cache(maxsize=MOST)
+def _image(body: bytes) -> model.Image:
+    image = _read(body, wire.WireImage)
+    return model.Image(image.names or (), image.size_bytes)
 
 
 def _looked_at(annotations: wire.Labels) -> dict[str, str]:

@@ -18,6 +18,7 @@ Amount = str | int | float
 Amounts = dict[str, Amount] | None
 Labels = dict[str, str] | None
 T = TypeVar("T")
+P = TypeVar("P")
 Time = Annotated[datetime, Meta(tz=True)]
 """One without its offset from UTC is unreadable: it would be read as local time."""
 
@@ -82,8 +83,9 @@ class LabelSelector(Wire, frozen=True):
     match_expressions: list[WireRequirement] | None = None
 
 
-class PodTerm(Wire, frozen=True):
-    """Pods to be near, or to keep away: those selected, on nodes that are alike by a label."""
+class WirePodTerm(Wire, frozen=True):
+    """Pods to be near, or to keep away: those selected, on nodes that are alike by a label. The server has added to the
+    selector what matchLabelKeys says."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -91,10 +93,26 @@ class PodTerm(Wire, frozen=True):
     namespace_selector: LabelSelector | None = None
 
 
-class Affinity(Wire, Generic[T], frozen=True):
-    """Which nodes a pod may be on (NodeTerms), or which pods it must be near, or keep away (list[PodTerm])."""
+class WirePodPreference(Wire, frozen=True):
+    """Pods to be near, or to keep away, if that can be."""
+
+    weight: int = 0
+    pod_affinity_term: WirePodTerm = WirePodTerm()
+
+
+class WireNodePreference(Wire, frozen=True):
+    """Nodes to be on, if that can be."""
+
+    weight: int = 0
+    preference: NodeTerm = NodeTerm()
+
+
+class Affinity(Wire, Generic[T, P], frozen=True):
+    """Which nodes a pod may be on (NodeTerms), or which pods it must be near, or keep away (list[WirePodTerm]); and
+    which it prefers."""
 
     required: T | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[P] | None = msgspec.field(default=None, name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class WireToleration(Wire, frozen=True):
@@ -106,10 +124,17 @@ class WireToleration(Wire, frozen=True):
     effect: str = ""
 
 
-class SpreadConstraint(Wire, frozen=True):
+class WireSpread(Wire, frozen=True):
     """How evenly pods must be spread."""
 
+    topology_key: str = ""
+    max_skew: int = 1
     when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class Named(Wire, frozen=True):
@@ -221,6 +246,7 @@ class WireContainer(Wire, frozen=True):
     """A container of a pod. What all pods of a template share is read once for all of them: see convert.py."""
 
     name: str
+    image: str = ""
     resources: Raw = UNREAD
     ports: Raw = UNREAD
     restart_policy: str | None = None
@@ -344,6 +370,14 @@ class NodeSpec(Wire, frozen=True):
 class _NodeStatus(Wire, frozen=True):
     allocatable: Amounts = None
     conditions: list[WireCondition] | None = None
+    images: list[Raw] | None = None
+
+
+class WireImage(Wire, frozen=True):
+    """An image that a node has. The nodes of a cluster have the same: each is read once."""
+
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
 
 
 class WireNode(ObjectMeta, frozen=True):
