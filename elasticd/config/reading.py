@@ -112,17 +112,24 @@ def _pool_clashes(folder: Path, pools: list[PoolPolicy]) -> list[ConfigError]:
     for index, policy in enumerate(acting):
         rival = next((earlier for earlier in acting[:index] if _share_pods(earlier.pool, policy.pool)), None)
         if rival is not None:
-            problem = f"must not be about pods that {rival.name}.toml places too"
+            problem = f"must not be about pods that {rival.name}.toml places on the same nodes"
             errors.append(ConfigError(str(folder / f"{policy.name}.toml"), "pool", problem))
     return errors
 
 
 def _share_pods(first: PoolSelect, second: PoolSelect) -> bool:
+    """Whether all pods of one policy that are in a namespace of both are pods of the other too, on nodes of the other:
+    then no label tells which is to place them."""
     if first.scheduler != second.scheduler:
         return False
     if not {*first.namespaces} & {*second.namespaces} and "*" not in (*first.namespaces, *second.namespaces):
         return False
-    return all(second.labels.get(key, value) == value for key, value in first.labels.items())
+    return _contains(first.labels, second.labels) and _contains(first.nodes, second.nodes)
+
+
+def _contains(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
+    """Whether all that has the labels of one has those of the other."""
+    return first.items() <= second.items() or second.items() <= first.items()
 
 
 def _missing_sources(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> Iterator[tuple[str, str]]:

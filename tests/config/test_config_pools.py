@@ -169,3 +169,29 @@ def test_all_mistakes_of_a_pool_policy_are_reported_at_once(tmp_path: Path) -> N
         "strategy[0].type",
     ]
     assert len(read_policies(tmp_path, REGISTRY)[1]) == 5
+
+
+def of(pods: str = "{}", nodes: str = "{}", namespaces: str = '["*"]', mode: str = "act") -> str:
+    """A policy of pods with these labels on nodes with these."""
+    return f'mode = "{mode}"\n[pool]\nlabels = {pods}\nnodes = {nodes}\nnamespaces = {namespaces}\n{FILTERS}'
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        pytest.param(of(), of(), True, id="the same pods on the same nodes"),
+        pytest.param(of('{ team = "a" }'), of(), True, id="some of its pods"),
+        pytest.param(of(nodes='{ pool = "a" }'), of(), True, id="some of its nodes"),
+        pytest.param(of('{ team = "a" }'), of('{ team = "b" }'), False, id="other pods"),
+        pytest.param(of('{ team = "a" }'), of('{ tier = "b" }'), False, id="labels that a pod may have both"),
+        pytest.param(of(nodes='{ pool = "a" }'), of(nodes='{ pool = "b" }'), False, id="the same pods on other nodes"),
+        pytest.param(of(namespaces='["a"]'), of(namespaces='["b"]'), False, id="other namespaces"),
+        pytest.param(of(), of(mode="observe"), False, id="one only observes"),
+    ],
+)
+def test_policies_that_no_label_tells_apart_are_refused(tmp_path: Path, one: str, other: str, clash: bool) -> None:
+    (tmp_path / "a.toml").write_text(one)
+    (tmp_path / "b.toml").write_text(other)
+    _, errors = read_policies(tmp_path, REGISTRY)
+    line = f"{tmp_path / 'b.toml'}: pool: must not be about pods that a.toml places on the same nodes"
+    assert [str(error) for error in errors] == ([line] if clash else [])

@@ -29,6 +29,7 @@ from elasticd.ports.cluster import Budgeted, Cluster, Pretending, Snapshot
 from elasticd.runtime.actions import STOPPED, Actions, attempt
 from elasticd.runtime.execute import PodAction, pod_outcome
 from elasticd.runtime.pools.deduplicated import LastDecisions
+from elasticd.runtime.pools.offers import Offers
 from elasticd.runtime.pools.pool import Pool, asked
 from elasticd.runtime.pools.usage_view import UsageView, WantedSeries
 from elasticd.runtime.workers import Worker, at_once
@@ -108,7 +109,7 @@ class Placer:
 
     def apply(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. Where several select a pod, the first by name places it, those
-        in mode act before the others."""
+        in mode act before the others; a pod that has no place in one is offered to the next that acts."""
         order = sorted(policies, key=lambda policy: (policy.mode != "act", policy.name))
         self.pools = tuple(Pool(policy) for policy in order)
         self.router.forget()
@@ -160,15 +161,17 @@ class Placer:
         alive |= self._acting.keys()
         self.decisions.keep(alive)
         self.views.forget(alive, now)
+        due, offers = {pod.uid for pod in pending if self._is_due(pod, now)}, Offers(self.pools)
         for pool in self.pools:
             if pool not in self.pools:
                 return  # others are in force by now
             own = [pod for pod in pending if pool.policy.pool.has(pod)]
-            pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
-            rested = [pod for pod in own if self._is_due(pod, now)]
+            offers.begin(pool, own)
+            rested = [pod for pod in own if pod.uid in due]
             if rested:
-                await self._place(pool, snapshot, [*rested, *self._ahead(pool, own, rested)], now)
-            self._report_waiting(pool, own)
+                await self._place(pool, snapshot, [*rested, *self._ahead(pool, own, rested)], now, offers)
+            self._report_waiting(pool, [pod for pod in own if not offers.shares(pod)])
+            pending = [pod for pod in pending if not pool.policy.pool.has(pod) or offers.goes_on(pod)]
         self._journal.flush()
 
     def _report_waiting(self, pool: Pool, own: Sequence[Pod]) -> None:
@@ -237,7 +240,7 @@ class Placer:
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off)
 
-    async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
+    async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float, offers: Offers) -> None:
         if len(pods) > MOST:
             pods = list(self.views.in_order(pods, pool.policy.pool.order)[:MOST])
             self._changed.set()
@@ -253,7 +256,8 @@ class Placer:
         failures = [failure for decision in decisions for failure in decision.failures]
         pool.count_failure("placing", failures, asked(decisions))
         for decision in decisions:
-            self._settle(decision, by_uid[decision.uid], now)
+            if not offers.passes_on(decision):
+                self._settle(offers.combined(decision), by_uid[decision.uid], now)
         tell(self._listeners, PodsPlanned(pool.policy.name, seconds))
 
     async def _plan(self, pool: Pool, case: PoolCase) -> tuple[PodDecision, ...]:

@@ -1,0 +1,67 @@
+"""Several policies that select the same pods: one is asked after the other, and a pod without a place is told why."""
+
+import pytest
+
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from tests.kit.placers import Fits
+from tests.kit.pools import NOW, node, pod
+from tests.runtime.pools.test_placer import Bench, bench
+
+NODES = [node("a", cpu=1, labels={"pool": "a"}), node("b", cpu=2, labels={"pool": "b"})]
+
+
+def policies(it: Bench, *rows: tuple[str, str, str]) -> None:
+    """Policies by name, with the pool of their nodes and their mode."""
+    it.heard.policies = {name for name, *_ in rows}
+    it.placer.apply(
+        [
+            PoolPolicy(name=name, pool=PoolSelect(nodes={"pool": on}), strategies=(Fits(),), mode=mode)  # type: ignore[arg-type]
+            for name, on, mode in rows
+        ]
+    )
+
+
+BOTH = (("first", "a", "act"), ("second", "b", "act"))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "on"),
+    [
+        pytest.param(0.5, "a", id="the first has room"),
+        pytest.param(1.5, "b", id="the second has room"),
+        pytest.param(3.0, "", id="none has room"),
+    ],
+)
+async def test_a_pod_goes_to_the_first_of_its_pools_with_room(cpu: float, on: str) -> None:
+    async with bench(NODES, [pod("p", cpu=cpu)]) as it:
+        policies(it, *BOTH)
+        await it.placer.tick(NOW)
+        await it.settle()
+        assert it.board.pods["p"].node == on
+        assert len(it.heard.decisions) == 1
+
+
+async def test_a_pod_without_a_place_is_told_for_each_pool() -> None:
+    async with bench(NODES, [pod("p", cpu=3.0)]) as it:
+        policies(it, *BOTH)
+        await it.placer.tick(NOW)
+        (decision,) = it.heard.decisions
+        assert (decision.policy, decision.verdict) == ("second", "wait")
+        reason = "0/1 nodes are available: 1 Insufficient cpu"
+        assert decision.message == f"by policy first: {reason}; by policy second: {reason}"
+        assert it.heard.waiting == {"second": {"Unschedulable": 1}}
+
+
+async def test_pods_of_one_tick_count_in_the_next_pool() -> None:
+    async with bench(NODES, [pod(f"p{index}", cpu=1.0) for index in range(4)]) as it:
+        policies(it, ("first", "a", "act"), ("second", "b", "act"))
+        await it.placer.tick(NOW)
+        await it.settle()
+        assert sorted(each.node for each in it.board.pods.values()) == ["", "a", "b", "b"]
+
+
+async def test_an_observing_policy_is_not_asked_about_pods_of_an_acting_one() -> None:
+    async with bench(NODES, [pod("p", cpu=1.5)]) as it:
+        policies(it, ("first", "a", "act"), ("second", "b", "observe"))
+        await it.placer.tick(NOW)
+        assert [decision.policy for decision in it.heard.decisions] == ["first"]
