@@ -1,5 +1,7 @@
 """Bindings a second, of elasticd and of the genuine kube-scheduler: `python tests/bench/bind.py [PODS] [NODES]`.
 
+Of plain pods, and of pods that must be spread over zones with no two of an app on a node (50 pods an app).
+
 Genuine parts: a Kubernetes control plane with its kube-scheduler, and the daemon as a process, both on the same hollow
 nodes and both allowed 500 writes a second and more. The pods are there before whoever places them is started; the time
 is from the first binding to the last, as the API server's audit log has them; elasticd's own CPU has its start in it.
@@ -39,26 +41,43 @@ type = "balanced-allocation"
 CLUSTER = "writes_per_second = 500\nburst = 1000"
 
 
-def manifest(name: str, scheduler: str) -> JSON:
+ZONES, OF_AN_APP = 10, 50
+
+
+def constraints(app: str) -> JSON:
+    """A hard spread over zones, and an anti-affinity by host."""
+    selector = {"matchLabels": {"app": app}}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    apart = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]
+    return {
+        "topologySpreadConstraints": [spread],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}},
+    }
+
+
+def manifest(number: int, scheduler: str, *, constrained: bool) -> JSON:
     """A pod of modest size."""
+    name, app = f"p{number:05d}", f"app-{number // OF_AN_APP}"
+    more = constraints(app) if constrained else {}
     resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
     container = {"name": "main", "image": "registry.example/pause", "resources": resources}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"by": scheduler}},
-        "spec": {"schedulerName": scheduler, "automountServiceAccountToken": False, "containers": [container]},
+        "metadata": {"name": name, "labels": {"by": scheduler, "app": app}},
+        "spec": {"schedulerName": scheduler, "automountServiceAccountToken": False, "containers": [container], **more},
     }
 
 
-async def create(client: Client, namespace: str, pods: int, scheduler: str) -> None:
+async def create(client: Client, namespace: str, pods: int, scheduler: str, *, constrained: bool) -> None:
     """A namespace full of pending pods."""
     await client.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     places = asyncio.Semaphore(32)
 
     async def one(number: int) -> None:
         async with places:
-            await client.create(f"/api/v1/namespaces/{namespace}/pods", manifest(f"p{number:05d}", scheduler))
+            body = manifest(number, scheduler, constrained=constrained)
+            await client.create(f"/api/v1/namespaces/{namespace}/pods", body)
 
     await asyncio.gather(*[one(number) for number in range(pods)])
 
@@ -97,23 +116,27 @@ async def measure(folder: Path, pods: int, nodes: int) -> None:
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(ControlPlane(folder))
         client = await stack.enter_async_context(plane.client())
-        specs = [NodeSpec(f"node-{number:04d}", cpu="16", memory="64Gi") for number in range(nodes)]
+        specs = [
+            NodeSpec(f"node-{number:04d}", cpu="16", memory="64Gi", labels={"zone": f"z{number % ZONES}"})
+            for number in range(nodes)
+        ]
         await stack.enter_async_context(HollowNodes(client, specs, startup=lambda _: None))
         scheduler = plane.program("kube-scheduler")
-        for turn in range(ROUNDS):
+        for turn in range(2 * ROUNDS):
+            kind = "constrained" if turn % 2 else "plain"
             with stopped(scheduler):
-                await create(client, f"kube-{turn}", pods, "default-scheduler")
-                await create(client, f"ours-{turn}", pods, "elasticd")
+                await create(client, f"kube-{turn}", pods, "default-scheduler", constrained=bool(turn % 2))
+                await create(client, f"ours-{turn}", pods, "elasticd", constrained=bool(turn % 2))
             before = cpu(scheduler.pid)
             await whole(client, f"kube-{turn}", pods)
-            tell(plane, f"kube-{turn}", "kube-scheduler", nodes, cpu(scheduler.pid) - before)
+            tell(plane, f"kube-{turn}", f"{kind}: kube-scheduler", nodes, cpu(scheduler.pid) - before)
             own = folder / f"elasticd-{turn}"
             own.mkdir()
             with stopped(scheduler):
                 config = plane.kubeconfig()
                 async with running(own, config, "default", {"pool": POLICY}, cluster=CLUSTER, options=()) as daemon:
                     await whole(client, f"ours-{turn}", pods)
-                    tell(plane, f"ours-{turn}", "elasticd", nodes, cpu(daemon.program.pid))
+                    tell(plane, f"ours-{turn}", f"{kind}: elasticd", nodes, cpu(daemon.program.pid))
 
 
 @contextmanager
