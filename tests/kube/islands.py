@@ -287,8 +287,6 @@ def _with_images(random: Random, _: str) -> JSON:
 
 # Whole boards, which elasticd plans.
 
-PREFER = 10
-
 
 @dataclass
 class Crowd:

@@ -29,7 +29,7 @@ from elasticd_plugins.topology_spread import SpreadScore
 from tests.kit.pools import planned
 from tests.kube.conftest import Kube
 from tests.kube.control_plane import SCHEDULER
-from tests.kube.islands import PREFER, Crowd, allow_only, crowds, preferring
+from tests.kube.islands import Crowd, allow_only, crowds, preferring
 from tests.kube.pairs import Board
 from tests.kube.processes import Program, free_port
 from tests.kube.test_filters_parity import PAIRS, SEED, Tally, decoded, ground, seen, verdict
@@ -93,7 +93,7 @@ def compare(tally: Tally, name: str, view: NodeTable, found: Sequence[dict[str, 
         nodes, number = best(name, view, pod)
         tally.pairs += 1
         tally.fits += len(nodes) < number
-        if wire["spec"].get("nodeName", "") not in nodes:
+        if wire["spec"].get("nodeName", "") not in (nodes or {""}):
             spec = json.dumps(wire["spec"])
             tally.differs.append(f"kube-scheduler: {verdict(wire)}\nelasticd: {sorted(nodes)}\n{spec}")
 
@@ -144,5 +144,6 @@ async def test_kube_scheduler_allows_every_place_of_a_plan(kube: Kube, namespace
             answers = await made.answered(f"c{number}", len(pods))
             wrong = [verdict(pod) for pod in answers if not pod["spec"].get("nodeName")]
             assert not wrong, wrong[0]
-    print(f"\n{sum(map(len, plans))} of {sum(len(crowd.pods) for crowd in every)} pods placed, all of them allowed")
-    assert all(len(plan) > PREFER for plan in plans), "most pods of a board are placed"
+    number, of = sum(map(len, plans)), sum(len(crowd.pods) for crowd in every)
+    print(f"\n{number} of {of} pods placed, all of them allowed")
+    assert 0.3 * of < number < of, "some pods have a place, and some have none"

@@ -551,7 +551,7 @@ BY_TEAM = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"ma
 APART_BY_TEAM = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [BY_TEAM]}}
 
 
-async def test_labels_of_namespaces_are_read_once_a_pod_selects_by_them(
+async def test_labels_of_namespaces_are_read_once_pods_need_them(
     api: FakeApi, feeds: dict[str, Feed], open_cluster: Open
 ) -> None:
     shop = {"metadata": {"name": "shop", "resourceVersion": "1", "labels": {"team": "shop"}}}

@@ -32,7 +32,7 @@ BOTH = (("first", "a", "act"), ("second", "b", "act"))
         pytest.param(3.0, "", id="none has room"),
     ],
 )
-async def test_a_pod_goes_to_the_first_of_its_pools_with_room(cpu: float, on: str) -> None:
+async def test_a_pod_goes_to_its_first_pool_with_room(cpu: float, on: str) -> None:
     async with bench(NODES, [pod("p", cpu=cpu)]) as it:
         policies(it, *BOTH)
         await it.placer.tick(NOW)
@@ -60,7 +60,7 @@ async def test_pods_of_one_tick_count_in_the_next_pool() -> None:
         assert sorted(each.node for each in it.board.pods.values()) == ["", "a", "b", "b"]
 
 
-async def test_an_observing_policy_is_not_asked_about_pods_of_an_acting_one() -> None:
+async def test_observing_policies_are_not_asked_after_acting_ones() -> None:
     async with bench(NODES, [pod("p", cpu=1.5)]) as it:
         policies(it, ("first", "a", "act"), ("second", "b", "observe"))
         await it.placer.tick(NOW)
