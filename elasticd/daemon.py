@@ -51,7 +51,8 @@ from elasticd.sources.poller import SourcePoller, opened
 from elasticd.sources.threads import DaemonThreads
 from elasticd.telemetry import memory
 from elasticd.telemetry.access import Access, Reviewer
-from elasticd.telemetry.events import Events
+from elasticd.telemetry.connections import most_connections
+from elasticd.telemetry.events import STREAMS, Events
 from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
@@ -316,7 +317,8 @@ async def assembled(
         stack.callback(plugins.close)
         publisher = None if settings.outlet is None else await stack.enter_async_context(settings.outlet.open())
         daemon: Daemon  # is made below, of loops that tell it what they do
-        events = Events(lambda: daemon.summary(), journal.decisions)  # noqa: PLW0108  # it is not there yet
+        streams = max(1, min(STREAMS, most_connections() // 4))
+        events = Events(lambda: daemon.summary(), journal.decisions, most=streams)  # noqa: PLW0108  # it is not there yet
         listeners = [metrics, plugins, FailureLog(), events, *listeners, *([publisher] if publisher else [])]
         loop = Loop(cluster, journal, clock, listeners, DecisionWorker())
         sources = opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)

@@ -23,7 +23,7 @@ PICTURES = ROOT / "docs" / "pictures"
 BEGIN = 155
 """Seconds of the demo before the first picture: its day of two minutes has passed, and a rush of the next has come."""
 
-COLOURS = 64
+COLOURS = 128
 
 
 def save(window: Browser, name: str) -> None:
@@ -45,7 +45,6 @@ def demo(window: Browser, address: str) -> None:
     checkout = "#/workload/shop/Deployment/checkout?policy=checkout&range=900"
     show(window, address, (1280, 800), checkout)
     window.until("document.querySelectorAll('path.mark').length > 2")
-    window.run("document.querySelector('figure').focus()")
     marks = "[...document.querySelectorAll('.decisions tr[data-verdict=scale] button')]"
     window.run(f"{marks}[1].click()")
     window.until("document.querySelector('.panel .headline')")
@@ -63,7 +62,7 @@ def demo(window: Browser, address: str) -> None:
     show(window, address, (360, 740))
     time.sleep(4)
     save(window, "phone")
-    show(window, address, (1280, 640), "#/nodes")
+    show(window, address, (1280, 820), "#/nodes")
     window.until("document.querySelectorAll('.tile').length === 2")
     window.click(".tile")
     window.until("document.querySelector('.panel table')")

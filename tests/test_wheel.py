@@ -111,6 +111,8 @@ def test_the_demo_runs_and_says_what_it_does_without(program: Path, tmp_path: Pa
     # What a person has changed stays.
     with demo(program, folder):
         until(lambda: len(decided(port)) >= 8, f"the demo does not decide: {tmp_path / 'log'}")
+        with urlopen(f"http://127.0.0.1:{port}/page/main.js", timeout=PATIENCE) as answer:
+            assert answer.headers.get_content_type() == "text/javascript"
         explained = run(program, "explain", "shop/Deployment/catalog", "--config", settings)
         assert (explained.returncode, explained.stderr) == (0, "")
         assert "forecast" not in explained.stdout

@@ -4,10 +4,11 @@
 elasticd=$1 config=${2:-config/demo/elasticd.toml}
 folder=$(cd "$(dirname "$config")" && pwd)
 if [ -n "$DEMO_PORT" ]; then # the same settings with another port, and a state of their own
-    mkdir -p build
-    sed -e "s|^port = 9464\$|port = $DEMO_PORT|" -e "s|^state = \"\(.*\)\"|state = \"$folder/\1-$DEMO_PORT\"|" \
-        -e "s|^policies = \"|policies = \"$folder/|" -e "s|^file = \"|file = \"$folder/|" "$config" >"build/demo-$DEMO_PORT.toml"
-    config=build/demo-$DEMO_PORT.toml
+    state=$folder/$(sed -n 's/^state = "\(.*\)"$/\1/p' "$config")-$DEMO_PORT
+    mkdir -p "$state"
+    sed -e "s|^port = 9464\$|port = $DEMO_PORT|" -e "s|^state = .*|state = \"$state\"|" \
+        -e "s|^policies = \"|policies = \"$folder/|" -e "s|^file = \"|file = \"$folder/|" "$config" >"$state/elasticd.toml"
+    config=$state/elasticd.toml
 fi
 port=$(sed -n 's/^port = \([0-9]*\) # of the demo.s own Mosquitto$/\1/p' "$config")
 pages=$(sed -n '/^\[http\]/,/^\[\[/s/^port = \([0-9]*\)$/\1/p' "$config")

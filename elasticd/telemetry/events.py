@@ -5,6 +5,7 @@ and the daemon's own summary of itself; knows nothing of HTTP.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
@@ -14,10 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base import shapes
+from elasticd.base.news import LastReported
+from elasticd.base.text import raised
 from elasticd.model.listener import Governed, Notice, PodsWaiting, PoolsApplied
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.telemetry.summaries import WorkloadRow, data_age, point_of, refusal_of, row_of
+from elasticd.telemetry.summaries import WorkloadRow, brief, data_age, point_of, refusal_of, row_of
 
 EVERY = 1.0
 """Seconds between two messages. There always is one, so that a reader knows that the daemon is there."""
@@ -25,8 +28,13 @@ EVERY = 1.0
 BEHIND = 20
 """Messages that wait for a reader, at most: one that is further behind is dropped, and may come again."""
 
+ALIVE = b"event: alive\ndata: {}\n\n"
+"""What a reader of a chart gets where it has no new point."""
+
 STREAMS = 32
 """Streams at a time, at most."""
+
+log = logging.getLogger("elasticd")
 
 _Key = tuple[str, Ref]
 _encode = msgspec.json.Encoder().encode
@@ -37,7 +45,7 @@ class TooManyStreamsError(Exception):
 
 
 class Stream:
-    """One reader's messages. `workload`: whose points of a chart it gets too; empty: nobody's."""
+    """One reader's messages: about all workloads, or with a `workload` the points of its chart alone."""
 
     def __init__(self, workload: str) -> None:
         self.workload = workload
@@ -81,6 +89,7 @@ class Events:
         self._waiting: dict[str, Mapping[str, int]] = {}
         self._points: list[Decision] = []
         self._board = _Board()
+        self._failing = LastReported()
 
     def on(self, record: Notice) -> None:
         """Take in a record."""
@@ -117,6 +126,11 @@ class Events:
             self._streams.discard(stream)
             self._new.discard(stream)
 
+    @property
+    def readers(self) -> int:
+        """How many streams there are."""
+        return len(self._streams)
+
     def close(self) -> None:
         """End all streams."""
         for stream in self._streams:
@@ -127,7 +141,12 @@ class Events:
         while True:
             if not self._streams:
                 await self._came.wait()
-            await self._send()
+            try:
+                await self._send()
+                self._failing.changed(None)
+            except Exception as error:  # the daemon does its work also where nobody can look at it
+                if self._failing.changed(raised(error)):
+                    log.exception("the status page cannot be rendered")
             self._came.clear()
             await asyncio.sleep(self._every)
 
@@ -138,13 +157,15 @@ class Events:
         points, self._points = self._points, []
         board, governed, self._governed = self._board, self._governed, None
         state = {"daemon": self._summary(), "waiting": dict(self._waiting)}
-        message, everything, of_workload = await asyncio.to_thread(
-            _render, board, state, (changed, outcomes, governed, points), everything=bool(new)
+        overview = any(not stream.workload for stream in new)
+        message, everything, charts = await asyncio.to_thread(
+            _render, board, state, (changed, outcomes, governed, points), everything=overview
         )
         for stream in self._streams - self._new:
-            stream.send(everything if stream in new else message)
-            if extra := of_workload.get(stream.workload):
-                stream.send(extra)
+            if stream.workload:
+                stream.send(charts.get(stream.workload, ALIVE))
+            else:
+                stream.send(everything if stream in new else message)
 
 
 def _render(
@@ -171,9 +192,10 @@ def _live_point(decision: Decision) -> dict[str, object]:
         "point": point_of(decision),
         "policy": decision.policy,
         "verdict": decision.verdict,
-        "reason": decision.reason,
-        "message": decision.message,
+        "reason": brief(decision.reason),
+        "message": brief(decision.message),
         "mode": decision.mode,
+        "blind": decision.blind,
     }
 
 

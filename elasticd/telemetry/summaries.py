@@ -86,7 +86,7 @@ def row_of(number: int, decision: Decision, refused: str = "") -> WorkloadRow:
     limited = decision.wish is not None and decision.wish != decision.replicas
     bound = [f"{limit.name or limit.reason}: {limit.message}" for limit in decision.limits if limit.bound]
     missing = [f"{series.name} {series.quality.value}" for series in decision.series if not series.trusted]
-    failures = [(failure.plugin, _short(failure.message)) for failure in decision.failures[:MOST_FAILURES]]
+    failures = [(failure.plugin, brief(failure.message)) for failure in decision.failures[:MOST_FAILURES]]
     return WorkloadRow(
         number,
         decision.policy,
@@ -95,12 +95,12 @@ def row_of(number: int, decision: Decision, refused: str = "") -> WorkloadRow:
         decision.verdict,
         decision.current,
         decision.replicas,
-        _short(decision.reason),
-        _short(decision.message),
+        brief(decision.reason),
+        brief(decision.message),
         decision.wish,
         decision.blind,
-        _short("; ".join(bound)) if limited and bound else "",
-        _short(", ".join(missing)) if missing else "",
+        brief("; ".join(bound)) if limited and bound else "",
+        brief(", ".join(missing)) if missing else "",
         tuple(failures),
         refused,
         decision.interval,
@@ -128,9 +128,10 @@ def refusal_of(outcome: Outcome) -> str:
     """What became of an action that was not done, in a line; empty: it was, or would have been."""
     if outcome.result in ("done", "observed"):
         return ""
-    return _short(": ".join(filter(None, (outcome.result, outcome.reason, outcome.message))))
+    return brief(": ".join(filter(None, (outcome.result, outcome.reason, outcome.message))))
 
 
-def _short(text: str) -> str:
-    """Most texts are short and printable, and this is asked of each a thousand times a second."""
+def brief(text: str) -> str:
+    """A text on one line of at most LONGEST characters, without what cannot be printed or encoded."""
+    # Most are so already, and this is asked of each a thousand times a second.
     return text if len(text) <= LONGEST and text.isprintable() else one_line(text, LONGEST)

@@ -125,19 +125,20 @@ def _stream(events: Events) -> Handler:
     """Everything once, and then what changes."""
 
     async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         try:
             async with events.opened(request.query.get("workload", "")) as messages:
-                response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
                 await response.prepare(request)
                 async for message in messages.messages():
                     async with asyncio.timeout(PATIENCE):
                         await response.write(message)
-                return response
         except TooManyStreamsError:
             text = "too many readers at a time\n"
             return web.Response(status=503, text=text, headers={"Retry-After": "5"})
-        except ConnectionError:  # the reader has gone: nothing to log
-            return web.Response()
+        except (ConnectionError, TimeoutError):  # the reader has gone, or does not read: nothing to log
+            if request.transport is not None:
+                request.transport.abort()
+        return response
 
     return stream
 
@@ -156,7 +157,7 @@ def _page(answer: Callable[[Mapping[str, str]], object]) -> Handler:
         key = request.query_string, request.headers.get("Accept") == shapes.RECORDS
         if key not in under_way:
             under_way[key] = asyncio.create_task(body(request.query, records=key[1]))
-            under_way[key].add_done_callback(lambda _: under_way.pop(key))
+            under_way[key].add_done_callback(lambda done: (under_way.pop(key), done.cancelled() or done.exception()))
         try:
             return web.Response(body=await asyncio.shield(under_way[key]), content_type="application/json")
         except UnavailableError as error:

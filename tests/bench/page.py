@@ -105,7 +105,7 @@ async def measure(label: str, rule: Policy) -> None:
         await asyncio.sleep(5)
         costs = await compared(go)
         readers.kill()
-        await history(folder, clock, count)
+        await history(folder, str(journal.decisions()[0].workload), clock, count)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -131,11 +131,11 @@ async def compared(go: Event) -> dict[bool, list[tuple[float, float]]]:
     return costs
 
 
-async def history(folder: Path, clock: WallClock, count: Count) -> None:
+async def history(folder: Path, workload: str, clock: WallClock, count: Count) -> None:
     """What it takes to open a chart, from a journal that grows by 1,000 decisions a second."""
     count.lags = [0.0]
     began, cpu = time.monotonic(), time.process_time()
-    found = await Past(folder, clock).history("bench/Deployment/web-0001", "", 3600.0)
+    found = await Past(folder, clock).history(workload, "", 3600.0)
     took, lag = time.monotonic() - began, max(count.lags)
     cpu = time.process_time() - cpu
     print(f"  a chart: {took:.1f} s, with all else {cpu:.1f} s of CPU, {len(found.points)} points, ends: {found.ends};")

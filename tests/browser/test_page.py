@@ -17,6 +17,7 @@ from elasticd.model.reports import HeapPod, Moving, NodeReport, NodeView, PoolRe
 from elasticd.model.workload import Failure, Limit, Quality, Ref, Series
 from elasticd.telemetry.access import Access
 from tests.kit.browser import Browser, browser
+from tests.kit.daemons import until
 from tests.kit.records import outcome
 from tests.kit.sites import METER, Site, moving, site, steady
 
@@ -115,6 +116,18 @@ def test_ten_thousand_workloads_are_filtered_and_scrolled(window: Browser, tmp_p
             const input = document.getElementById('filter'), began = performance.now();
             input.value = 'w-01'; input.dispatchEvent(new Event('input')); return performance.now() - began""")
         assert took < 2000  # milliseconds; 25 on a machine with nothing else to do
+
+
+def test_thousands_of_things_wrong_are_a_few_lines(window: Browser, page: Site) -> None:
+    now = time.time()
+    page.decisions = [
+        steady(f"w-{number}", now, verdict="hold", wish=None, reason=f"Reason{number % 40}", message=f"of {number}")
+        for number in range(4000)
+    ]
+    opened(window, page)
+    window.until("document.querySelectorAll('.alarms li').length === 16")
+    assert "100 workloads held" in window.text(".alarms li")
+    assert "25 more" in window.run("return document.querySelector('.alarms li:last-child').innerText")
 
 
 def test_keys_alone_lead_from_what_is_wrong_to_why(window: Browser, page: Site) -> None:
@@ -294,7 +307,8 @@ def test_a_move_is_shown_step_by_step(window: Browser, page: Site) -> None:
     )
     page.changes = {"moves": (moving("a", "anew", "its name is taken", fault="another pod has its name"),)}
     window.until("document.querySelectorAll('.move').length === 1")
-    assert "another pod has its name" in window.text()
+    window.until("document.querySelector('.move').innerText.includes('another pod has its name')")
+    assert window.run(steps % 0) == ["now"]
 
 
 def test_sources_and_plugins_are_shown_with_their_health(window: Browser, page: Site) -> None:
@@ -326,6 +340,18 @@ def test_a_lost_daemon_is_told_and_found_again(window: Browser, page: Site) -> N
     page.stop()
     window.until("document.querySelector('.alarms li strong')?.textContent === 'Connection lost'")
     assert window.text("#link") == "connection lost"
+
+
+def test_a_page_that_nobody_sees_holds_no_connection(window: Browser, page: Site) -> None:
+    opened(window, page)
+    assert page.events.readers == 1
+    hide = "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+    window.run(f"{hide} document.dispatchEvent(new Event('visibilitychange'))", True)
+    until(lambda: page.events.readers == 0)
+    page.govern(workloads(3))
+    window.run(f"{hide} document.dispatchEvent(new Event('visibilitychange'))", False)
+    window.until("document.querySelectorAll('.workloads .name a').length === 3")
+    assert window.text("#link") == "live"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -71,15 +71,10 @@ class Browser:
         self._post("actions", actions=[{"type": "key", "id": "keys", "actions": actions}])
 
     def click(self, selector: str) -> None:
-        """Click on the middle of an element."""
-        place = self.until(
-            "(e => { if (!e) return null; e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
-            " return [r.x + r.width / 2, r.y + r.height / 2].map(Math.round) })(document.querySelector(arguments[0]))",
-            selector,
-        )
-        move = {"type": "pointerMove", "duration": 0, "x": place[0], "y": place[1]}
-        actions = [move, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
-        self._post("actions", actions=[{"type": "pointer", "id": "mouse", "actions": actions}])
+        """Click on an element, once it is there."""
+        self.until("document.querySelector(arguments[0]) !== null", selector)
+        (element,) = self._post("element", using="css selector", value=selector).values()
+        self._post(f"element/{element}/click")
 
     def look(self, width: int, height: int = 900, *, dark: bool = False) -> None:
         """Set the size of the page, and whether its reader likes it dark."""

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from elasticd.model.listener import Governed, PodsWaiting, PoolsApplied
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
-from elasticd.telemetry.events import BEHIND, Events, Stream, TooManyStreamsError
+from elasticd.telemetry.events import ALIVE, BEHIND, Events, Stream, TooManyStreamsError
 from tests.kit.records import decision, outcome
 
 SOON = 0.01
+WEB = "shop/Deployment/web"
 OTHER = Ref("shop", "Deployment", "other")
 
 
@@ -104,14 +105,10 @@ async def test_an_action_that_was_not_done_shows_at_once() -> None:
 
 
 async def test_points_go_to_those_who_look_at_that_chart() -> None:
-    async with (
-        running([decision(100.0)]) as events,
-        events.opened() as all_,
-        events.opened("shop/Deployment/web") as one,
-    ):
-        everybody, watcher = Reader(all_), Reader(one)
+    async with running([decision(100.0)]) as events, events.opened() as stream, events.opened(WEB) as chart:
+        everybody, watcher = Reader(stream), Reader(chart)
         await everybody.next("all")
-        await watcher.next("all")
+        assert await watcher.raw() == ALIVE
         events.on(decision(130.0))
         (point,) = await watcher.next("points")
         assert point["point"] == {"at": 130.0, "current": 2, "replicas": 3, "wish": 3, "demand": {"cpu": 0.5}}
@@ -161,6 +158,32 @@ async def test_a_stream_ends_with_the_daemon() -> None:
         await reader.next("all")
         events.close()
         await reader.ended()
+
+
+async def test_a_summary_that_fails_is_logged_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    works = asyncio.Event()
+
+    def summary() -> object:
+        if not works.is_set():
+            raise RuntimeError("no")
+        return {}
+
+    events = Events(summary, list, SOON)
+    task = asyncio.create_task(events.run())
+    async with asyncio.timeout(20), events.opened() as stream:
+        await asyncio.sleep(5 * SOON)
+        works.set()
+        await Reader(stream).raw()
+    task.cancel()
+    assert [record.getMessage() for record in caplog.records] == ["the status page cannot be rendered"]
+
+
+async def test_text_that_cannot_be_encoded_is_escaped() -> None:
+    async with running() as events, events.opened() as stream, events.opened(WEB) as chart:
+        await Reader(stream).next("all")
+        events.on(decision(100.0, reason="a\ud800b", message="c\ud800d"))
+        assert (await Reader(stream).next())["rows"][0]["reason"] == "a\\ud800b"
+        assert (await Reader(chart).next("points"))[0]["message"] == "c\\ud800d"
 
 
 async def test_there_are_only_so_many_streams() -> None:

@@ -6,6 +6,7 @@ import { h, setAttribute, setText, sync } from "./dom.js";
 const LEVELS = { bad: ["✕", "wrong"], warn: ["!", "warning"], note: ["i", "note"] };
 const ORDER = Object.keys(LEVELS);
 const NAMED = 3;
+const MOST = 15;
 
 // Workloads in a few words: their names, or how many there are.
 function named(rows) {
@@ -16,7 +17,10 @@ function named(rows) {
 function grouped(rows, keyOf) {
   const groups = new Map();
   for (const row of rows) {
-    for (const key of keyOf(row)) groups.set(key, [...(groups.get(key) ?? []), row]);
+    for (const key of keyOf(row)) {
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(row);
+    }
   }
   return [...groups].sort((a, b) => b[1].length - a[1].length);
 }
@@ -41,7 +45,7 @@ function* ofDaemon({ daemon, link }, now) {
   for (const source of daemon.sources) {
     if (source.health !== "ok" && source.health !== "idle") {
       const age = source.age == null ? "" : `; its newest sample is ${lasts(source.age)} old`;
-      const level = source.reads ? "bad" : "warn";
+      const level = source.age != null || source.failures ? "bad" : "warn"; // one that has never given anything is missed by nobody yet
       yield { key: `source ${source.name}`, level, what: `Source ${source.name}`, why: source.health + age, href: "#/sources" };
     }
   }
@@ -54,7 +58,7 @@ function* ofDaemon({ daemon, link }, now) {
 
 function* ofWorkloads(store) {
   const by = (grade) => [...store.rows.values()].filter((row) => row.grade === grade);
-  for (const [why, rows] of grouped(by("blind"), (row) => [row.missing || sentence(row.reason, row.message)])) {
+  for (const [why, rows] of grouped(by("blind"), (row) => [row.missing || row.reason])) {
     yield { key: `blind ${why}`, level: "bad", what: `${counted(rows.length, "workload")} without data`, why: `${why}: ${named(rows)}`, grade: "blind" };
   }
   const plugins = grouped(by("failing").filter((row) => row.failures), (row) => row.failures.map((failure) => failure[0]));
@@ -62,8 +66,8 @@ function* ofWorkloads(store) {
     const message = rows[0].failures.find((failure) => failure[0] === plugin)[1];
     yield { key: `plugin ${plugin}`, level: "bad", what: `Plugin ${plugin} fails`, why: `${message}: ${named(rows)}`, grade: "failing" };
   }
-  for (const [refused, rows] of grouped(by("failing").filter((row) => row.refused), (row) => [row.refused])) {
-    yield { key: `refused ${refused}`, level: "bad", what: `${counted(rows.length, "change")} not made`, why: `${refused}: ${named(rows)}`, grade: "failing" };
+  for (const [refused, rows] of grouped(by("failing").filter((row) => row.refused), (row) => [row.refused.split(":").slice(0, 2).join(":")])) {
+    yield { key: `refused ${refused}`, level: "bad", what: `${counted(rows.length, "change")} not made`, why: `${rows.length > 1 ? refused : rows[0].refused}: ${named(rows)}`, grade: "failing" };
   }
   const late = by("late");
   if (late.length) {
@@ -75,7 +79,9 @@ function* ofWorkloads(store) {
   for (const [limit, rows] of grouped(by("limited"), (row) => [(row.limited || row.reason).split(":")[0]])) {
     const short = rows.filter((row) => row.wish > row.replicas).length;
     const what = `${counted(rows.length, "workload")} limited`;
-    yield { key: `limited ${limit}`, level: short ? "warn" : "note", what, why: `${limit}: ${named(rows)}`, grade: "limited" };
+    const [{ message, wish, replicas }] = rows;
+    const why = rows.length > 1 ? `${limit}: ${named(rows)}` : `${named(rows)} wants ${wish} and gets ${replicas}: ${sentence(limit, message)}`;
+    yield { key: `limited ${limit}`, level: short ? "warn" : "note", what, why, grade: "limited" };
   }
 }
 
@@ -90,7 +96,9 @@ function* ofPods(waiting) {
 export function alarmsOf(store) {
   if (!store.daemon) return [];
   const alarms = [...ofDaemon(store, store.now()), ...ofWorkloads(store), ...ofPods(store.waiting)];
-  return alarms.sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level));
+  alarms.sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level));
+  const more = alarms.length - MOST;
+  return more > 0 ? [...alarms.slice(0, MOST), { key: "more", level: "note", what: `${more} more`, why: "the table below has all workloads" }] : alarms;
 }
 
 function create(alarm) {

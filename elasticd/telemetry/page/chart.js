@@ -35,7 +35,7 @@ function steps(points, x, y, valueOf, end) {
 }
 
 function grid(left, right, y, top, name) {
-  const step = Math.max(name === "replicas" ? 1 : 0, round((top || 1) / 3));
+  const step = Math.max(name === "replicas" ? 1 : 0, round((top || 1) / 4));
   const lines = [];
   for (let value = 0; value <= top + 1e-9; value += step) {
     lines.push(svg("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }),

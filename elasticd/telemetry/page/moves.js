@@ -1,7 +1,7 @@
 // Moves in flight, step by step.
 
 import { h, setAttribute, setText, sync } from "./dom.js";
-import { counted, lasts, seconds } from "./format.js";
+import { lasts, seconds } from "./format.js";
 
 // The steps of each way to move a pod; a step that is not among them is out of the ordinary and shown by itself.
 const WAYS = {
@@ -42,9 +42,8 @@ function update(element, move, now) {
   const from = move.node ? `from ${move.node}, ` : "";
   setText(element.querySelector(".sub"), `${from}${way}${move.why ? `: ${move.why}` : ""}`);
   const step = move.ends ? "leaving" : move.step;
-  let index = usual.findIndex((one) => step.startsWith(one));
-  const steps = index < 0 ? [...usual, step] : usual;
-  if (index < 0) index = steps.length - 1;
+  const found = usual.findIndex((one) => step.startsWith(one));
+  const [steps, index] = found < 0 ? [[step], 0] : [usual, found];
   sync(element.querySelector("ol"), steps.map((text, place) => ({ text, place })), ({ text }) => text, () => h("li"), (item, { text, place }) => {
     const word = WORDS[text] ?? WORDS[text.split(":")[0]] ?? text;
     setText(item, place === index ? `${word}, for ${lasts(Math.max(0, now - seconds(move.since)))}` : word);
@@ -53,5 +52,6 @@ function update(element, move, now) {
     else item.removeAttribute("aria-current");
   });
   setAttribute(element, "data-fault", Boolean(move.fault));
-  setText(element.querySelector(".why"), [move.stays ? "the pod stays after all" : "", move.step !== step || WORDS[move.step] ? "" : move.step, move.fault].filter(Boolean).join("; ") || counted(index, "step") + " done");
+  const said = move.ends || steps.includes(move.step) ? "" : move.step;
+  setText(element.querySelector(".why"), [move.stays ? "the pod stays after all" : "", said, move.fault].filter(Boolean).join("; "));
 }

@@ -10,6 +10,8 @@ export const LEVELS = {
   gives: ["↗", "gives pods away"], high: ["▲", "overloaded, gives nothing yet"], takes: ["↘", "takes pods"], level: ["=", "level"], unknown: ["?", "load not known"],
 };
 
+const NONE = ["", ""]; // no strategy of the pool says how a node stands
+
 const percent = (part) => `${Math.round(100 * part)}%`;
 
 // The parts of a node's resources that are used, or where that is not known requested.
@@ -57,9 +59,9 @@ export class Nodes {
   }
 
   updatePool(element, pool) {
-    const levels = pool.nodes.map((node) => node.level?.state ?? "level");
+    const levels = pool.nodes.map((node) => node.level?.state);
     const counts = Object.keys(LEVELS).filter((level) => levels.includes(level)).map((level) => `${levels.filter((one) => one === level).length} ${LEVELS[level][1]}`);
-    setText(element.querySelector(".sum"), `${counted(pool.nodes.length, "node")}: ${counts.join(", ")}. ${waitingText(this.store.waiting[pool.pool])}`);
+    setText(element.querySelector(".sum"), `${counted(pool.nodes.length, "node")}${counts.length ? `: ${counts.join(", ")}` : ""}. ${waitingText(this.store.waiting[pool.pool])}`);
     const { moving } = pool;
     setText(element.querySelector(".moving"), moving ? `Moves: ${moving.summary}${moving.due ? `; looks again at ${clock(moving.due)}` : ""}` : "No strategy of this pool moves pods.");
     sync(element.querySelector("ul"), pool.nodes.slice(0, MOST), (node) => node.node, (node) => this.createTile(node), updateTile);
@@ -100,15 +102,16 @@ function createPool(pool) {
 }
 
 function updateTile(element, node) {
-  const level = node.level?.state ?? "level", load = loadOf(node), tile = element.firstChild;
+  const level = node.level?.state ?? "", load = loadOf(node), tile = element.firstChild;
+  const [sign, stands] = LEVELS[level] ?? NONE;
   const ready = node.state.startsWith("ready") ? "" : `, ${node.state}`;
   const amounts = parts(node).map(([name, part]) => `${name} ${percent(part)}`).join(", ") || "load not known";
   setAttribute(tile, "data-level", level);
   setAttribute(tile, "data-full", load > 0.9 ? "high" : load > 0.7 ? "mid" : "low");
   tile.querySelector(".fill").style.height = percent(Math.min(1, load));
-  setText(tile.querySelector(".sign"), LEVELS[level][0]);
+  setText(tile.querySelector(".sign"), sign);
   setText(tile.querySelector(".load"), `${amounts}${ready}`);
-  setAttribute(tile, "aria-label", `${node.node}: ${amounts}, ${counted(node.pods, "pod")}, ${LEVELS[level][1]}${ready}`);
+  setAttribute(tile, "aria-label", `${node.node}: ${amounts}, ${counted(node.pods, "pod")}${stands && `, ${stands}`}${ready}`);
 }
 
 function nodeDetail(view) {

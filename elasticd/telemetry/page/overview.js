@@ -189,7 +189,7 @@ function updateRow(element, { row, index, height }) {
   part(".count .sub", row.wish != null && row.wish !== row.replicas ? `wants ${row.wish}` : "");
   part(".reason .first", why);
   setAttribute(element.querySelector(".reason"), "title", why);
-  part(".reason .sub", row.refused || row.failures?.map((failure) => failure.join(": ")).join("; ") || row.missing || row.limited || "");
+  part(".reason .sub", row.refused || row.failures?.map((failure) => failure.join(": ")).join("; ") || row.missing || (row.message && row.limited?.includes(row.message) ? "" : row.limited) || "");
   part(".pace span", row.interval ? `every ${lasts(row.interval)}` : "");
   part(".pace .sub", row.interval_by ? `by ${row.interval_by}` : "");
   part(".age", row.age == null ? "-" : `${lasts(row.age)} old`);

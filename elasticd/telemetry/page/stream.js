@@ -35,12 +35,24 @@ export function askForToken(why) {
   return asking;
 }
 
-// Calls `on(event, data)` for each message and `onLink(state, why)` when the connection comes or goes, for ever.
+// Waits until somebody can see the page.
+function seen() {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", () => resolve(seen()), { once: true });
+  });
+}
+
+// Calls `on(event, data)` for each message and `onLink(state, why)` when the connection comes or goes, for ever. A page
+// that nobody sees has no connection: a browser has six to one address, for all its tabs.
 export async function follow(path, on, onLink, signal) {
   for (let failures = 0; !signal.aborted; failures += 1) {
+    await seen();
     const attempt = new AbortController();
     const stop = () => attempt.abort();
+    const hide = () => document.hidden && stop();
     signal.addEventListener("abort", stop);
+    document.addEventListener("visibilitychange", hide);
     try {
       let timer = setTimeout(stop, 4 * QUIET);
       for await (const [event, data] of messages(await ask(path, attempt.signal))) {
@@ -54,10 +66,12 @@ export async function follow(path, on, onLink, signal) {
       throw new Error("the daemon has ended the connection");
     } catch (error) {
       if (signal.aborted) return;
+      if (document.hidden) continue;
       onLink("lost", error.name === "AbortError" ? "the daemon says nothing" : error.message);
       if (error instanceof Refused) await askForToken(error.message);
     } finally {
       signal.removeEventListener("abort", stop);
+      document.removeEventListener("visibilitychange", hide);
     }
     await new Promise((resolve) => setTimeout(resolve, Math.min(8000, 500 * 2 ** failures)));
   }

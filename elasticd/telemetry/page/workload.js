@@ -173,8 +173,12 @@ export class WorkloadView {
     setText(this.figure.querySelector("figcaption"), described(shown));
   }
 
+  pointed(event) {
+    return this.timeAt?.(event.clientX - this.svg.getBoundingClientRect().left);
+  }
+
   read(event) {
-    const at = this.timeAt?.(event.offsetX);
+    const at = this.pointed(event);
     const point = at && this.points.findLast((one) => one.at <= at);
     if (!point) return setText(this.reading, "");
     const demand = point.demand?.[this.series];
@@ -183,7 +187,7 @@ export class WorkloadView {
 
   click(event) {
     const mark = event.target.closest?.(".mark");
-    const at = mark ? Number(mark.dataset.at) + 0.002 : this.timeAt?.(event.offsetX);
+    const at = mark ? Number(mark.dataset.at) + 0.002 : this.pointed(event);
     if (at) this.explain(at);
   }
 
