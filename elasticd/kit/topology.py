@@ -99,20 +99,25 @@ def concerning(rules: Collection[tuple[str, R]], pod: Pod, nodes: Nodes) -> list
     """Of the terms, or preferences, that pods on the nodes have, those that select a pod; each with its home."""
     if not rules:
         return []
-    by_home: dict[str, list[tuple[str, R]]] = _by_namespace("", rules)
-    own = nodes.namespace(pod.namespace)
-    return [
-        (home, rule)
-        for home, rule in (*by_home.get(pod.namespace, ()), *by_home.get("", ()))
-        if _term_of(rule).selects(home, pod.namespace, pod.labels, own)
-    ]
+    own, cached = nodes.namespace(pod.namespace), _by_labels(id(rules), rules)
+    key = pod.namespace, id(pod.labels)
+    found = cached.get(key)
+    if found is None or found[0] is not pod.labels or found[1] != own:
+        by_home: dict[str, list[tuple[str, R]]] = _by_namespace(id(rules), rules)
+        selected: list[tuple[str, R]] = [
+            (home, rule)
+            for home, rule in (*by_home.get(pod.namespace, ()), *by_home.get("", ()))
+            if _term_of(rule).selects(home, pod.namespace, pod.labels, own)
+        ]
+        found = cached[key] = pod.labels, own, selected  # the labels are held, so that their identity stays their own
+    return found[2]
 
 
 def _term_of(rule: PodTerm | PodPreference) -> PodTerm:
     return rule if isinstance(rule, PodTerm) else rule.term
 
 
-def _group(_: str, rules: Collection[tuple[str, Any]]) -> dict[str, list[tuple[str, Any]]]:
+def _group(_: int, rules: Collection[tuple[str, Any]]) -> dict[str, list[tuple[str, Any]]]:
     """Rules by the namespace that they may select; those that may select several by the empty name."""
     groups: dict[str, list[tuple[str, Any]]] = {}
     for home, rule in rules:
@@ -123,6 +128,8 @@ def _group(_: str, rules: Collection[tuple[str, Any]]) -> dict[str, list[tuple[s
 
 
 _by_namespace = Memo(_group, most=16)
+_by_labels: Memo[int, object, dict[tuple[str, int], tuple[Any, Any, list[Any]]]] = Memo(lambda _, __: {}, most=16)
+"""For each collection of rules what `concerning` found: pods of one controller share their labels."""
 
 
 class SpreadDefault(Struct, frozen=True, forbid_unknown_fields=True):

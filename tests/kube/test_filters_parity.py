@@ -65,15 +65,16 @@ class Ground:
 
         await asyncio.gather(*map(one, items))
 
-    async def create(self, pod: JSON, label: str) -> JSON:
-        """Create a pod of a board; namespaces in it become the real ones."""
+    async def create(self, pod: JSON, label: str, *, dry_run: bool = False) -> JSON:
+        """Create a pod of a board, or ask what would come of that; namespaces in it become the real ones."""
         text = json.dumps(pod)
         for name, real in self.namespaces.items():
             text = text.replace(f'"{name}"', f'"{real}"')
         body = json.loads(text)
         body["metadata"]["labels"]["fits/round"] = label
         body["spec"] |= {"terminationGracePeriodSeconds": 3600, "automountServiceAccountToken": False}
-        return await self.client.create(self.pods(body["metadata"]["namespace"]), body)
+        path = self.pods(body["metadata"]["namespace"])
+        return await self.client.create(f"{path}?dryRun=All" if dry_run else path, body)
 
     async def add_node(self, node: JSON) -> JSON:
         """Create a node. Admission gives it the taint of one that is not ready, so its own come after."""

@@ -27,12 +27,13 @@ from elasticd_plugins.node_affinity import NodeAffinity, TaintScore
 from elasticd_plugins.pod_affinity import PodAffinity
 from elasticd_plugins.topology_spread import SpreadScore
 from tests.kit.pools import planned
+from tests.kube.client import JSON
 from tests.kube.conftest import Kube
 from tests.kube.control_plane import SCHEDULER
 from tests.kube.islands import Crowd, allow_only, crowds, preferring
 from tests.kube.pairs import Board
 from tests.kube.processes import Program, free_port
-from tests.kube.test_filters_parity import PAIRS, SEED, Tally, decoded, ground, seen, verdict
+from tests.kube.test_filters_parity import PAIRS, SEED, Ground, Tally, decoded, ground, seen, verdict
 
 STRATEGIES: dict[str, Any] = {
     "PodTopologySpread": SpreadScore(),
@@ -63,10 +64,12 @@ async def scoring_by_one_plugin(kube: Kube, folder: Path) -> AsyncIterator[None]
         "percentageOfNodesToScore": 100,
         "profiles": profiles,
     }
+    if plane.version < (1, 24):  # until then also over plain HTTP
+        address = f"127.0.0.1:{free_port()}"
+        config |= {"healthzBindAddress": address, "metricsBindAddress": address}
     path = folder / "scheduler.yaml"
     path.write_text(yaml.safe_dump(config))
-    plain = ["--port=0"] if plane.version < (1, 24) else []
-    flags = [f"--config={path}", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", *plain]
+    flags = [f"--config={path}", "--bind-address=127.0.0.1", f"--secure-port={free_port()}"]
     program = Program("scores", [scheduler.command[0], *flags], folder / "scores.log")
     program.start()
     try:
@@ -87,7 +90,7 @@ def best(name: str, view: NodeTable, pod: Pod) -> tuple[set[str], int]:
     return {view.names[index] for index in np.flatnonzero(fits & (values == most))}, int(np.count_nonzero(fits))
 
 
-def compare(tally: Tally, name: str, view: NodeTable, found: Sequence[dict[str, Any]]) -> None:
+def compare(tally: Tally, name: str, view: NodeTable, found: Sequence[JSON]) -> None:
     """Whether kube-scheduler took one of the best nodes. It fits, in a tally, where not all nodes are best."""
     for wire, pod in zip(found, decoded(found), strict=True):
         nodes, number = best(name, view, pod)
@@ -119,10 +122,23 @@ async def test_scores_agree_with_the_genuine_kube_scheduler(kube: Kube, namespac
     assert all(tally.pairs >= PAIRS and tally.fits > 0.3 * tally.pairs for tally in tallies.values())
 
 
-def placed(crowd: Crowd, view: NodeTable, strategies: Sequence[Strategy]) -> list[tuple[dict[str, Any], str]]:
+async def taken(made: Ground, pods: Sequence[JSON]) -> list[JSON]:
+    """The pods as the server would take them: it drops what its version does not know."""
+    found = list[JSON]()
+
+    async def ask(pod: JSON) -> None:
+        found.append(await made.create(pod, "asked", dry_run=True))
+
+    await made.each(ask, pods)
+    return found
+
+
+def placed(
+    crowd: Crowd, as_taken: Sequence[JSON], view: NodeTable, strategies: Sequence[Strategy]
+) -> list[tuple[JSON, str]]:
     """The pods of a crowd in the order in which elasticd places them, each with its node."""
     by_name = {pod["metadata"]["name"]: pod for pod in crowd.pods}
-    decisions = planned(strategies, view, decoded(list(by_name.values())))
+    decisions = planned(strategies, view, decoded(as_taken))
     return [(by_name[each.pod.name], each.node) for each in decisions if each.verdict == "bind"]
 
 
@@ -132,12 +148,8 @@ async def test_kube_scheduler_allows_every_place_of_a_plan(kube: Kube, namespace
     boards = [Board("crowd", crowd.nodes) for crowd in every]
     async with ground(kube, namespace, boards) as made:
         view = await seen(made)
-        text = json.dumps([crowd.pods for crowd in every])
-        for name, real in made.namespaces.items():
-            text = text.replace(f'"{name}"', f'"{real}"')
-        for crowd, pods in zip(every, json.loads(text), strict=True):
-            crowd.pods[:] = pods
-        plans = [placed(crowd, view, [Filters(), LeastRequested(), SpreadScore(), PodAffinity()]) for crowd in every]
+        strategies = [Filters(), LeastRequested(), SpreadScore(), PodAffinity()]
+        plans = [placed(crowd, await taken(made, crowd.pods), view, strategies) for crowd in every]
         for number, step in enumerate(zip_longest(*plans)):
             pods = [allow_only(pod, node) for pod, node in filter(None, step)]
             await made.each(partial(made.create, label=f"c{number}"), pods)
