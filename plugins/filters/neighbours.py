@@ -57,7 +57,8 @@ def unknown(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
     """All nodes, where the pod selects other pods by labels of their namespaces that are not known."""
     terms = (*pod.needs.attracts, *pod.needs.repels)
     if any(term.among is not None for term in terms) and nodes.namespace(pod.namespace) is None:
-        yield Lack(UNKNOWN, every_node(nodes))
+        mend = Mend("labels of namespaces can be read (right to list and watch namespaces)")
+        yield Lack(UNKNOWN, every_node(nodes), mends=partial(_everywhere, mend, nodes))
 
 
 def apart_from_wanted(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
@@ -74,7 +75,8 @@ def apart_from_wanted(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
     there = [values.sums(counts) > 0 for values in labelled]
     if not any(mask.any() for mask in there) and all(rule(pod) for rule in rules):
         there = [values.labelled for values in labelled]
-    yield Lack(ATTRACTED, ~np.logical_and.reduce(there))
+    mend = Mend("pods that its affinity selects run there")
+    yield Lack(ATTRACTED, ~np.logical_and.reduce(there), mends=partial(_everywhere, mend, nodes))
 
 
 def too_near(pod: Pod, nodes: Nodes) -> Iterator[Lack]:

@@ -155,3 +155,20 @@ def test_pods_of_one_plan_stay_together() -> None:
     waiting = [pod(f"p{index}", labels=WEB, attracts=(TERM,)) for index in range(4)]
     decisions = planned([Filters()], columns(ZONES), waiting)
     assert len({decision.node[0] for decision in decisions}) == 1
+
+
+@pytest.mark.parametrize(
+    ("asks", "mend"),
+    [
+        pytest.param({"spread": (TopologySpread("rack", 1, ()),)}, "nodes get the label rack (5 nodes)", id="a label"),
+        pytest.param({"attracts": (TERM,)}, "pods that its affinity selects run there (5 nodes)", id="others"),
+        pytest.param(
+            {"repels": (BY_LABELS,)},
+            "labels of namespaces can be read (right to list and watch namespaces) (5 nodes)",
+            id="labels of namespaces",
+        ),
+    ],
+)
+def test_it_is_told_what_would_have_to_change(asks: dict[str, Any], mend: str) -> None:
+    (decision,) = planned([Filters()], columns(ZONES), [pod("p", **asks)])
+    assert (decision.verdict, decision.mend) == ("wait", mend)

@@ -118,9 +118,12 @@ def asked_labels(node: Node, asked: Iterable[str], pods: Iterable[Pod]) -> dict[
 
 def _labels_named_by(pod: Pod) -> Iterator[str]:
     """The keys of node labels that a pod's scheduling rules name."""
-    yield from pod.needs.selector
-    yield from (expression.key for term in pod.needs.affinity or () for expression in term.labels)
-    yield from (repel.topology for repel in pod.needs.repels)
+    needs = pod.needs
+    yield from needs.selector
+    preferred = (each.term for each in needs.prefers_nodes)
+    yield from (expression.key for term in (*(needs.affinity or ()), *preferred) for expression in term.labels)
+    yield from (term.topology for term in (*needs.repels, *needs.attracts, *(each.term for each in needs.prefers)))
+    yield from (spread.topology for spread in needs.spread)
     try:
         binding = binding_of(pod)
     except ValueError:  # it waits, and explain says why

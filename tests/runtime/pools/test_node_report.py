@@ -9,7 +9,7 @@ import pytest
 from elasticd.kit.bindings import BINDING
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Turn
-from elasticd.model.pod_spec import Expression, Repel, Taint, Term
+from elasticd.model.pod_spec import Expression, NodePreference, Repel, Taint, Term, TopologySpread
 from elasticd.model.reports import HeapPod
 from elasticd.model.workload import Pod
 from elasticd.runtime.pools.node_report import asked_labels, heaps, report
@@ -127,6 +127,12 @@ def term(key: str) -> Term:
             [pod("p", repels=(Repel("rack", ()),))],
             {"topology.kubernetes.io/zone", "rack"},
             id="anti-affinity",
+        ),
+        pytest.param(
+            {},
+            [pod("p", spread=(TopologySpread("rack", 1, ()),), prefers_nodes=(NodePreference(term("disk"), 1),))],
+            {"topology.kubernetes.io/zone", "rack", "disk"},
+            id="a spread constraint and a preference",
         ),
         pytest.param(
             {},
