@@ -1,5 +1,6 @@
 """The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, demo, examples,
-record, plugins; and simulate, backtest, tune, reproduce and replay, which lab has.
+record, plugins; simulate, backtest, tune, reproduce and replay, which lab has; import and compare, which
+migration has.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """
@@ -38,7 +39,7 @@ from elasticd.config import DEFAULT_CONFIG, Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.lab import commands as trials
-from elasticd.migration.command import IMPORT, run_import, takes_import
+from elasticd.migration import command as migration
 from elasticd.model.reports import Preview
 from elasticd.ports.source import TimeRange
 from elasticd.registry import discover
@@ -141,7 +142,7 @@ def parser() -> argparse.ArgumentParser:
     record = command("record", _record, "Write what Prometheus remembers, or the journal, into a recording.")
     _add_config_argument(record)
     takes_record(record)
-    for name, function, text, takes in (*trials.COMMANDS, ("import", run_import, IMPORT, takes_import)):
+    for name, function, text, takes in (*trials.COMMANDS, *migration.COMMANDS):
         takes(command(name, function, text))
     for reader in (explain, past, status):
         _add_config_argument(reader)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config import DEFAULT_CONFIG, load_settings
 from elasticd.config.files import read_text
 from elasticd.config.policies import decode_policy
+from elasticd.journal import read
+from elasticd.migration.compare import compared
+from elasticd.migration.comparison import comparison_table
 from elasticd.migration.cronhpa import cron_policy
 from elasticd.migration.documents import KINDS, Document, Kind, is_of, read_documents
 from elasticd.migration.hpa import FLAGS, Controller, controller_of, hpa_policy
@@ -29,6 +33,10 @@ from elasticd.migration.keda import PROMETHEUS, scaled_job_policy, scaled_object
 from elasticd.migration.policy import Imported, sources_text
 from elasticd.migration.vpa import vpa_policy
 from elasticd.registry import Registry, discover
+from elasticd.sources.recorded.export import time_of_argument
+from elasticd.ui.journaled import workloads
+from elasticd.ui.names import workload_of
+from elasticd.ui.terminal import show
 
 IMPORT = "Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them."
 SOURCES = "sources.txt"
@@ -221,3 +229,40 @@ def _write(folder: Path, policies: Sequence[Imported], *, force: bool) -> None:
     except OSError as error:
         raise UnavailableError(f"{error.filename or folder}: must be writable, is not: {error.strerror}") from None
     print(f"{folder}: {counted(len(policies), 'policy')}{f', and {SOURCES}' if SOURCES in files else ''}")
+
+
+COMPARE = "Compare what autoscalers did with what policies in shadow would have done, from the journal."
+
+
+def takes_compare(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd compare`."""
+    add = parser.add_argument
+    add("workload", metavar="NAMESPACE/KIND/NAME", nargs="*", help="or KIND/NAME with -n; default: all")
+    add("-n", "--namespace", default="", help="where NAMESPACE is left out")
+    text = "as 03:12, -2h, or 2026-03-02T08:00:00Z; default: the oldest in the journal"
+    add("--from", type=time_of_argument, metavar="TIME", dest="begin", default=-inf, help=text)
+    add("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
+    add("--state", type=Path, help="the journal's folder, instead of the config's")
+    add("--json", action="store_true", help="for a machine")
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Print what was and what would have been. Returns the exit code."""
+    folder: Path = arguments.state or load_settings(arguments.config, discover()).state
+    if not folder.is_dir():
+        raise UnavailableError(f"{folder}: must be the daemon's state folder, is not there")
+    named = ""
+    if arguments.workload:
+        named = workload_of(arguments.workload, arguments.namespace, partial(workloads, folder))
+    comparisons = compared(read(folder), arguments.begin, named)
+    if not comparisons:
+        what = f"about {one_line(named)}" if named else "of a policy in shadow"
+        raise UnavailableError(f"{folder}: the journal must have decisions {what}, has none")
+    return show(arguments, comparisons, comparison_table(comparisons))
+
+
+COMMANDS = (
+    ("compare", run_compare, COMPARE, takes_compare),
+    ("import", run_import, IMPORT, takes_import),
+)
+"""The name of each command, what runs it, what it does, and what adds its arguments."""

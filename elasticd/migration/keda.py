@@ -24,6 +24,7 @@ from elasticd.migration.policy import (
     unknown_fields,
     workload_name,
 )
+from elasticd.migration.queues import queue_source
 
 ANNOTATION = "autoscaling.keda.sh/"
 PROMETHEUS = "http://prometheus-server.monitoring:80"
@@ -146,6 +147,11 @@ class Reading:
                 "port": int(port) if port.isdecimal() else 0, "topic": [topic],
             })  # fmt: skip
             return
+        if (queue := queue_source(kind, metadata, series, self.workload)) is not None:
+            self.sources.append(queue.table)
+            if queue.note:
+                self.notes.append(f"{where}: {queue.note}")
+            return
         query, url = metadata.get("query", ""), metadata.get("serverAddress", "")
         if kind != "prometheus":
             url, query = self.prometheus, query_of(kind, metadata)
@@ -229,6 +235,10 @@ class _Plan:
         self._modifiers = advanced.table("scalingModifiers")
         self._formula = self._modifiers.text("formula", "")
         self._triggers = self._named(triggers) if self._formula else triggers
+        if all(trigger.resource for trigger in self._triggers) and (self._least == 0 or self._idle is not None):
+            note = "spec.minReplicaCount: cpu and memory wake nothing, so it never goes below 1, or minReplicaCount"
+            reading.notes.append(note)
+            self._least, self._idle = max(self._least, 1), None
         self._fallback = self._trust()
 
     def _seconds(self, key: str, default: int) -> int:
@@ -242,13 +252,7 @@ class _Plan:
         bare = [trigger for trigger in self._triggers if trigger.series]
         resources = [trigger.resource for trigger in self._triggers if trigger.resource]
         windows = [trigger.window for trigger in self._triggers if trigger.window]
-        wakes = bare or windows
         least = self._least
-        if not wakes and least == 0 and self._idle is None:
-            self._reading.notes.append(
-                "spec.minReplicaCount: cpu and memory wake nothing: 1 is written, as KEDA requires"
-            )
-            least = 1
         by_event = bool(bare) and (least == 0 or self._idle is not None or bool(self._formula))
         strategies = [self._event(bare, least)] if by_event else []
         metrics = [*([] if by_event else [trigger.external() for trigger in bare]), *resources]

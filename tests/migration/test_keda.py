@@ -237,20 +237,12 @@ def test_behavior_becomes_limits_where_event_decides() -> None:
     ("trigger", "query", "point"),
     [
         pytest.param(
-            {"type": "kafka", "metadata": {"consumerGroup": "g", "topic": "t"}},
-            'sum(clamp_min(kafka_consumergroup_lag{consumergroup="g",topic="t"}, 0))', 10, id="kafka",
-        ),
-        pytest.param(
             {"type": "kafka", "metadata": {"consumerGroup": "g", "lagThreshold": "50"}},
             'sum(clamp_min(kafka_consumergroup_lag{consumergroup="g"}, 0))', 50, id="kafka, all topics",
         ),
         pytest.param(
-            {"type": "rabbitmq", "metadata": {"queueName": "q", "mode": "QueueLength", "value": "7"}},
-            'sum(rabbitmq_queue_messages{queue="q",vhost="/"})', 7, id="rabbitmq",
-        ),
-        pytest.param(
-            {"type": "redis", "metadata": {"listName": 'li"st'}},
-            'sum(redis_key_size{key="li\\"st"})', 5, id="redis, quoted",
+            {"type": "rabbitmq", "metadata": {"queueName": 'a".*', "useRegex": "true", "value": "7"}},
+            'sum(rabbitmq_queue_messages{queue="a\\\\".*",vhost="/"})'.replace("\\\\", "\\"), 7, id="rabbitmq, quoted",
         ),
         pytest.param(
             {"type": "aws-sqs-queue", "metadata": {"queueURL": "https://sqs.eu.amazonaws.com/1/orders"}},
@@ -270,6 +262,46 @@ def test_other_triggers_become_queries_of_exporters(trigger: Manifest, query: st
     assert (source["url"], source["series"][0]["query"]) == ("http://prom:9090", query)
     assert event["triggers"][0]["average_value"] == point
     assert any(note.startswith(f"spec.triggers[0]: elasticd reads {trigger['type']}") for note in imported.notes)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "source", "series"),
+    [
+        pytest.param(
+            {"type": "kafka", "metadata": {"bootstrapServers": "k0:9092, k1:9092", "consumerGroup": "g", "topic": "t"}},
+            {"type": "kafka", "name": "imported-kafka-k0", "servers": ["k0:9092", "k1:9092"]},
+            {"topic": "t", "group": "g"}, id="kafka",
+        ),
+        pytest.param(
+            {"type": "rabbitmq", "metadata": {"host": "http://a:b@mq:15672/shop", "queueName": "q",
+                                              "mode": "MessageRate"}},
+            {"type": "rabbitmq", "name": "imported-rabbitmq-mq-15672", "url": "http://mq:15672"},
+            {"queue": "q", "vhost": "shop", "count": "publish_rate"}, id="rabbitmq",
+        ),
+        pytest.param(
+            {"type": "rabbitmq", "metadata": {"hostFromEnv": "MQ", "queueName": "q"}},
+            {"type": "rabbitmq", "name": "imported-rabbitmq-rabbitmq-15672", "url": "http://rabbitmq:15672"},
+            {"queue": "q", "vhost": "/", "count": "all"}, id="rabbitmq, address elsewhere",
+        ),
+        pytest.param(
+            {"type": "redis", "metadata": {"address": "r:6380", "listName": "l", "databaseIndex": "2"}},
+            {"type": "redis", "name": "imported-redis-r-6380-2", "host": "r", "port": 6380, "db": 2},
+            {"key": "l", "count": "list"}, id="redis",
+        ),
+        pytest.param(
+            {"type": "redis-streams", "metadata": {"address": "r:6379", "stream": "s", "consumerGroup": "g",
+                                                   "lagCount": "5"}},
+            {"type": "redis", "name": "imported-redis-r-6379-0", "host": "r", "port": 6379, "db": 0},
+            {"key": "s", "group": "g", "count": "lag"}, id="redis-streams",
+        ),
+    ],
+)  # fmt: skip
+def test_queues_are_read_without_an_exporter(trigger: Manifest, source: Manifest, series: Manifest) -> None:
+    (made,) = scaled_object_policy(scaled_object(trigger), "", "").sources
+    (entry,) = made.pop("series")
+    name = f"shop.web.s0_{trigger['type'].replace('-', '_')}"
+    assert made == source
+    assert entry == {"name": name, "workload": "shop/Deployment/web", **series}
 
 
 def test_mqtt_is_read_from_its_broker() -> None:

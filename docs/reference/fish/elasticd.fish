@@ -50,7 +50,7 @@ function _shtab_elasticd_using
   test "$_shtab_elasticd_cmdpath" = "$argv"
 end
 
-set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce import
+set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce compare import
 set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --parts --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --zone -n
 
 complete -c elasticd -e
@@ -222,6 +222,13 @@ complete -c elasticd -n '_shtab_elasticd_using reproduce' -s h -l help -d 'show 
 complete -c elasticd -n '_shtab_elasticd_using reproduce' -l seeds -x -d 'how often each random measurement is made, at least 5; default: 5'
 complete -c elasticd -n '_shtab_elasticd_using reproduce' -l markdown -d 'as docs/papers.md has it'
 complete -c elasticd -n '_shtab_elasticd_using reproduce' -l json -d 'for a machine, with the data of charts'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a compare -d 'Compare what autoscalers did with what policies in shadow would have done, from the journal.'
+complete -c elasticd -n '_shtab_elasticd_using compare' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using compare' -s n -l namespace -x -d 'where NAMESPACE is left out'
+complete -c elasticd -n '_shtab_elasticd_using compare' -l from -x -d 'as 03:12, -2h, or 2026-03-02T08:00:00Z; default: the oldest in the journal'
+complete -c elasticd -n '_shtab_elasticd_using compare' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'
+complete -c elasticd -n '_shtab_elasticd_using compare' -l state -xka "(__fish_complete_path (commandline -ct))" -d 'the journal'"'"'s folder, instead of the config'"'"'s'
+complete -c elasticd -n '_shtab_elasticd_using compare' -l json -d 'for a machine'
 complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a import -d 'Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them.'
 complete -c elasticd -n '_shtab_elasticd_using import' -s h -l help -d 'show this help message and exit'
 complete -c elasticd -n '_shtab_elasticd_using import' -s n -l namespace -x -d 'read the cluster'"'"'s objects of this namespace; default: all of them'
