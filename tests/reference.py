@@ -145,8 +145,9 @@ def page_of_kind(kind: str, registry: Registry) -> Iterator[str]:
 def page_of_settings() -> Iterator[str]:
     yield "# Settings\n"
     yield "The keys of elasticd.toml. [config/elasticd.toml](../../config/elasticd.toml) has each at its default,"
-    yield "with a comment.\n"
-    found = [option for option in options(Settings) if not option.name.startswith(("sources", "renamed"))]
+    yield "with a comment. [simulation](../simulation.md) has those of a simulated cluster.\n"
+    elsewhere = ("sources", "renamed", "cluster[simulated]")
+    found = [option for option in options(Settings) if not option.name.startswith(elsewhere)]
     for name, group in groupby(found, key=lambda option: re.split(r"\.|\[(?=\])", option.name)[0]):
         yield f"## {name}\n"
         yield from table("key", "type", "default", "meaning", rows=rows_of(group))

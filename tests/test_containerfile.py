@@ -1,4 +1,4 @@
-"""The Containerfile fits the package and the Deployment. No test builds it: that takes a base image from a registry."""
+"""The Containerfile fits the package and the Deployment. No test builds it: that takes a base image, and minutes."""
 
 import re
 import shlex

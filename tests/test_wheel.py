@@ -1,14 +1,9 @@
-"""The built wheel in an empty environment: its examples, demo, manual and completions are there without a checkout."""
+"""The built wheel in an empty environment: its examples, manual and completions are there, and the tutorial works."""
 
-import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from urllib.request import urlopen
@@ -16,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.kit.daemons import PATIENCE, until
-from tests.kube.processes import free_port
+from tests.kit.tutorial import at_free_ports, demo, follow, steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -79,40 +74,20 @@ def test_a_shipped_policy_is_right(program: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@contextmanager
-def demo(program: Path, folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """`elasticd demo`, and the broker that it may run."""
-    with (folder.parent / "log").open("w") as log:
-        process = subprocess.Popen([program, "demo", folder], stdout=log, stderr=log, text=True, start_new_session=True)
-        try:
-            yield process
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(PATIENCE)
-
-
-def decided(port: int) -> set[str]:
-    """The workloads of which the daemon at this port has decided something."""
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/status", timeout=PATIENCE) as answer:
-            return {decision["workload"]["name"] for decision in json.load(answer)["decisions"]}
-    except OSError:
-        return set()
-
-
-def test_the_demo_runs_and_says_what_it_does_without(program: Path, tmp_path: Path) -> None:
-    folder, port = tmp_path / "demo", free_port()
-    with demo(program, folder):
-        until(lambda: "In another terminal" in (tmp_path / "log").read_text(), "the demo is not written")
-    assert "without forecasts, as scipy is not installed" in (tmp_path / "log").read_text()
-    settings = folder / "elasticd.toml"
-    text = settings.read_text().replace("port = 9464", f"port = {port}")
-    settings.write_text(re.sub(r"port = 18830 #", f"port = {free_port()} #", text))
+def test_the_tutorial_can_be_followed_by_the_letter(program: Path, tmp_path: Path) -> None:
+    with demo(program, tmp_path) as log:
+        until(lambda: "In another terminal" in log.read_text(), "the demo is not written")
+    assert "without forecasts, as scipy is not installed" in log.read_text()
+    at_free_ports(tmp_path / "elasticd-demo" / "elasticd.toml")
     # What a person has changed stays.
-    with demo(program, folder):
-        until(lambda: len(decided(port)) >= 8, f"the demo does not decide: {tmp_path / 'log'}")
-        with urlopen(f"http://127.0.0.1:{port}/page/main.js", timeout=PATIENCE) as answer:
+    with demo(program, tmp_path) as log:
+        address = until(lambda: re.findall(r"pages at (http://\S+)", log.read_text()), f"it does not start: {log}")[0]
+        with urlopen(f"{address}/page/main.js", timeout=PATIENCE) as answer:
             assert answer.headers.get_content_type() == "text/javascript"
-        explained = run(program, "explain", "shop/Deployment/catalog", "--config", settings)
-        assert (explained.returncode, explained.stderr) == (0, "")
-        assert "forecast" not in explained.stdout
+        follow(program, tmp_path)
+
+
+def test_the_tutorial_has_commands_and_a_policy() -> None:
+    found = list(steps())
+    assert [step.file for step in found if step.file] == ["elasticd-demo/policies/mine.toml"]
+    assert len([step for step in found if step.command]) >= 10

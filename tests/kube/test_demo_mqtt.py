@@ -1,4 +1,4 @@
-"""The demo with a genuine Mosquitto: a published spike scales the workload at once, as docs/running.md shows."""
+"""The demo with a genuine Mosquitto: a published spike scales the workload at once, as docs/tutorial.md shows."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Demo:
         self.folder, self.broker, self.process = folder, broker, process
 
     def publish(self, value: float) -> None:
-        """As docs/running.md does."""
+        """As docs/tutorial.md does."""
         publisher = find_program("mosquitto_pub")
         assert publisher is not None
         words = ["-p", str(self.broker), "-t", "sensors/shop/mailer/queue_length", "-m", str(value)]
