@@ -41,23 +41,21 @@ async def cluster(folder: Path) -> AsyncIterator[Kube]:
 def line(seed: int, troubles: Sequence[Trouble], report: Report) -> str:
     """What came of the faults of a seed."""
     blows = ", ".join(trouble.kind for trouble in troubles if isinstance(trouble, Blow)) or "none"
-    return (
-        f"seed {seed}: {report.evictions} evictions, {report.injected.total()} faults injected, blows: {blows}; "
-        f"whole again after {report.seconds:.1f} s"
-    )
+    did = ", ".join((f"{report.evictions} evictions", *report.features))
+    return f"seed {seed}: {did}; {report.injected.total()} faults, blows: {blows}; whole after {report.seconds:.1f} s"
 
 
 class Campaign:
     """Episodes on one control plane, one after the other."""
 
-    def __init__(self, kube: Kube, folder: Path) -> None:
-        self._kube, self._folder, self._count = kube, folder, count(1)
+    def __init__(self, kube: Kube, folder: Path, beside: Path | None) -> None:
+        self._kube, self._folder, self._beside, self._count = kube, folder, beside, count(1)
 
     async def play(self, seed: int, troubles: Sequence[Trouble]) -> Report:
         """One episode, in a folder of its own."""
         folder = self._folder / f"episode-{next(self._count)}"
         await asyncio.to_thread(folder.mkdir, parents=True)
-        async with episode(self._kube, folder, seed) as created:
+        async with episode(self._kube, folder, seed, beside=self._beside) as created:
             return await created.run(troubles)
 
     async def run(self, seed: int) -> bool:
@@ -76,12 +74,12 @@ class Campaign:
         return False
 
 
-async def run(seconds: float, seed: int, folder: Path) -> bool:
+async def run(seconds: float, seed: int, folder: Path, beside: Path | None) -> bool:
     """Episodes for so many seconds, from this seed on; False: one showed a violation."""
     end = time.monotonic() + seconds
     async with cluster(folder / "kube") as kube:
         print(f"Kubernetes {kube.plane.version[0]}.{kube.plane.version[1]}, from seed {seed} on", flush=True)
-        campaign = Campaign(kube, folder)
+        campaign = Campaign(kube, folder, beside)
         for number in count(seed):
             if not await campaign.run(number):
                 return False
@@ -96,9 +94,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument("--folder", type=Path, help="keep everything there")
+    parser.add_argument("--beside", type=Path, help="run the version in this checkout beside, and in turns")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        return 0 if asyncio.run(run(options.seconds, options.seed, options.folder or Path(name))) else 1
+        whole = asyncio.run(run(options.seconds, options.seed, options.folder or Path(name), options.beside))
+    return 0 if whole else 1
 
 
 if __name__ == "__main__":

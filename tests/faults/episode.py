@@ -7,36 +7,38 @@ the end everything is whole again, and the oracle looks at what was seen meanwhi
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 from elasticd.journal import read
+from elasticd.model.actions import Evict
 from tests.faults import oracle
+from tests.faults.features import GREATEST, HELD, LEAST, Feature, Seen, deployment, differs, meanwhile, opened
 from tests.faults.injector import Injector
 from tests.faults.plan import SECONDS, Blow, Fault, Trouble
-from tests.kube.between import RESTORED, SURGE
+from tests.kube.between import RESTORED
 from tests.kube.client import JSON, TROUBLE, ApiError, NotReached, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import OURS, POLICY, USER, Stage, stage
-from tests.kube.running import Running, running
+from tests.kube.running import ELASTICD, Running, running
 from tests.kube.test_daemon import policy
 
 NODES, PODS = "abc", 6
 WITHIN, MOST = 6, 4
 BUDGET = f"within = {WITHIN}\ntotal = {MOST}\nper_node = {MOST}\nper_namespace = {MOST}\n"
-LEAST, GREATEST = 1, 8
+USED = '[[source]]\ntype = "resource-metrics"\n'
+"""The source that there is where none is named."""
 SHOPS = 3
 """Pods of a Deployment that nobody scales."""
 EACH = 0.05
 """Cores for which there is to be one pod of the Deployment."""
-HELD = 10.0
-"""Seconds for which the load is the same before it is not known any more: nothing is done because of an earlier one."""
 CONVERGES = 120.0
 """Seconds within which everything is whole again."""
 
@@ -48,13 +50,22 @@ class Report(NamedTuple):
     seconds: float
     evictions: int
     injected: Counter[str]
+    features: list[str]
 
 
 class Episode:
     """The cluster, the daemons and what is seen of them."""
 
-    def __init__(self, scene: Stage, daemons: Sequence[tuple[Running, Injector]], seed: int) -> None:
-        self._scene, self._daemons, self._random = scene, daemons, Random(seed)
+    def __init__(
+        self,
+        scene: Stage,
+        daemons: Sequence[tuple[Running, Injector]],
+        features: Sequence[Feature],
+        versions: Sequence[Sequence[str]],
+        seed: int,
+    ) -> None:
+        self._scene, self._daemons, self._features, self._random = scene, daemons, features, Random(seed)
+        self._versions = versions
         self._pods: dict[str, JSON] = {}
         self._stays: defaultdict[str, list[oracle.Stay]] = defaultdict(list)
         self._cordons: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -73,9 +84,11 @@ class Episode:
         scene = self._scene
         scene.kube.loads.set_load(scene.namespace, "web", cpu=EACH)
         for name, count in (("shop", SHOPS), ("web", LEAST)):
-            await scene.kube.client.create(scene.deployments, self._deployment(name, count))
+            await scene.kube.client.create(scene.deployments, deployment(scene, name, count))
         made = [await scene.pod(scene.name("batch")) for _ in range(PODS)]
         self._pods = {pod["metadata"]["name"]: pod for pod in made}
+        for feature in self._features:
+            await feature.create()
 
     async def run(self, troubles: Sequence[Trouble]) -> Report:
         """Let it all go wrong, wait until it is whole again, and judge. May be called again and again."""
@@ -85,8 +98,9 @@ class Episode:
         self._blind = max([self._blind, *(one.lasts for one in troubles)])
         begun = asyncio.get_running_loop().time()
         blows = [self._strike(one, begun) for one in troubles if isinstance(one, Blow)]
-        async with _meanwhile(self._observe()):
-            async with _meanwhile(self._cordon(), self._load()):
+        features = self._features
+        async with meanwhile(self._observe(), *(one.observe() for one in features)):
+            async with meanwhile(self._cordon(), self._load(), *(one.live() for one in features)):
                 await asyncio.gather(*blows, asyncio.sleep(SECONDS))
             for _, proxy in self._daemons:
                 proxy.begin(())
@@ -94,27 +108,19 @@ class Episode:
             await self._converge()
             seconds = time.monotonic() - ended
         done = oracle.evictions(scene.kube.plane.audit(), USER, scene.namespace)
-        violations = [*dict.fromkeys(self._violations + self._judge(done))]
+        seen = Seen(done, [entry for _, proxy in self._daemons for entry in proxy.written])
+        violations = [*dict.fromkeys(self._violations + self._judge(seen))]
         injected: Counter[str] = Counter()
         for _, proxy in self._daemons:
             injected += proxy.injected
             proxy.forget()
-        return Report(violations, seconds, len(done), injected)
+        return Report(violations, seconds, len(done), injected, [one.told(seen) for one in features])
 
-    def _deployment(self, name: str, count: int) -> JSON:
-        template = {"metadata": {"labels": {"app": name}}, "spec": self._scene.spec()}
-        spec = {"replicas": count, "selector": {"matchLabels": {"app": name}}, "template": template}
-        return {"metadata": {"name": name}, "spec": spec}
-
-    def _judge(self, done: Sequence[oracle.Eviction]) -> list[str]:
-        scene = self._scene
-        written = [entry for _, proxy in self._daemons for entry in proxy.written]
+    def _judge(self, seen: Seen) -> list[str]:
+        scene, (done, written) = self._scene, seen
         # Kept, as old segments of a journal go.
         self._journaled.update(
-            record.pod.name
-            for one, _ in self._daemons
-            for record in read(one.folder / "state")
-            if hasattr(record, "pod")
+            name for one, _ in self._daemons for record in read(one.folder / "state") for name in _pods_of(record)
         )
         logs = {str(one.program.log): one.program.log.read_text() for one, _ in self._daemons}
         records = {
@@ -133,12 +139,18 @@ class Episode:
             *(f"{one.pod} was evicted, and no journal says so" for one in done if one.pod not in self._journaled),
             *oracle.leaked(scene.kube.plane.token(USER), logs | records),
             *(f"{log} has a traceback" for log, text in logs.items() if "Traceback" in text),
+            *(violation for one in self._features for violation in one.judge(seen)),
         ]
 
     @property
     def daemons(self) -> Sequence[Running]:
         """Both, the leader and the other."""
         return [running for running, _ in self._daemons]
+
+    @property
+    def features(self) -> list[str]:
+        """What the daemons do beside what they always do."""
+        return [feature.title for feature in self._features]
 
     async def _observe(self) -> None:
         while True:
@@ -191,13 +203,19 @@ class Episode:
 
     async def _strike(self, blow: Blow, begun: float) -> None:
         await asyncio.sleep(begun + blow.begins - asyncio.get_running_loop().time())
-        await getattr(self, f"_{blow.kind.replace(' ', '_')}")(blow)
+        if about := [feature for feature in self._features if feature.blow == blow.kind]:
+            await about[0].strike(blow)
+        elif method := getattr(self, f"_{blow.kind.replace(' ', '_')}", None):
+            await method(blow)
 
     async def _kill(self, blow: Blow) -> None:
         program = self._daemons[blow.target][0].program
         async with self._killing[blow.target]:  # or two would run in its place
             await program.kill()
             await asyncio.sleep(blow.lasts)
+            at = program.command.index("run")
+            # Of two versions the other one goes on with what this one has left.
+            program.command[:at] = next((one for one in self._versions if [*one] != program.command[:at]), ELASTICD)
             program.start()
 
     async def _suspend(self, blow: Blow) -> None:
@@ -268,6 +286,8 @@ class Episode:
     async def _converge(self) -> None:
         wanted = self._random.randint(LEAST, GREATEST - 1)
         await self._cordon_only("")
+        for feature in self._features:
+            await feature.settle()
         # From wherever the count is, this load is beyond the tolerance of a tenth, and asks for so many.
         self._set_load((wanted - 0.3) * EACH)
         try:
@@ -292,63 +312,77 @@ class Episode:
             else:
                 found += oracle.changed(before, now[0], OURS)
         for name, count in (("web", wanted), ("shop", SHOPS)):
-            found += _differs(await scene.kube.client.get(f"{scene.deployments}/{name}"), count)
-        return found
+            found += differs(await scene.kube.client.get(f"{scene.deployments}/{name}"), count)
+        return found + [one for feature in self._features for one in await feature.broken()]
 
 
-@contextlib.asynccontextmanager
-async def _meanwhile(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Work as long as the block runs; what has failed is raised at its end."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
+def _pods_of(record: Any) -> Iterator[str]:
+    """The pods that a record of the journal is about: one that is moved or placed, and its victims."""
+    if hasattr(record, "pod"):
+        yield record.pod.name
+        yield from (action.workload.name for action in getattr(record, "actions", ()) if isinstance(action, Evict))
 
 
 def _garbled(answer: JSON) -> JSON:
     """A list of metrics with numbers that are none."""
     usage = {"cpu": "NaN", "memory": "-1Gi"}
     items = [
-        {**item, "containers": [{**container, "usage": usage} for container in item.get("containers", ())]}
+        {
+            **item,
+            **({"value": "NaN"} if "value" in item else {}),
+            "containers": [{**container, "usage": usage} for container in item.get("containers", ())],
+        }
         for item in answer.get("items", ())
     ]
     return {**answer, "items": items}
 
 
-def _differs(deployment: JSON, wanted: int) -> list[str]:
-    meta, status = deployment["metadata"], deployment["status"]
-    counts = deployment["spec"]["replicas"], status.get("replicas", 0), status.get("readyReplicas", 0)
-    found = [] if set(counts) == {wanted} else [f"{meta['name']} has {counts} pods wanted, there, ready; not {wanted}"]
-    return found + ([f"{meta['name']} has a surge under way"] if SURGE in meta.get("annotations", {}) else [])
-
-
 @contextlib.asynccontextmanager
-async def episode(kube: Kube, folder: Path, seed: int, more: str = "") -> AsyncIterator[Episode]:
-    """An episode on a stage of its own; `more` goes at the head of the daemons' elasticd.toml."""
+async def episode(
+    kube: Kube, folder: Path, seed: int, more: str = "", beside: Path | None = None
+) -> AsyncIterator[Episode]:
+    """An episode on a stage of its own; `more` goes at the head of the daemons' elasticd.toml. `beside`: a checkout of
+    another version, of which the second daemon is; each is of the other version after it was killed."""
     async with AsyncExitStack() as stack:
         scene = await stack.enter_async_context(stage(kube, folder, NODES))
-        policies = {"pool": POLICY.format(namespace=scene.namespace), **policy(scene.namespace)}
+        features = await stack.enter_async_context(opened(scene, folder, seed))
+        versions = [ELASTICD, *([version_in(beside)] if beside else [])]
         daemons = []
         for number in range(2):
-            place = folder / f"daemon-{number}"
-            place.mkdir()
             proxy = await stack.enter_async_context(Injector(kube.plane, number, seed))
-            started = running(
-                place,
-                proxy.kubeconfig(USER, place),
-                scene.namespace,
-                policies,
-                more,
-                cluster="request_timeout = 2",
-                disruption=BUDGET,
-            )
+            program = versions[number % len(versions)]
+            started = daemon(folder / f"daemon-{number}", proxy, scene, features, more, program)
             daemons.append((await stack.enter_async_context(started), proxy))
-        created = Episode(scene, daemons, seed)
+        created = Episode(scene, daemons, features, versions, seed)
         await created.create()
         yield created
+
+
+def daemon(
+    folder: Path, proxy: Injector, scene: Stage, features: Sequence[Feature], more: str, program: Sequence[str]
+) -> contextlib.AbstractAsyncContextManager[Running]:
+    """A daemon of all policies and sources, behind this proxy."""
+    (folder / "policies").mkdir(parents=True)
+    policies = {"pool": POLICY.format(namespace=scene.namespace), **policy(scene.namespace)}
+    for feature in features:
+        policies |= feature.policies()
+        for name, text in feature.files().items():
+            (folder / "policies" / name).write_text(text)
+    sources = "".join(feature.sources() for feature in features)
+    return running(
+        folder,
+        proxy.kubeconfig(USER, folder),
+        scene.namespace,
+        policies,
+        more + (USED + sources if sources else ""),
+        cluster="request_timeout = 2",
+        disruption=BUDGET,
+        program=program,
+    )
+
+
+def version_in(checkout: Path) -> Sequence[str]:
+    """The daemon of another checkout, in which `make .venv/run` was run; it finds the plugins of this one's tests."""
+    found = (checkout, checkout / ".venv" / "names", os.environ["PYTHONPATH"])
+    paths = os.pathsep.join(map(str, found))
+    return "env", f"PYTHONPATH={paths}", str(checkout / ".venv" / "bin" / "python"), "-P", "-m", "elasticd"

@@ -4,7 +4,8 @@ Knows the invariants; knows nothing of elasticd's code.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -92,6 +93,47 @@ def shrunk(counts: Sequence[tuple[float, int]], unknown: Iterable[tuple[float, f
         during = [count for at, count in counts if begin <= at <= end]
         if during and min(during) < during[0] - 1:
             found.append(f"while its load was not known, a count went from {during[0]} to {min(during)}")
+    return found
+
+
+class Turn(NamedTuple):
+    """From when on there was one pod for which others may be preempted, and the daemons that led until the next: each
+    begins to count its victims anew."""
+
+    begin: float
+    leaders: Collection[str]
+
+
+def preempted(done: Iterable[Eviction], turns: Sequence[Turn], most: int) -> list[str]:
+    """Preemption: pods `low-` go, of those of higher or equal priority (`high-`, `peer`) none, and no more than allowed
+    for each pod."""
+    found, victims = list[str](), Counter[int]()
+    for eviction in done:
+        if eviction.pod.partition("-")[0] in ("high", "peer"):
+            found.append(f"{eviction.pod} was preempted for a pod of its own priority")
+        if eviction.pod.startswith("low-"):
+            victims[bisect_right([turn.begin for turn in turns], eviction.at)] += 1
+    for number, count in victims.items():
+        leaders = len(turns[number - 1].leaders) if number else 0
+        if count > most * max(1, leaders):
+            found.append(f"{count} pods were preempted for one, by {leaders} leaders; {most} are allowed")
+    return found
+
+
+def cores(quantity: str) -> float:
+    """A quantity of CPU."""
+    return float(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
+
+
+def resized_beyond(written: Iterable[tuple[str, str, JSON]], least: float, most: float) -> list[str]:
+    """Resizes: each names the pod's uid and version, and requests cores within the policy's bounds."""
+    found = []
+    for _, path, body in written:
+        if path.endswith("/resize"):
+            if not {"uid", "resourceVersion"} <= body["metadata"].keys():
+                found.append(f"{path} names no uid or no version")
+            requests = [one["resources"]["requests"]["cpu"] for one in body["spec"]["containers"]]
+            found += [f"{path} requests {one}" for one in requests if not least <= cores(one) <= most]
     return found
 
 

@@ -3,7 +3,7 @@
 Knows the kinds of faults; knows nothing of how they are brought about.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Literal, NamedTuple, TypeVar, get_args
 
@@ -17,8 +17,14 @@ SECONDS = 30.0
 MOST = 6
 """Most faults in an episode."""
 
-METRICS = 4
-"""Ways in which metrics are not known: an error, no answer, an empty list, numbers that are none."""
+WAYS = 4
+"""Ways in which a load is not known: of the metrics API an error, no answer, an empty list, numbers that are none; of
+Prometheus and the broker that they stand still, crash, are told nothing, or what is no number."""
+
+FEATURES = ("preemption", "Jobs", "resizing", "Prometheus", "MQTT")
+Unknown = Literal["no metrics", "no prometheus", "no broker"]
+SOURCES: Mapping[str, Unknown] = {"Prometheus": "no prometheus", "MQTT": "no broker"}
+"""The blow that is about each of these alone."""
 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 RESOURCES = ("pods", "eviction", "binding", "configmaps", "leases", "scale", "deployments", "*")
@@ -55,7 +61,9 @@ class Fault(NamedTuple):
 class Blow(NamedTuple):
     """Something that happens to a daemon, a node or the API server at a time, and is over after `lasts` seconds."""
 
-    kind: Literal["kill", "suspend", "unready", "restart", "sweep", "no start", "no metrics"]
+    kind: Literal[
+        "kill", "suspend", "unready", "restart", "sweep", "no start", "no metrics", "no prometheus", "no broker"
+    ]
     begins: float
     lasts: float
     target: int = 0
@@ -67,19 +75,28 @@ class Blow(NamedTuple):
 Trouble = Fault | Blow
 
 
-def drawn(seed: int, daemons: int = 2, nodes: int = 3) -> list[Trouble]:
-    """The faults of an episode, by when they begin."""
+def features(seed: int) -> list[str]:
+    """What daemons do in an episode beside what they always do; half of it, on average."""
+    random = Random(f"features {seed}")
+    return [name for name in FEATURES if random.random() < 0.5]
+
+
+def drawn(seed: int, daemons: int = 2, nodes: int = 3, among: Sequence[str] | None = None) -> list[Trouble]:
+    """The faults of an episode, by when they begin; `among`: the features that there are, if not those of the seed."""
     random = Random(seed)
-    troubles = [_trouble(random, daemons, nodes) for _ in range(random.randint(2, MOST))]
+    there = features(seed) if among is None else among
+    sources: list[Unknown] = ["no metrics", *(name for feature, name in SOURCES.items() if feature in there)]
+    troubles = [_trouble(random, daemons, nodes, sources) for _ in range(random.randint(2, MOST))]
     return sorted(troubles, key=lambda one: one.begins)
 
 
-def _trouble(random: Random, daemons: int, nodes: int) -> Trouble:
+def _trouble(random: Random, daemons: int, nodes: int, sources: Sequence[Unknown]) -> Trouble:
     begins, lasts = random.uniform(0, SECONDS * 0.7), random.uniform(1, SECONDS * 0.3)
     draw = random.random()
     if draw < 0.4:
-        if random.random() < 0.15:
-            return Blow("no metrics", random.uniform(0, 5), random.uniform(20, 25), random.randrange(METRICS))
+        if random.random() < 0.15 * len(sources):
+            source = random.choice(sources)
+            return Blow(source, random.uniform(0, 5), random.uniform(20, 25), random.randrange(WAYS))
         kinds: Sequence[tuple[Literal["kill", "suspend", "unready", "restart", "sweep", "no start"], int]] = (
             ("kill", daemons),
             ("kill", daemons),

@@ -41,7 +41,7 @@ async def soak(created: Episode, seconds: float, seed: int) -> list[str]:
     """What was violated, or has grown, after so many seconds of faults."""
     end, holds = time.monotonic() + seconds, list[Held]()
     for number in count(seed):
-        troubles = [trouble for trouble in drawn(number) if spares_first(trouble)]
+        troubles = [trouble for trouble in drawn(number, among=created.features) if spares_first(trouble)]
         report = await created.run(troubles)
         holds.append(await measured(created.daemons[0]))
         print(line(number, troubles, report), holds[-1], sep="\n  ", flush=True)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.faults import oracle
-from tests.faults.oracle import Eviction, Stay
+from tests.faults.oracle import Eviction, Stay, Turn
 
 CORDONS = {"a": [(10.0, 20.0)]}
 STAYS = {"batch": [Stay(0.0, "a"), Stay(30.0, "b")]}
@@ -95,6 +95,47 @@ def test_a_write_without_its_precondition_is_told(path: str, body: Any, count: i
 def test_a_count_outside_of_its_bounds_is_told(replicas: int, count: int) -> None:
     written = [("PATCH", "/deployments/web/scale", {"spec": {"replicas": replicas}}), ("POST", "/pods", {})]
     assert len(oracle.out_of_bounds(written, 1, 8)) == count
+
+
+PREEMPTED = [
+    pytest.param(["low-1", "low-2"], [], id="as many as allowed"),
+    pytest.param(
+        ["low-1", "low-2", "low-3"], ["3 pods were preempted for one, by 1 leaders; 2 are allowed"], id="more"
+    ),
+    pytest.param(["low-1", "peer"], ["peer was preempted for a pod of its own priority"], id="an equal"),
+    pytest.param(["high-1"], ["high-1 was preempted for a pod of its own priority"], id="another preemptor"),
+    pytest.param(["batch-1", "shop-2", "web-1"], [], id="what is moved"),
+]
+
+
+@pytest.mark.parametrize(("pods", "told"), PREEMPTED)
+def test_who_must_not_be_preempted_is_told(pods: list[str], told: list[str]) -> None:
+    done = [Eviction(pod, 12.0) for pod in pods]
+    assert oracle.preempted(done, [Turn(10.0, {"a"}), Turn(20.0, {"a"})], most=2) == told
+
+
+def test_victims_count_for_their_own_turn_and_leader() -> None:
+    done = [Eviction(f"low-{number}", at) for number, at in enumerate((11, 12, 21, 22, 23))]
+    assert oracle.preempted(done, [Turn(10.0, {"a"}), Turn(20.0, {"a", "b"})], most=2) == []
+    assert oracle.preempted(done, [Turn(10.0, {"a"}), Turn(20.0, {"a"})], most=2) != []
+
+
+NAMED = {"uid": "u", "resourceVersion": "1"}
+RESIZES = [
+    pytest.param("/pods/x/resize", NAMED, "60m", 0, id="the least"),
+    pytest.param("/pods/x/resize", NAMED, "0.6", 0, id="the most"),
+    pytest.param("/pods/x/resize", NAMED, "59m", 1, id="less"),
+    pytest.param("/pods/x/resize", NAMED, "601m", 1, id="more"),
+    pytest.param("/pods/x/resize", {"uid": "u"}, "100m", 1, id="of any version"),
+    pytest.param("/pods/x/resize", {"resourceVersion": "1"}, "100m", 1, id="of any pod"),
+    pytest.param("/pods/x/status", {}, "9", 0, id="no resize"),
+]
+
+
+@pytest.mark.parametrize(("path", "meta", "cpu", "count"), RESIZES)
+def test_a_resize_beyond_its_bounds_is_told(path: str, meta: Any, cpu: str, count: int) -> None:
+    body = {"metadata": meta, "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
+    assert len(oracle.resized_beyond([("PATCH", path, body)], 0.06, 0.6)) == count
 
 
 def test_a_pod_is_lost_without_a_record_of_it() -> None:

@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from tests.faults.injector import resource_of
-from tests.faults.plan import SECONDS, Blow, Fault, drawn, shortest
+from tests.faults.plan import FEATURES, SECONDS, Blow, Fault, drawn, features, shortest
 
 SEEDS = range(300)
 
@@ -24,6 +24,15 @@ def test_every_kind_of_fault_is_drawn_and_ends_in_time() -> None:
         one.kind for one in troubles if isinstance(one, Fault)
     }
     assert all(one.begins + one.lasts <= SECONDS for one in troubles)
+
+
+def test_every_set_of_features_is_drawn_with_its_own_faults() -> None:
+    assert {*map(tuple, map(features, SEEDS))} >= {(), tuple(FEATURES), *((name,) for name in FEATURES)}
+    for seed in SEEDS:
+        kinds = {one.kind for one in drawn(seed)}
+        assert "no prometheus" not in kinds or "Prometheus" in features(seed)
+        assert "no broker" not in kinds or "MQTT" in features(seed)
+    assert {one.kind for seed in SEEDS for one in drawn(seed, among=())}.isdisjoint({"no prometheus", "no broker"})
 
 
 MEETS = [

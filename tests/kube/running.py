@@ -43,6 +43,8 @@ lease = {{ namespace = "{namespace}", duration = 4, renew = 3, retry = 0.5 }}
 {disruption}
 """
 
+ELASTICD = (sys.executable, "-m", "elasticd")
+
 
 @dataclass
 class Running:
@@ -92,6 +94,7 @@ async def running(
     cluster: str = "",
     disruption: str = "within = 1",
     options: Sequence[str] = ("--decisions",),
+    program: Sequence[str] = ELASTICD,
 ) -> AsyncIterator[Running]:
     """A daemon under these policies (TOML by name), which has read its cluster; ended afterwards. `more` goes at the
     head of elasticd.toml, `cluster` and `disruption` into its tables of these names."""
@@ -109,7 +112,7 @@ async def running(
         disruption=disruption,
     )
     (folder / "elasticd.toml").write_text(settings)
-    command = [sys.executable, "-m", "elasticd", "run", *options, "--config", str(folder / "elasticd.toml")]
+    command = [*program, "run", *options, "--config", str(folder / "elasticd.toml")]
     daemon = Running(Program("elasticd", command, folder / "elasticd.log"), folder, port)
     daemon.program.start()
     try:
