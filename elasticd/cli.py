@@ -1,6 +1,6 @@
 """The command line: run, check, explain, history, status, sources, query, nodes, moves, rebalance, demo, examples,
-record, plugins; simulate, backtest, tune, reproduce and replay, which lab has; import and compare, which
-migration has.
+record, plugins; simulate, backtest, tune, reproduce and replay, which lab has; import, compare, takeover, pause and
+resume, which migration has.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import counted
+from elasticd.kit.handover import FENCE
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.workload import COST, Pod, Workload
 
@@ -99,6 +100,7 @@ def begin(
         (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),
         (workload.recreate, "Recreate", f"{workload.ref} has the strategy Recreate: no pod beside another"),
         (bool(workload.rollout), "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"),
+        (FENCE in workload.annotations, "Fenced", f"{workload.ref} changes hands ({FENCE})"),
         (bool(autoscaler), "ForeignOwner", f"{autoscaler} scales {workload.ref}, and would undo it"),
         (workload.replicas != workload.status_replicas, "Scaling", f"{workload.ref} is being scaled"),
         (workload.replicas < 1, "Scaling", f"{workload.ref} is to have no pod"),

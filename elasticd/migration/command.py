@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import tomli
+from msgspec.structs import replace
 
-from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.errors import ConfigError, UnavailableError, near
 from elasticd.base.text import counted, one_line, plain
+from elasticd.base.units import go_seconds
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config import DEFAULT_CONFIG, load_settings
@@ -31,9 +33,13 @@ from elasticd.migration.documents import KINDS, Document, Kind, is_of, read_docu
 from elasticd.migration.hpa import FLAGS, Controller, controller_of, hpa_policy
 from elasticd.migration.keda import PROMETHEUS, scaled_job_policy, scaled_object_policy
 from elasticd.migration.policy import Imported, sources_text
+from elasticd.migration.takeover import Site, hand_back, take_over
 from elasticd.migration.vpa import vpa_policy
+from elasticd.model.reports import StatusReport
+from elasticd.model.workload import Ref
 from elasticd.registry import Registry, discover
 from elasticd.sources.recorded.export import time_of_argument
+from elasticd.ui import pauses, remote
 from elasticd.ui.journaled import workloads
 from elasticd.ui.names import workload_of
 from elasticd.ui.terminal import show
@@ -231,6 +237,38 @@ def _write(folder: Path, policies: Sequence[Imported], *, force: bool) -> None:
     print(f"{folder}: {counted(len(policies), 'policy')}{f', and {SOURCES}' if SOURCES in files else ''}")
 
 
+TAKEOVER = "Let elasticd scale a workload in place of its HPA or ScaledObject, or with --back the other way round."
+
+
+def takes_takeover(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd takeover`."""
+    add = parser.add_argument
+    add("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help="or KIND/NAME with -n, as deploy/web")
+    add("-n", "--namespace", default="", help="where NAMESPACE is left out")
+    add("--back", action="store_true", help="let the HPA or ScaledObject scale it again, as it did before")
+    add("--patience", type=float, default=120, metavar="SECONDS", help="for one step; default: 120")
+    add("--kubeconfig", default="", help="by which the cluster is changed; default: that of elasticd.toml")
+    add("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
+
+
+def run_takeover(arguments: argparse.Namespace) -> int:
+    """Let a workload change hands. Returns the exit code."""
+    cluster, status = _acting(arguments)
+    ref = _workload_of(arguments, status())
+
+    async def change_hands() -> str:
+        async with cluster.objects() as objects:
+            site = Site(ref, objects, status, arguments.patience, _tell)
+            return await (hand_back if arguments.back else take_over)(site)
+
+    print(plain(asyncio.run(change_hands())))
+    return 0
+
+
+def _tell(step: str) -> None:
+    print(plain(step), file=sys.stderr, flush=True)
+
+
 COMPARE = "Compare what autoscalers did with what policies in shadow would have done, from the journal."
 
 
@@ -261,8 +299,80 @@ def run_compare(arguments: argparse.Namespace) -> int:
     return show(arguments, comparisons, comparison_table(comparisons))
 
 
+PAUSE = "Keep the count of a workload, or of all that a policy governs, from going up, down or either way."
+RESUME = "End what `pause` began, before its time is over."
+
+
+def takes_pause(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd pause`."""
+    takes_resume(parser)
+    add = parser.add_argument
+    add("--direction", choices=("up", "down", "both"), default="both", help="that is paused; default: both")
+    add("--for", dest="seconds", default="", metavar="DURATION", help="as 30m or 2h; default: until it is resumed")
+    add("--why", default="", metavar="TEXT", help="what explanations say")
+
+
+def takes_resume(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `elasticd resume`."""
+    add = parser.add_argument
+    add("workload", metavar="NAMESPACE/KIND/NAME", nargs="*", help="or KIND/NAME with -n, as deploy/web")
+    add("-n", "--namespace", default="", help="where NAMESPACE is left out")
+    add("--policy", default="", help="all workloads that this policy governs now, in place of one")
+    add("--kubeconfig", default="", help="by which the cluster is changed; default: that of elasticd.toml")
+    add("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
+
+
+def run_pause(arguments: argparse.Namespace) -> int:
+    """Pause workloads. Returns the exit code."""
+    seconds = go_seconds(arguments.seconds) if arguments.seconds else 0.0
+    if arguments.seconds and not seconds > 0:
+        raise ConfigError("", "--for", f'must be a duration such as 30m or 2h, is "{one_line(arguments.seconds)}"')
+    until = time.time() + seconds if arguments.seconds else None
+    return _annotate_pause(arguments, pauses.note(arguments.direction, until, arguments.why))
+
+
+def run_resume(arguments: argparse.Namespace) -> int:
+    """End pauses. Returns the exit code."""
+    return _annotate_pause(arguments, None)
+
+
+def _annotate_pause(arguments: argparse.Namespace, text: str | None) -> int:
+    if bool(arguments.workload) == bool(arguments.policy):
+        problem = "must be given, or else --policy, " + ("both are" if arguments.policy else "neither is")
+        raise ConfigError("", "WORKLOAD", problem)
+    cluster, status = _acting(arguments)
+    if arguments.policy:
+        refs = pauses.governed(status(), arguments.policy)
+    else:
+        refs = [_workload_of(arguments, status())]
+    for line in pauses.annotate(cluster, refs, text):
+        print(plain(line))
+    return 0
+
+
+def _acting(arguments: argparse.Namespace) -> tuple[Kubernetes, Callable[[], StatusReport]]:
+    """The cluster of the settings, as a person reaches it, and what asks its daemon."""
+    settings = load_settings(arguments.config, discover())
+    if not isinstance(settings.cluster, Kubernetes):
+        raise ConfigError(str(arguments.config), "cluster.type", "must be kubernetes, is simulated")
+    cluster = replace(settings.cluster, kubeconfig=arguments.kubeconfig or settings.cluster.kubeconfig)
+    return cluster, partial(remote.status, settings.http)
+
+
+def _workload_of(arguments: argparse.Namespace, status: StatusReport) -> Ref:
+    """The workload that the arguments name, of those that the daemon has decided about."""
+    refs = {str(decision.workload): decision.workload for decision in status.decisions}
+    name = workload_of(arguments.workload, arguments.namespace, lambda: refs)
+    if name not in refs:
+        raise UnavailableError(f"{one_line(name)}: must have a policy that has decided, has none{near(name, refs)}")
+    return refs[name]
+
+
 COMMANDS = (
     ("compare", run_compare, COMPARE, takes_compare),
+    ("pause", run_pause, PAUSE, takes_pause),
+    ("resume", run_resume, RESUME, takes_resume),
     ("import", run_import, IMPORT, takes_import),
+    ("takeover", run_takeover, TAKEOVER, takes_takeover),
 )
 """The name of each command, what runs it, what it does, and what adds its arguments."""

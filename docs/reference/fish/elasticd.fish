@@ -50,8 +50,8 @@ function _shtab_elasticd_using
   test "$_shtab_elasticd_cmdpath" = "$argv"
 end
 
-set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce compare import
-set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --from --generations --held-out --hours --jobs --kind --log-format --log-level --max-age --namespace --out --out-nodes --parts --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --zone -n
+set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce compare pause resume import takeover
+set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --direction --for --from --generations --held-out --hours --jobs --kind --kubeconfig --log-format --log-level --max-age --namespace --out --out-nodes --parts --patience --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --why --zone -n
 
 complete -c elasticd -e
 complete -c elasticd -f
@@ -229,6 +229,21 @@ complete -c elasticd -n '_shtab_elasticd_using compare' -l from -x -d 'as 03:12,
 complete -c elasticd -n '_shtab_elasticd_using compare' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'
 complete -c elasticd -n '_shtab_elasticd_using compare' -l state -xka "(__fish_complete_path (commandline -ct))" -d 'the journal'"'"'s folder, instead of the config'"'"'s'
 complete -c elasticd -n '_shtab_elasticd_using compare' -l json -d 'for a machine'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a pause -d 'Keep the count of a workload, or of all that a policy governs, from going up, down or either way.'
+complete -c elasticd -n '_shtab_elasticd_using pause' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using pause' -s n -l namespace -x -d 'where NAMESPACE is left out'
+complete -c elasticd -n '_shtab_elasticd_using pause' -l policy -x -d 'all workloads that this policy governs now, in place of one'
+complete -c elasticd -n '_shtab_elasticd_using pause' -l kubeconfig -x -d 'by which the cluster is changed; default: that of elasticd.toml'
+complete -c elasticd -n '_shtab_elasticd_using pause' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'
+complete -c elasticd -n '_shtab_elasticd_using pause' -l direction -xka "up down both" -d 'that is paused; default: both'
+complete -c elasticd -n '_shtab_elasticd_using pause' -l for -x -d 'as 30m or 2h; default: until it is resumed'
+complete -c elasticd -n '_shtab_elasticd_using pause' -l why -x -d 'what explanations say'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a resume -d 'End what `pause` began, before its time is over.'
+complete -c elasticd -n '_shtab_elasticd_using resume' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using resume' -s n -l namespace -x -d 'where NAMESPACE is left out'
+complete -c elasticd -n '_shtab_elasticd_using resume' -l policy -x -d 'all workloads that this policy governs now, in place of one'
+complete -c elasticd -n '_shtab_elasticd_using resume' -l kubeconfig -x -d 'by which the cluster is changed; default: that of elasticd.toml'
+complete -c elasticd -n '_shtab_elasticd_using resume' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'
 complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a import -d 'Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them.'
 complete -c elasticd -n '_shtab_elasticd_using import' -s h -l help -d 'show this help message and exit'
 complete -c elasticd -n '_shtab_elasticd_using import' -s n -l namespace -x -d 'read the cluster'"'"'s objects of this namespace; default: all of them'
@@ -241,3 +256,10 @@ complete -c elasticd -n '_shtab_elasticd_using import' -l rules -xka "current 1.
 complete -c elasticd -n '_shtab_elasticd_using import' -l zone -x -d 'the time zone of the CronHPA controller'"'"'s process; default: UTC'
 complete -c elasticd -n '_shtab_elasticd_using import' -l prometheus -x -d 'where exporters'"'"' metrics are; default: http://prometheus-server.monitoring:80'
 complete -c elasticd -n '_shtab_elasticd_using import; and test $_shtab_elasticd_npos -eq 0' -ka "hpa scaledobject scaledjob cronhpa vpa" -d 'of the objects'
+complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a takeover -d 'Let elasticd scale a workload in place of its HPA or ScaledObject, or with --back the other way round.'
+complete -c elasticd -n '_shtab_elasticd_using takeover' -s h -l help -d 'show this help message and exit'
+complete -c elasticd -n '_shtab_elasticd_using takeover' -s n -l namespace -x -d 'where NAMESPACE is left out'
+complete -c elasticd -n '_shtab_elasticd_using takeover' -l back -d 'let the HPA or ScaledObject scale it again, as it did before'
+complete -c elasticd -n '_shtab_elasticd_using takeover' -l patience -x -d 'for one step; default: 120'
+complete -c elasticd -n '_shtab_elasticd_using takeover' -l kubeconfig -x -d 'by which the cluster is changed; default: that of elasticd.toml'
+complete -c elasticd -n '_shtab_elasticd_using takeover' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'

@@ -53,9 +53,10 @@ class Objects:
         """One object. Raises ApiError."""
         return self._decoded(await self._session.send(resource.request("get", namespace, name)))
 
-    async def patch(self, resource: Resource, namespace: str, name: str, body: Object) -> Object:
-        """The object after a merge patch. Raises ApiError."""
-        return self._decoded(await self._session.send(resource.request("patch", namespace, name, body=encode(body))))
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = "") -> Object:
+        """The object after a merge patch of it, or of a subresource. Raises ApiError."""
+        request = resource.request("patch", namespace, name, subresource, encode(body))
+        return self._decoded(await self._session.send(request))
 
     @staticmethod
     def _decoded(body: bytes) -> Object:

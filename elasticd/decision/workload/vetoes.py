@@ -5,11 +5,14 @@ A person on call reaches for these, so they are always on and the last word but 
 """
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.base.text import shown
+from elasticd.base.text import one_line, shown
+from elasticd.base.units import parse_time
+from elasticd.kit.handover import FENCE
 from elasticd.kit.surge import MOVED, SURGE, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
@@ -17,7 +20,10 @@ from elasticd.model.policy import Foreign, Policy
 from elasticd.model.workload import Limit, Observation
 
 FREEZE = "elasticd.io/freeze"
-"""The annotation of a workload that says which way its count may not move: up, down or both."""
+"""The annotation of a workload that says which way its count may not move: up, down or both. `elasticd pause` adds
+until when, who and why, as in "down; until 2026-03-02T08:00:00Z; by anna@ops; the sale"."""
+
+UNTIL = "until "
 
 OURSELVES = "elasticd"
 """The name under which the API server notes what this daemon writes."""
@@ -38,11 +44,14 @@ def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, 
     if policy.freeze != "none":
         message = f'the policy has freeze = "{policy.freeze}"'
         standing.append(Veto(_freeze(policy.freeze, message, workload.replicas)))
-    if FREEZE in workload.annotations:
-        standing.append(_read_annotation(workload.annotations, workload.replicas))
+    if FREEZE in workload.annotations and (veto := _read_annotation(workload.annotations, observation)):
+        standing.append(veto)
+    if FENCE in workload.annotations:
+        message = f"the workload is annotated {FENCE}: {one_line(workload.annotations[FENCE], 200)}"
+        standing.append(Veto(_stand_still("Fenced", message, workload.replicas, "fence")))
     if SURGE in workload.annotations and (note := surged(workload)) is not None:
         message = f"a pod of it is being moved, another being made first ({note})"
-        limit = Limit(MOVED, message, workload.replicas, workload.replicas, "AbleToScale", "surge", standstill=True)
+        limit = _stand_still(MOVED, message, workload.replicas, "surge")
         return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
     if policy.mode == "act" and (owner := _find_owner(policy.foreign, observation, past)):
         limit = Limit("ForeignOwner", owner, workload.replicas, workload.replicas, "AbleToScale", "owner")
@@ -50,12 +59,35 @@ def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, 
     return tuple(standing)
 
 
-def _read_annotation(annotations: Mapping[str, str], current: int) -> Veto:
-    """The veto of a freeze annotation. One that cannot be read might mean both ways, so it freezes both."""
-    way = annotations[FREEZE]
+def _stand_still(reason: str, message: str, current: int, strategy: str) -> Limit:
+    return Limit(reason, message, current, current, "AbleToScale", strategy, standstill=True)
+
+
+def annotated_freeze(annotations: Mapping[str, str], at: float) -> str:
+    """The way that a freeze annotation says: up, down or both; "?" where it cannot be read; empty where there is none,
+    or its time is over."""
+    if FREEZE not in annotations:
+        return ""
+    way, *notes = [part.strip() for part in annotations[FREEZE].split(";")]
+    times = [parse_time(note.removeprefix(UNTIL)) for note in notes if note.startswith(UNTIL)]
+    if way not in _FROZEN or any(isnan(time) for time in times):
+        return "?"
+    return "" if any(time <= at for time in times) else way
+
+
+def _read_annotation(annotations: Mapping[str, str], observation: Observation) -> Veto | None:
+    """The veto of a freeze annotation, a way and, after semicolons, what `elasticd pause` notes; None: its time is
+    over. One that cannot be read might mean both ways, so it freezes both."""
+    text, current, way = (
+        annotations[FREEZE],
+        observation.workload.replicas,
+        annotated_freeze(annotations, observation.at),
+    )
+    if not way:
+        return None
     if way in _FROZEN:
-        return Veto(_freeze(way, f"the workload is annotated {FREEZE}: {way}", current))
-    message = f"the annotation {FREEZE} must be up, down or both, is {shown(way)}; until then it is taken for both"
+        return Veto(_freeze(way, f"the workload is annotated {FREEZE}: {one_line(text, 300)}", current))
+    message = f"the annotation {FREEZE} must be up, down or both, is {shown(text)}; until then it is taken for both"
     return Veto(replace(_freeze("both", message, current), reason="FreezeUnreadable"), trouble=True)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.decision.disruption import refusal
-from elasticd.decision.workload.vetoes import FREEZE
+from elasticd.decision.workload.vetoes import FREEZE, annotated_freeze
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 from elasticd.model.actions import Action, Answer, Evict, Mark
@@ -102,7 +102,7 @@ class Surging:
         workload = _workload_of(snapshot, pod)
         if workload is None:
             return "NoDeployment", "no Deployment is seen that it belongs to"
-        if FREEZE in workload.annotations:
+        if annotated_freeze(workload.annotations, now):
             return "Frozen", f"{workload.ref} is annotated {FREEZE}"
         until, _ = self._in_vain.get(workload.uid, (0.0, 0))
         if now < until:

@@ -1,19 +1,31 @@
 """Which workload an HPA scales, as objects come, change and go."""
 
+import json
+from typing import Any
+
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.watch.store import Autoscaler, AutoscalerStore, to_autoscaler
+from elasticd.cluster.kubernetes.watch.store import BEHAVIOR, Autoscaler, AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
+from elasticd.model.policy import MOST
 from elasticd.model.workload import Ref
 
 WEB = Ref("shop", "Deployment", "web")
 
 
-def hpa(name: str = "theirs", target: str = "web", namespace: str = "shop", version: str = "apps/v1") -> Autoscaler:
+def hpa(
+    name: str = "theirs",
+    target: str = "web",
+    namespace: str = "shop",
+    version: str = "apps/v1",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> Autoscaler:
+    reference = {"apiVersion": version, "kind": "Deployment", "name": target}
     wire = {
-        "metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"},
-        "spec": {"scaleTargetRef": {"apiVersion": version, "kind": "Deployment", "name": target}, "maxReplicas": 9},
+        "metadata": {"name": name, "namespace": namespace, "resourceVersion": "1", "annotations": annotations},
+        "spec": {"scaleTargetRef": reference, "maxReplicas": 9, **spec},
         "status": {"currentReplicas": 3},
     }
     return to_autoscaler(msgspec.json.decode(msgspec.json.encode(wire), type=WireAutoscaler))
@@ -42,6 +54,29 @@ def stored(*found: Autoscaler) -> AutoscalerStore:
 )
 def test_who_scales_a_workload(found: list[Autoscaler], names: tuple[str, ...]) -> None:
     assert stored(*found).scaling(WEB) == names
+
+
+DISABLED = {"selectPolicy": "Disabled"}
+BOTH = {"scaleUp": DISABLED, "scaleDown": DISABLED}
+ANNOTATED = json.dumps({"ScaleUp": {"SelectPolicy": "Disabled"}, "ScaleDown": {"SelectPolicy": "Disabled"}})
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "names"),
+    [
+        pytest.param(hpa(behavior=BOTH, maxReplicas=MOST, minReplicas=1), (), id="stopped"),
+        pytest.param(hpa(annotations={BEHAVIOR: ANNOTATED}, maxReplicas=MOST), (), id="stopped, by autoscaling/v1"),
+        pytest.param(hpa(annotations={BEHAVIOR: "{"}, maxReplicas=MOST), ("theirs",), id="unreadable"),
+        pytest.param(hpa(behavior=BOTH), ("theirs",), id="a maximum is applied all the same"),
+        pytest.param(hpa(behavior=BOTH, maxReplicas=MOST, minReplicas=2), ("theirs",), id="and a minimum"),
+        pytest.param(hpa(behavior={"scaleUp": DISABLED}, maxReplicas=MOST), ("theirs",), id="one direction alone"),
+        pytest.param(hpa(maxReplicas=MOST), ("theirs",), id="no behavior"),
+    ],
+)
+def test_a_stopped_hpa_scales_nothing(autoscaler: Autoscaler, names: tuple[str, ...]) -> None:
+    assert stored(autoscaler).scaling(WEB) == names
+    assert stored(hpa(), autoscaler).scaling(WEB) == names
+    assert stored(autoscaler, hpa()).scaling(WEB) == ("theirs",)
 
 
 def test_what_is_gone_scales_nothing() -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decision.decide import Case, announcements, decide
 from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
+from elasticd.kit.handover import FENCE
 from elasticd.kit.history import begin, remember
 from elasticd.kit.surge import SURGE
 from elasticd.model.policy import Bounds, Foreign, Policy
@@ -74,6 +75,29 @@ def test_a_policy_freezes(freeze: Ways, wish: int, replicas: int) -> None:
         assert (found.verdict, found.reason, found.action) == ("hold", "Frozen", None)
         assert found.message == f'the policy has freeze = "{freeze}"'
         assert [limit.name for limit in found.limits if limit.bound] == ["freeze"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("both; by anna@ops; the sale", "Frozen", id="without an end"),
+        pytest.param("both; until 2100-01-01T00:00:00Z; by anna@ops", "Frozen", id="for now"),
+        pytest.param("both; until 1970-01-01T00:00:01Z; by anna@ops", "Wanted", id="over"),
+        pytest.param("both; until tomorrow", "FreezeUnreadable", id="unreadable time"),
+        pytest.param("often; until 1970-01-01T00:00:01Z", "FreezeUnreadable", id="unreadable way"),
+    ],
+)
+def test_a_pause_ends_at_its_time(text: str, reason: str) -> None:
+    found = decided(8, annotations={FREEZE: text})
+    assert found.reason == reason
+    assert reason != "Frozen" or text in found.message
+
+
+def test_a_fence_holds_the_count_both_ways() -> None:
+    for wish in (2, 8):
+        found = decided(wish, annotations={FENCE: "takeover by anna"})
+        assert (found.replicas, found.reason) == (5, "Fenced")
+        assert found.message == "the workload is annotated elasticd.io/fenced: takeover by anna"
 
 
 @pytest.mark.parametrize(("freeze", "wish", "replicas"), WAYS[2:])

@@ -11,12 +11,15 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WireAutoscaler
+from elasticd.base.errors import UNREADABLE
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, ScalingBehavior, ScalingRules, WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.kit.evictability import fails
+from elasticd.model.policy import MOST
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
 
@@ -425,23 +428,52 @@ def selector_fault(selector: str) -> str:
     return ""
 
 
+BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
+"""The annotation in which autoscaling/v1 has an HPA's behavior."""
+
+_DIRECTIONS = ("ScaleUp", "ScaleDown")
+
 Target = tuple[str, str, str, str]
 """Namespace, API group, kind and name: an autoscaler may name another version of the group."""
 
 
 class Autoscaler(Struct, frozen=True, gc=False):
-    """An autoscaler and its target."""
+    """An autoscaler and its target. `stopped`: it never changes the count."""
 
     namespace: str
     name: str
     target: Target
+    stopped: bool = False
 
 
 def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
-    """The namespace, name and target of an autoscaler; nothing else of it is used."""
+    """The namespace, name and target of an autoscaler, and whether it is stopped; nothing else of it is used."""
     meta, target = wire.metadata, wire.spec.scale_target_ref
     space = sys.intern(meta.namespace)
-    return Autoscaler(space, meta.name, (space, _group(target.api_version), sys.intern(target.kind), target.name))
+    place = space, _group(target.api_version), sys.intern(target.kind), target.name
+    return Autoscaler(space, meta.name, place, _is_stopped(wire))
+
+
+def _is_stopped(wire: WireAutoscaler) -> bool:
+    """Whether both directions are disabled, and no bound is left that the controller would apply all the same: it
+    looks at bounds before it looks at behavior. In autoscaling/v1 an annotation has the behavior."""
+    spec, annotations = wire.spec, wire.metadata.annotations or {}
+    if spec.max_replicas < MOST or (spec.min_replicas or 1) > 1:
+        return False
+    if spec.behavior is None and BEHAVIOR not in annotations:
+        return False
+    behavior = spec.behavior or _annotated_behavior(annotations[BEHAVIOR])
+    return all(rules and rules.select_policy == "Disabled" for rules in (behavior.scale_up, behavior.scale_down))
+
+
+def _annotated_behavior(text: str) -> ScalingBehavior:
+    """The behavior of an annotation, which has the names of Go's fields."""
+    try:
+        directions = msgspec.json.decode(text, type=dict[str, dict[str, Any] | None])
+    except UNREADABLE:
+        return ScalingBehavior()
+    up, down = (ScalingRules(str((directions.get(key) or {}).get("SelectPolicy", ""))) for key in _DIRECTIONS)
+    return ScalingBehavior(up, down)
 
 
 class AutoscalerStore(Store[Autoscaler]):
@@ -452,18 +484,18 @@ class AutoscalerStore(Store[Autoscaler]):
         self._by_target: dict[Target, list[str]] = {}
 
     def scaling(self, ref: Ref) -> tuple[str, ...]:
-        """The names of the autoscalers of a workload. More than one is a mistake, but possible."""
+        """The names of the autoscalers of a workload that are not stopped. More than one is a mistake, but possible."""
         if not self._by_target:
             return ()
         return tuple(self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ()))
 
     def _changed(self, old: Autoscaler | None, new: Autoscaler | None) -> None:
         """An autoscaler's status changes with every metrics read, so most events never come to this."""
-        if old is not None:
+        if old is not None and not old.stopped:
             self._by_target[old.target].remove(old.name)
             if not self._by_target[old.target]:
                 del self._by_target[old.target]
-        if new is not None:
+        if new is not None and not new.stopped:
             insort(self._by_target.setdefault(new.target, []), new.name)
 
 

@@ -534,8 +534,24 @@ class WireWorkload(ObjectMeta, frozen=True):
     status: _WorkloadStatus = _WorkloadStatus()
 
 
+class ScalingRules(Wire, frozen=True):
+    """One direction of an HPA's behavior, as far as it says whether it scales at all."""
+
+    select_policy: str = ""
+
+
+class ScalingBehavior(Wire, frozen=True):
+    """An HPA's behavior."""
+
+    scale_up: ScalingRules | None = None
+    scale_down: ScalingRules | None = None
+
+
 class _AutoscalerSpec(Wire, frozen=True):
     scale_target_ref: ObjectReference
+    min_replicas: int | None = None
+    max_replicas: int = 0
+    behavior: ScalingBehavior | None = None
 
 
 class WireAutoscaler(ObjectMeta, frozen=True):

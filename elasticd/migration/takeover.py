@@ -1,0 +1,355 @@
+"""The command `takeover`: who scales a workload changes from its HPA or ScaledObject to elasticd, and back.
+
+One writer at a time. Both ways begin with a fence, an annotation of the workload that makes elasticd hold, and go on
+only when the daemon has decided with it: it begins no decision while an action of the one before is under way. Then the
+autoscaler is stopped or restored, and the fence goes only when that was seen: by the HPA controller, or by the daemon.
+Every step says how things shall be, so a run after one that was killed goes on where that was.
+
+    takeover   fence, daemon holds | stop, controller has seen it | no fence: elasticd scales
+    --back     fence, daemon holds | restore, daemon yields to it | no fence: the autoscaler scales
+
+Knows the steps and what each waits for; knows nothing of how a daemon decides.
+"""
+
+import asyncio
+import getpass
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.base.errors import UnavailableError
+from elasticd.base.shapes import moment
+from elasticd.base.text import one_line
+from elasticd.cluster.kubernetes.objects import Object, Objects
+from elasticd.cluster.kubernetes.session import ApiError
+from elasticd.cluster.kubernetes.watch.discovery import Resource
+from elasticd.kit.handover import FENCE, STOPPED
+from elasticd.kit.surge import SURGE
+from elasticd.migration.documents import KINDS
+from elasticd.model.policy import MOST
+from elasticd.model.records import Decision
+from elasticd.model.reports import StatusReport
+from elasticd.model.workload import Ref
+
+PAUSED = "autoscaling.keda.sh/paused"
+"""The annotation by which KEDA deletes its HPA and leaves the count as it is."""
+
+GITOPS = ("argocd", "flux", "kustomize-controller", "helm-controller", "fleet")
+"""Parts of names of field managers that write again whatever others change."""
+
+_WITHOUT_BEHAVIOR = ("autoscaling/v1", "autoscaling/v2beta1")
+_REPEATS = 5
+
+
+class Site(Struct, frozen=True):
+    """What a takeover is about: the workload, the API server, the daemon's status, and how many seconds one step may
+    take; `tell` is told each step, and between looks `every` seconds pass."""
+
+    ref: Ref
+    objects: Objects
+    status: Callable[[], StatusReport]
+    patience: float
+    tell: Callable[[str], None]
+    every: float = 0.2
+
+
+class _Autoscaler(Struct, frozen=True):
+    """The HPA or ScaledObject of a workload, as it was last read."""
+
+    kind: str
+    resource: Resource
+    table: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.table["metadata"]["name"])
+
+    @property
+    def stopped(self) -> bool:
+        return STOPPED in _annotations(self.table)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+async def take_over(site: Site) -> str:
+    """Let elasticd scale the workload, and say what holds then. Raises UnavailableError where it may not be, or a step
+    does not come about; it can be run again."""
+    workload, autoscaler = await _workload(site), await _find_autoscaler(site)
+    fenced = FENCE in _annotations(workload)
+    if autoscaler is None or (autoscaler.stopped and not fenced):
+        return f"elasticd scales {site.ref} already: no other autoscaler does"
+    _check_managers(site, workload, autoscaler)
+    _check_daemon(site, yields=not autoscaler.stopped and not fenced)
+    await _fence(site, f"takeover from {autoscaler}")
+    await _stop(site, autoscaler)
+    await _seen_stopped(site, autoscaler)
+    await _unfence(site)
+    decision = await _decided(site, lambda decision: not _holds(decision), "decides without a fence")
+    return f"elasticd scales {site.ref}, {decision.current} -> {decision.replicas} replicas; {autoscaler} is stopped"
+
+
+async def hand_back(site: Site) -> str:
+    """Let the autoscaler scale the workload again, as it did before. Raises as `take_over` does."""
+    workload, autoscaler = await _workload(site), await _find_autoscaler(site)
+    if autoscaler is None:
+        raise UnavailableError(f"{site.ref}: must have an autoscaler to go back to, has none")
+    if not autoscaler.stopped and FENCE not in _annotations(workload):
+        return f"{autoscaler} scales {site.ref} already"
+    _check_managers(site, workload, autoscaler)
+    _check_daemon(site, yields=False)
+    await _fence(site, f"back to {autoscaler}")
+    await _restore(site, autoscaler)
+    await _decided(site, _yields, f"yields to {autoscaler}")
+    await _unfence(site)
+    return f"{autoscaler} scales {site.ref} again; elasticd yields to it"
+
+
+def _annotations(table: Object) -> Mapping[str, str]:
+    return table["metadata"].get("annotations") or {}
+
+
+async def _workload(site: Site) -> Object:
+    resource = await site.objects.resource([(site.ref.api_version, site.ref.kind)])
+    return await _read(site, resource, site.ref.name)
+
+
+async def _read(site: Site, resource: Resource, name: str) -> Object:
+    try:
+        return await site.objects.get(resource, site.ref.namespace, name)
+    except ApiError as error:
+        raise UnavailableError(f"{resource.plural} {name}: must be readable, is not: {error}") from None
+
+
+async def _find_autoscaler(site: Site) -> _Autoscaler | None:
+    """The one autoscaler of the workload: a ScaledObject before the HPA that KEDA makes of it."""
+    found = await _of_kind(site, "scaledobject") or await _of_kind(site, "hpa")
+    if len(found) > 1:
+        names = ", ".join(map(str, found))
+        raise UnavailableError(f"{site.ref}: must have one autoscaler, has {names}")
+    owners = (found[0].table["metadata"].get("ownerReferences") or ()) if found else ()
+    if any(owner.get("kind") == "ScaledObject" for owner in owners):
+        raise UnavailableError(f"{found[0]}: must be stopped by its ScaledObject, which cannot be found")
+    return found[0] if found else None
+
+
+async def _of_kind(site: Site, kind: str) -> list[_Autoscaler]:
+    about = KINDS[kind]
+    try:
+        resource = await site.objects.resource([pair for pair in about.served if pair[0] not in _WITHOUT_BEHAVIOR])
+        tables = await site.objects.list(resource, site.ref.namespace)
+    except ApiError as error:
+        raise UnavailableError(f"{about.name}s: must be readable, are not: {error}") from None
+    except UnavailableError:
+        if kind == "scaledobject":  # the cluster has no KEDA
+            return []
+        raise
+    return [_Autoscaler(about.name, resource, table) for table in tables if _is_about(table, site.ref)]
+
+
+def _is_about(table: Object, ref: Ref) -> bool:
+    target = table["spec"].get("scaleTargetRef") or {}
+    group = ref.api_version.rpartition("/")[0]
+    return (target.get("kind", "Deployment"), target.get("name")) == (ref.kind, ref.name) and (
+        str(target.get("apiVersion", ref.api_version)).rpartition("/")[0] == group
+    )
+
+
+def _check_managers(site: Site, workload: Object, autoscaler: _Autoscaler) -> None:
+    """Refuse while something writes the count, or the autoscaler, again from elsewhere."""
+    for table, field in ((workload, "f:replicas"), (autoscaler.table, "")):
+        for entry in table["metadata"].get("managedFields") or ():
+            manager, spec = str(entry.get("manager", "")), (entry.get("fieldsV1") or {}).get("f:spec")
+            owns = spec is not None and (not field or field in spec)
+            if owns and any(part in manager.lower() for part in GITOPS):
+                what = f"the count of {site.ref}" if field else str(autoscaler)
+                why = "it would write it again: let it leave that alone first"
+                raise UnavailableError(f"{what}: must not be owned by {one_line(manager)}, is: {why}")
+
+
+def _check_daemon(site: Site, *, yields: bool) -> Decision:
+    """The daemon's last decision about the workload. Refuse where it would not act, or does not know what is needed;
+    `yields`: it must see the autoscaler and leave the count to it."""
+    status = site.status()
+    if status.dry_run or not status.leading:
+        what = "has dry_run = true" if status.dry_run else "waits to lead: ask the one that does"
+        raise UnavailableError(f"elasticd: must act, but {what}")
+    decision = _latest(status, site.ref)
+    if decision is None:
+        raise UnavailableError(f"{site.ref}: must have a policy with mode act that has decided, has none")
+    if yields and not _yields(decision):
+        raise UnavailableError(f"{site.ref}: elasticd must yield to it now (foreign.autoscalers), does not")
+    if decision.blind or decision.failures:
+        raise UnavailableError(f"{site.ref}: elasticd must know what is needed, does not: {one_line(decision.message)}")
+    return decision
+
+
+def _latest(status: StatusReport, ref: Ref) -> Decision | None:
+    acting = [each for each in status.decisions if str(each.workload) == str(ref) and each.mode == "act"]
+    return acting[0] if len(acting) == 1 else None
+
+
+def _yields(decision: Decision) -> bool:
+    """Whether the daemon leaves the count to an HPA."""
+    hpa = KINDS["hpa"].name
+    return any(limit.reason == "ForeignOwner" and limit.message.startswith(hpa) for limit in decision.limits)
+
+
+def _holds(decision: Decision) -> bool:
+    return _yields(decision) or any(limit.reason == "Fenced" for limit in decision.limits)
+
+
+async def _fence(site: Site, verb: str) -> None:
+    """Let elasticd hold, and wait until it has decided so, which it does not while a write of its own is under way."""
+    text = f"{verb} by {getpass.getuser()}@{socket.gethostname()}, since {moment(time.time())}"
+    resource = await site.objects.resource([(site.ref.api_version, site.ref.kind)])
+
+    def fenced(workload: Object) -> Object | None:
+        return None if FENCE in _annotations(workload) else {"metadata": {"annotations": {FENCE: text}}}
+
+    written = await _write(site, resource, site.ref.name, fenced, "fence")
+    mark = _annotations(written)[FENCE]
+    await _decided(site, lambda decision: _has_seen(decision, mark), "holds")
+    if SURGE in _annotations(await _workload(site)):
+        await _unfence(site)
+        raise UnavailableError(f"{site.ref}: must have no pod that is being moved, has one: run it again later")
+
+
+def _has_seen(decision: Decision, mark: str) -> bool:
+    return any(limit.reason == "Fenced" and one_line(mark, 200) in limit.message for limit in decision.limits)
+
+
+async def _unfence(site: Site) -> None:
+    resource = await site.objects.resource([(site.ref.api_version, site.ref.kind)])
+
+    def unfenced(workload: Object) -> Object | None:
+        return {"metadata": {"annotations": {FENCE: None}}} if FENCE in _annotations(workload) else None
+
+    await _write(site, resource, site.ref.name, unfenced, "no fence")
+
+
+async def _stop(site: Site, autoscaler: _Autoscaler) -> None:
+    """Stop the autoscaler, and keep in an annotation of it what it was."""
+    change = _stopped_object if autoscaler.kind == "ScaledObject" else _stopped_hpa
+    await _write(site, autoscaler.resource, autoscaler.name, change, f"{autoscaler} is stopped")
+
+
+def _stopped_hpa(hpa: Object) -> Object | None:
+    """Both directions disabled, and bounds that no count is outside of: the controller looks at bounds first."""
+    if STOPPED in _annotations(hpa):
+        return None
+    spec = hpa["spec"]
+    kept = {key: spec.get(key) for key in ("minReplicas", "maxReplicas", "behavior")}
+    disabled = {"selectPolicy": "Disabled"}
+    return {
+        "metadata": {"annotations": {STOPPED: msgspec.json.encode(kept).decode()}},
+        "spec": {"minReplicas": 1, "maxReplicas": MOST, "behavior": {"scaleUp": disabled, "scaleDown": disabled}},
+    }
+
+
+def _stopped_object(scaled: Object) -> Object | None:
+    if STOPPED in _annotations(scaled):
+        return None
+    kept = msgspec.json.encode({PAUSED: _annotations(scaled).get(PAUSED)}).decode()
+    return {"metadata": {"annotations": {STOPPED: kept, PAUSED: "true"}}}
+
+
+async def _restore(site: Site, autoscaler: _Autoscaler) -> None:
+    """Let the autoscaler be what it was."""
+    await _write(site, autoscaler.resource, autoscaler.name, _restored, f"{autoscaler} is as it was")
+
+
+def _restored(table: Object) -> Object | None:
+    text = _annotations(table).get(STOPPED)
+    if text is None:
+        return None
+    kept: dict[str, Any] = msgspec.json.decode(text)
+    if PAUSED in kept:
+        return {"metadata": {"annotations": {STOPPED: None, PAUSED: kept[PAUSED]}}}
+    return {"metadata": {"annotations": {STOPPED: None}}, "spec": kept}
+
+
+async def _seen_stopped(site: Site, autoscaler: _Autoscaler) -> None:
+    """Wait until the autoscaler has seen that it is stopped, so that nothing it began before can still be written.
+
+    The HPA controller works on one HPA at a time and writes a status only to the version that it has read. So its
+    conditions are taken away: when they are there again, it has read what has been written since. KEDA says it itself.
+    """
+    if autoscaler.kind == "ScaledObject":
+        await _until(site, lambda: _is_paused(site, autoscaler), f"{autoscaler} says that it is paused")
+        return
+
+    def without_conditions(hpa: Object) -> Object | None:
+        return {"status": {"conditions": None}} if _conditions(hpa) else None
+
+    await _write(site, autoscaler.resource, autoscaler.name, without_conditions, "", "status")
+    await _until(site, lambda: _has_conditions(site, autoscaler), f"the controller has seen {autoscaler} stopped")
+
+
+async def _is_paused(site: Site, autoscaler: _Autoscaler) -> bool:
+    scaled = await _read(site, autoscaler.resource, autoscaler.name)
+    return any(each.get("type") == "Paused" and each.get("status") == "True" for each in _conditions(scaled))
+
+
+async def _has_conditions(site: Site, autoscaler: _Autoscaler) -> bool:
+    return bool(_conditions(await _read(site, autoscaler.resource, autoscaler.name)))
+
+
+def _conditions(table: Object) -> list[dict[str, Any]]:
+    return (table.get("status") or {}).get("conditions") or []
+
+
+async def _write(
+    site: Site,
+    resource: Resource,
+    name: str,
+    change: Callable[[Object], Object | None],
+    step: str,
+    subresource: str = "",
+) -> Object:
+    """Patch an object by what `change` makes of it as it is now (None: nothing is left to do), and nothing newer."""
+    for _ in range(_REPEATS):
+        table = await _read(site, resource, name)
+        patch = change(table)
+        if patch is None:
+            return table
+        version = {"resourceVersion": table["metadata"]["resourceVersion"]}
+        body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+        try:
+            written = await site.objects.patch(resource, site.ref.namespace, name, body, subresource)
+        except ApiError as error:
+            if error.code == 409 or error.lost:  # it changed, or may have been written: look again
+                continue
+            raise UnavailableError(f"{resource.plural} {name}: must be writable, is not: {error}") from None
+        if step:
+            site.tell(step)
+        return written
+    raise UnavailableError(f"{resource.plural} {name}: must be left alone for a moment, changed {_REPEATS} times")
+
+
+async def _decided(site: Site, holds: Callable[[Decision], bool], what: str) -> Decision:
+    """Wait for a decision of which something holds."""
+    decisions: list[Decision] = []
+
+    async def is_there() -> bool:
+        decision = _latest(await asyncio.to_thread(site.status), site.ref)
+        if decision is None or not holds(decision):
+            return False
+        decisions.append(decision)
+        return True
+
+    await _until(site, is_there, f"elasticd {what}")
+    return decisions[-1]
+
+
+async def _until(site: Site, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    end = time.monotonic() + site.patience
+    while not await holds():
+        if time.monotonic() > end:
+            raise UnavailableError(f"{site.ref}: {what} must come within {site.patience:g} s, did not: run it again")
+        await asyncio.sleep(site.every)
+    site.tell(what)

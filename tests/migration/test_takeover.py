@@ -1,0 +1,197 @@
+"""A workload changes hands with one writer at a time, whatever is seen late and wherever the command is killed.
+
+A world in memory: an API server with resource versions, an HPA controller and a daemon, each of which sees objects some
+steps late.
+"""
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from random import Random
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticd.api import Limit, Ref
+from elasticd.base.errors import UnavailableError
+from elasticd.cluster.kubernetes.objects import Objects
+from elasticd.cluster.kubernetes.session import ApiError
+from elasticd.cluster.kubernetes.watch.discovery import Resource
+from elasticd.cluster.kubernetes.watch.store import to_autoscaler
+from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
+from elasticd.kit.handover import FENCE, STOPPED
+from elasticd.migration.takeover import Site, hand_back, take_over
+from elasticd.model.records import Decision
+from elasticd.model.reports import StatusReport
+
+REF = Ref("shop", "Deployment", "web")
+THEIRS, OURS = 4, 8
+Table = dict[str, Any]
+
+
+class KilledError(BaseException):
+    """The command is killed."""
+
+
+def merged(table: Any, patch: Any) -> Any:
+    """A JSON merge patch. Source: RFC 7396."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(table) if isinstance(table, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+class World:
+    """Objects with all their versions, and two controllers that see them late."""
+
+    def __init__(self, random: Random) -> None:
+        self.random, self.clock = random, 0
+        metadata = {"namespace": "shop", "name": "web", "resourceVersion": "0"}
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        spec = {"minReplicas": 2, "maxReplicas": 10, "scaleTargetRef": target}
+        conditions = [{"type": "AbleToScale", "status": "True"}]
+        self.versions: dict[str, list[Table]] = {
+            "deployments": [{"metadata": metadata, "spec": {"replicas": THEIRS}}],
+            "horizontalpodautoscalers": [{"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}],
+        }
+        self.seen = {(who, plural): 0 for who in ("hpa", "daemon") for plural in self.versions}
+        self.writers: list[str] = []
+        self.writes, self.kill_at, self.moment = 0, -1, "after"
+        self.decided: list[Limit] = []
+        self.in_flight: int | None = None
+        self.step()
+
+    def newest(self, plural: str) -> Table:
+        return self.versions[plural][-1]
+
+    def write(self, plural: str, patch: Table) -> None:
+        table = merged(self.newest(plural), patch)
+        table["metadata"] = {**table["metadata"], "resourceVersion": str(len(self.versions[plural]))}
+        self.versions[plural].append(table)
+
+    def view(self, who: str, plural: str) -> Table:
+        """What a controller sees: never less than it has seen, perhaps not the newest."""
+        newest = len(self.versions[plural]) - 1
+        self.seen[who, plural] = self.random.randint(self.seen[who, plural], newest)
+        return self.versions[plural][self.seen[who, plural]]
+
+    def step(self) -> None:
+        """Time passes: each controller may do something."""
+        for act in self.random.sample([self.control, self.decide], 2):
+            if self.random.random() < 0.7:
+                act()
+
+    def control(self) -> None:
+        """One pass of the HPA controller: it scales by the HPA that it sees, and then writes its status to that one."""
+        hpa = self.view("hpa", "horizontalpodautoscalers")
+        wire = msgspec.convert({**hpa, "metadata": {**hpa["metadata"]}}, WireAutoscaler)
+        self.scale("hpa", THEIRS, active=not to_autoscaler(wire).stopped)
+        if hpa is self.newest("horizontalpodautoscalers") and not (hpa.get("status") or {}).get("conditions"):
+            self.write("horizontalpodautoscalers", {"status": {"conditions": [{"type": "AbleToScale"}]}})
+
+    def scale(self, who: str, count: int, *, active: bool) -> None:
+        if active and self.newest("deployments")["spec"]["replicas"] != count:
+            self.write("deployments", {"spec": {"replicas": count}})
+            self.writers.append(who)
+
+    def decide(self) -> None:
+        """One evaluation of the daemon; the action of the one before has ended first."""
+        if self.in_flight is not None:
+            self.in_flight = None
+            self.scale("daemon", OURS, active=True)
+        workload, hpa = self.view("daemon", "deployments"), self.view("daemon", "horizontalpodautoscalers")
+        annotations, limits = workload["metadata"].get("annotations") or {}, []
+        if FENCE in annotations:
+            limits.append(Limit("Fenced", f"the workload is annotated {FENCE}: {annotations[FENCE]}", 4, 4))
+        if not to_autoscaler(msgspec.convert(hpa, WireAutoscaler)).stopped:
+            limits.append(Limit("ForeignOwner", "HorizontalPodAutoscaler web scales it too", 4, 4))
+        if not limits:
+            self.in_flight = OURS
+        self.decided = limits
+
+    # What the command sees.
+
+    def status(self) -> StatusReport:
+        self.step()
+        replicas = self.newest("deployments")["spec"]["replicas"]
+        decision = Decision("1", 1.0, "web", REF, "act", replicas, replicas, "hold", "", "", limits=tuple(self.decided))
+        return StatusReport(True, True, False, (decision,))
+
+    async def resource(self, kinds: Sequence[tuple[str, str]]) -> Resource:
+        plural = f"{kinds[0][1].lower()}s"
+        if plural not in self.versions:
+            raise UnavailableError(f"no {plural}")
+        return Resource("/apis/x/v1", plural)
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Table:
+        self.step()
+        return copy.deepcopy(self.newest(resource.plural))
+
+    async def list(self, resource: Resource, namespace: str) -> list[Table]:
+        return [await self.get(resource, namespace, "")]
+
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Table, subresource: str = "") -> Table:
+        self.step()
+        self.writes += 1
+        killed = self.writes == self.kill_at
+        if killed and self.moment == "before":
+            raise KilledError
+        if body["metadata"]["resourceVersion"] != self.newest(resource.plural)["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "it changed")
+        self.write(resource.plural, body)
+        if killed:
+            raise KilledError
+        self.step()
+        return self.newest(resource.plural)
+
+
+def run(world: World, *, back: bool, kill_at: int, moment: str) -> None:
+    """Run the command, killed at one of its writes if it comes to that, and then again to its end."""
+    site = Site(REF, cast(Objects, world), world.status, 30.0, lambda step: None, 0.0)
+    world.writes, world.kill_at, world.moment = 0, kill_at, moment
+    for _ in range(2):
+        try:
+            asyncio.run((hand_back if back else take_over)(site))
+        except KilledError:
+            world.kill_at = -1
+
+
+def settle(world: World, replicas: int) -> None:
+    for _ in range(60):
+        world.step()
+    assert world.newest("deployments")["spec"]["replicas"] == replicas
+
+
+MOMENT = st.sampled_from(["before", "after"])
+
+
+@given(seed=st.integers(0, 10_000), kills=st.tuples(st.integers(0, 6), st.integers(0, 6)), moment=MOMENT)
+def test_there_is_one_writer_wherever_it_is_killed(seed: int, kills: tuple[int, int], moment: str) -> None:
+    world = World(Random(seed))
+    spec = world.newest("horizontalpodautoscalers")["spec"]
+    run(world, back=False, kill_at=kills[0], moment=moment)
+    settle(world, OURS)
+    assert world.writers == ["daemon"]
+    run(world, back=True, kill_at=kills[1], moment=moment)
+    settle(world, THEIRS)
+    assert world.writers == ["daemon", "hpa"]
+    assert world.newest("horizontalpodautoscalers")["spec"] == spec
+    assert not {FENCE, STOPPED} & {*(world.newest("deployments")["metadata"].get("annotations") or {})}
+
+
+def test_without_an_autoscaler_nothing_changes() -> None:
+    world = World(Random(1))
+    world.versions["horizontalpodautoscalers"][-1]["spec"]["scaleTargetRef"]["name"] = "other"
+    site = Site(REF, cast(Objects, world), world.status, 1.0, lambda step: None, 0.0)
+    assert asyncio.run(take_over(site)) == "elasticd scales shop/Deployment/web already: no other autoscaler does"
+    with pytest.raises(UnavailableError, match="must have an autoscaler to go back to, has none"):
+        asyncio.run(hand_back(site))
+    assert world.writes == 0
