@@ -1,7 +1,7 @@
 """Takes the pictures of the status page for docs/pictures: `make pictures`.
 
-The demo runs for two and a half minutes and is looked at in a browser; only the move is one that is made up, as a
-simulated cluster brings pods back at once. Knows which views there are.
+The demo runs for two and a half minutes and is looked at in a browser. Nodes and moves are made up: a simulated cluster
+brings pods back at once, and the demo has no node that is overloaded. Knows which views there are.
 """
 
 import io
@@ -10,9 +10,14 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
 
 from PIL import Image
 
+from elasticd.model.listener import PodsWaiting
+from elasticd.model.moves import MoveDecision, NodeLevel, Stand
+from elasticd.model.reports import Moving, NextMove, NodeReport, PoolReport
+from elasticd.model.workload import Ref
 from tests.kit.browser import Browser, browser
 from tests.kit.sites import moving, site, steady
 from tests.kube.processes import free_port
@@ -62,12 +67,53 @@ def demo(window: Browser, address: str) -> None:
     show(window, address, (360, 740))
     time.sleep(4)
     save(window, "phone")
-    show(window, address, (1280, 820), "#/nodes")
-    window.until("document.querySelectorAll('.tile').length === 2")
-    window.click(".tile")
-    window.until("document.querySelector('.panel table')")
-    window.run("scrollTo(0, 0)")
-    save(window, "nodes")
+
+
+LOADS: dict[str, tuple[float, Stand, str]] = {
+    "node-1": (0.97, "gives", "cpu 97 %, above 85 %"),
+    "node-2": (0.91, "high", "for 1 of 3 looks"),
+    "node-3": (0.74, "level", ""),
+    "node-4": (0.68, "level", ""),
+    "node-5": (0.55, "level", ""),
+    "node-6": (0.31, "takes", ""),
+    "node-7": (0.18, "takes", ""),
+    "node-8": (0.0, "unknown", ""),
+}
+"""Of the nodes of a pool: the part of their cpu that is used, and how they stand."""
+
+
+def node(name: str, load: float, stand: Stand, message: str) -> NodeReport:
+    """A node of eight cores; `unknown`: nobody knows what it uses."""
+    used = {} if stand == "unknown" else {"cpu": 8 * load, "memory": load * 0.6 * 2**35}
+    level = NodeLevel(name, stand, ("cpu",) if message else (), message)
+    capacity = {"cpu": 8.0, "memory": float(2**35)}
+    return NodeReport("batch", name, "ready", 3 + int(20 * load), 110, allocatable=capacity, used=used, level=level)
+
+
+def next_move(pod: str, target: str, refusal: str = "", message: str = "") -> NextMove:
+    """That a pod of the first node should leave it."""
+    verdict: Literal["move", "refuse"] = "refuse" if refusal else "move"
+    decided = MoveDecision(
+        pod, time.time(), "batch", Ref("shop", "Pod", pod, "v1"), "act", verdict, "rebalance", "Overloaded", message,
+        node="node-1", target=target, refusal=refusal,
+    )  # fmt: skip
+    return NextMove(decided)
+
+
+def nodes(window: Browser) -> None:
+    """A pool in which some nodes give pods away and some take them: in the demo none does."""
+    moves = (
+        next_move("report-7", "node-7", message="cpu 97 % of node-1, above 85 %"),
+        next_move("cache-0", "", "Budget", "PodDisruptionBudget cache allows no disruption now"),
+    )
+    moving_now = Moving(time.time(), time.time() + 20, "1 pod goes, 1 stays (Budget)", moves)
+    with tempfile.TemporaryDirectory() as folder, site(Path(folder)) as shown:
+        shown.pools = [PoolReport("batch", "act", tuple(node(name, *load) for name, load in LOADS.items()), moving_now)]
+        shown.tell(PodsWaiting("batch", {"NoRoom": 2}))
+        show(window, shown.address, (1280, 640), "#/nodes")
+        window.until("document.querySelectorAll('.tile').length === 8")
+        time.sleep(6)  # the next look at the nodes knows who waits
+        save(window, "nodes")
 
 
 def move(window: Browser) -> None:
@@ -97,6 +143,7 @@ def main() -> None:
     try:
         with browser() as window:
             move(window)
+            nodes(window)
             time.sleep(BEGIN)
             demo(window, f"http://127.0.0.1:{port}")
     finally:

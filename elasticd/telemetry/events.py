@@ -20,7 +20,7 @@ from elasticd.base.text import raised
 from elasticd.model.listener import Governed, Notice, PodsWaiting, PoolsApplied
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.telemetry.summaries import WorkloadRow, brief, data_age, point_of, refusal_of, row_of
+from elasticd.telemetry.summaries import WorkloadRow, brief, changes, data_age, point_of, refusal_of, row_of
 
 EVERY = 1.0
 """Seconds between two messages. There always is one, so that a reader knows that the daemon is there."""
@@ -215,22 +215,22 @@ class _Board:
     def update(
         self, changed: dict[_Key, Decision], outcomes: dict[_Key, Outcome], governed: AbstractSet[_Key] | None
     ) -> dict[str, Any]:
-        """Take in what was decided; returns the rows that differ from before, when each was looked at, and those that
-        are gone."""
-        rows, times = list[WorkloadRow](), list[float | None]()
+        """Take in what was decided; returns the rows that differ from before, as far as they do, when each was looked
+        at, and those that are gone."""
+        rows, times = list[WorkloadRow | dict[str, object]](), list[float | None]()
         for key, outcome in outcomes.items():
             self._refused[key] = refused = refusal_of(outcome)
             known = self._rows.get(key)
             if key not in changed and known is not None and known.refused != refused:
-                self._rows[key] = known = replace(known, refused=refused)
-                rows.append(known)
+                self._rows[key] = row = replace(known, refused=refused)
+                rows.append(changes(known, row))
         for key, decision in changed.items():
             before = self._rows.get(key)
             number = self._number(before)
             row = row_of(number, decision, self._refused.get(key, ""))
             if row != before:
                 self._rows[key] = row
-                rows.append(row)
+                rows.append(row if before is None else changes(before, row))
             self._times[number] = time = round(decision.at, 1), data_age(decision)
             times += (number, *time)
         return {"rows": rows, "times": times, "gone": self._leave(governed)}

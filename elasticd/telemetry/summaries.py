@@ -108,6 +108,16 @@ def row_of(number: int, decision: Decision, refused: str = "") -> WorkloadRow:
     )
 
 
+_FIELDS = WorkloadRow.__struct_fields__[1:]
+
+
+def changes(before: WorkloadRow, after: WorkloadRow) -> dict[str, object]:
+    """The fields of a row that differ from before, and its id: most often a message, and perhaps a count."""
+    fields = {name: value for name in _FIELDS if (value := getattr(after, name)) != getattr(before, name)}
+    fields["id"] = after.id
+    return fields
+
+
 def data_age(decision: Decision) -> float | None:
     """How old the oldest of the trusted series was when they were decided upon, in seconds; None: there is none."""
     measured = [series.measured for series in decision.series if series.measured and series.trusted]

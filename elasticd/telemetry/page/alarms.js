@@ -61,7 +61,7 @@ function* ofWorkloads(store) {
   for (const [why, rows] of grouped(by("blind"), (row) => [row.missing || row.reason])) {
     yield { key: `blind ${why}`, level: "bad", what: `${counted(rows.length, "workload")} without data`, why: `${why}: ${named(rows)}`, grade: "blind" };
   }
-  const plugins = grouped(by("failing").filter((row) => row.failures), (row) => row.failures.map((failure) => failure[0]));
+  const plugins = grouped(by("failing").filter((row) => row.failures?.length), (row) => row.failures.map((failure) => failure[0]));
   for (const [plugin, rows] of plugins) {
     const message = rows[0].failures.find((failure) => failure[0] === plugin)[1];
     yield { key: `plugin ${plugin}`, level: "bad", what: `Plugin ${plugin} fails`, why: `${message}: ${named(rows)}`, grade: "failing" };

@@ -66,9 +66,7 @@ export class Nodes {
     setText(element.querySelector(".moving"), moving ? `Moves: ${moving.summary}${moving.due ? `; looks again at ${clock(moving.due)}` : ""}` : "No strategy of this pool moves pods.");
     sync(element.querySelector("ul"), pool.nodes.slice(0, MOST), (node) => node.node, (node) => this.createTile(node), updateTile);
     const next = moving?.moves.filter((move) => move.decision.pod.name) ?? [];
-    const rows = next.map(({ decision, outcome }) => [`${decision.pod.namespace}/${decision.pod.name}`, `${decision.node} → ${decision.target || "?"}`,
-      decision.verdict === "refuse" || (outcome && outcome.result !== "done") ? `stays: ${decision.refusal || outcome.reason || outcome.result}` : "goes",
-      sentence(decision.reason, decision.message)]);
+    const rows = next.map((move) => [`${move.decision.pod.namespace}/${move.decision.pod.name}`, `${move.decision.node} → ${move.decision.target || "?"}`, ...standing(move)]);
     element.querySelector(".next").replaceChildren(...(rows.length ? [h("h4", {}, "Who moves next, and who is held back"), table(`Next moves of ${pool.pool}`, ["pod", "from → to", "", "why"], rows)] : []));
   }
 
@@ -89,6 +87,16 @@ export class Nodes {
     this.panel.focus();
     this.panel.scrollIntoView({ block: "nearest" });
   }
+}
+
+// Whether a pod goes or stays, and why.
+function standing({ decision, outcome, underway }) {
+  const why = sentence(decision.reason, decision.message);
+  if (underway) return [underway.stays ? "stays: taken back" : `is going: ${underway.step}`, why];
+  if (decision.refusal === "Leaving") return ["is leaving", why];
+  if (decision.verdict === "refuse") return [`stays: ${decision.refusal}`, why];
+  if (outcome && outcome.result !== "done") return [`stays: ${outcome.reason || outcome.result}`, sentence(decision.reason, outcome.message)];
+  return ["goes", why];
 }
 
 const waitingText = (counts = {}) => {

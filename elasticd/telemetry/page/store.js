@@ -12,7 +12,7 @@ export const GRADES = {
 
 export function gradeOf(row, now, leading) {
   if (row.blind) return "blind";
-  if (row.failures || row.refused) return "failing";
+  if (row.failures?.length || row.refused) return "failing";
   if (leading && row.at && now - row.at > 3 * (row.interval || 30) + 15) return "late";
   if (row.wish != null && row.wish !== row.replicas) return "limited";
   if (row.verdict === "hold") return "held";
@@ -55,12 +55,14 @@ export class Store {
     }
   }
 
+  // A row that is known already comes with those of its fields alone that have changed.
   take(fresh) {
     const before = this.rows.get(fresh.id);
     if (!before) this.version += 1;
-    const [space, kind, name] = fresh.workload.split("/");
-    const text = `${fresh.workload} ${fresh.policy} ${fresh.reason} ${fresh.message ?? ""}`.toLowerCase();
-    this.rows.set(fresh.id, { ...fresh, at: before?.at, age: before?.age, grade: before?.grade, space, kind, name, text });
+    const row = { ...before, ...fresh };
+    [row.space, row.kind, row.name] = row.workload.split("/");
+    row.text = `${row.workload} ${row.policy} ${row.reason} ${row.message ?? ""}`.toLowerCase();
+    this.rows.set(row.id, row);
   }
 
   counts() {
