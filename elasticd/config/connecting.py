@@ -187,6 +187,8 @@ def _needed(
             needs += [_Need(feature, space, policy.name) for space in about]
     moving = [policy.name for policy in acting if isinstance(policy, PoolPolicy) and _moves(policy)]
     needs += [_Need(rights.BUDGETS, space, name) for name in moving for space in spaces]
+    # Any pod that comes may select others by labels of their namespaces.
+    needs += [_Need(rights.NAMESPACES, "", policy.name) for policy in acting if isinstance(policy, PoolPolicy)]
     return list(dict.fromkeys(needs))
 
 

@@ -126,6 +126,10 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
             "list, watch poddisruptionbudgets.policy in all namespaces, to know whom budgets keep (for pool): "
             "see config/kubernetes/components/placing/rbac.yaml"
         ),
+        (
+            "list, watch namespaces in all namespaces, to know the pods that others select by labels of namespaces "
+            "(for pool): see config/kubernetes/components/placing/rbac.yaml"
+        ),
     ]
 
 
