@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 _NEVER = float("-inf")
 
+_MOST_TRANSITIONS = 2**31 - 1
+"""The server refuses a Lease with more."""
+
 _WRITTEN = 16
 """Renewals that are remembered: of the last few the reply may be lost."""
 
@@ -147,7 +150,10 @@ class Elector:
             logger.error("%s", self._twin_text())
 
     def _twin_fault(self) -> str:
-        return self._twin_text() if self._twin and not self.leading else ""
+        """What a twin that holds the lease is told for; empty: another, whose name is its own, holds it by now."""
+        last = self._last_spec
+        held = last is not None and last.holder_identity == self._identity and not self._wrote(last)
+        return self._twin_text() if self._twin and held and not self.leading else ""
 
     def _twin_text(self) -> str:
         return (
@@ -221,7 +227,7 @@ class Elector:
             "leaseDurationSeconds": math.ceil(self._settings.duration),
             "acquireTime": before.get("acquireTime") or stamp if ours else stamp,
             "renewTime": stamp,
-            "leaseTransitions": transitions if ours or not before else transitions + 1,
+            "leaseTransitions": transitions if ours or not before else min(transitions + 1, _MOST_TRANSITIONS),
         }
 
     async def release(self) -> None:

@@ -323,6 +323,17 @@ async def test_release_that_fails_harms_nothing(api: FakeApi, pair: Pair) -> Non
     assert not pair.one.leading
 
 
+async def test_a_count_of_transitions_at_its_end_stays_there(pair: Pair) -> None:
+    await pair.one.step()
+    assert pair.server.lease is not None
+    pair.server.write({**pair.server.lease, "spec": {**pair.server.spec, "leaseTransitions": 2**31 - 1}})
+    await pair.two.step()
+    await pair.wait(15.1)
+    await pair.two.step()
+    assert pair.leading == (False, True)
+    assert pair.server.spec["leaseTransitions"] == 2**31 - 1
+
+
 async def test_what_others_wrote_into_the_lease_is_kept(pair: Pair) -> None:
     assert pair.server.lease is not None
     spec = {**pair.server.spec, "strategy": "OldestEmulationVersion"}
@@ -396,6 +407,16 @@ async def test_of_two_processes_with_one_identity_one_leads(twins: Twins, caplog
     text = 'another elasticd leads as "a" too: give each process its own [cluster] identity, or leave it out'
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [text]
     assert (twins.one.fault, twins.two.fault) == ("", text)
+
+
+async def test_a_twin_is_told_of_no_longer_when_another_leads(twins: Twins) -> None:
+    await twins.wait(2)
+    await twins.one.step()
+    await twins.two.step()
+    assert "another elasticd leads as" in twins.two.fault
+    twins.server.steal("b")
+    await twins.two.step()
+    assert (twins.two.leading, twins.two.leader, twins.two.fault) == (False, "b", "")
 
 
 async def test_a_twin_waits_until_the_lease_ends(twins: Twins) -> None:
