@@ -258,6 +258,26 @@ def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
         assert "Traceback" not in running.log
 
 
+STARTING = """
+import os, signal, sys
+from elasticd import cli, daemon
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+async def run(*_):
+    os.kill(os.getpid(), signal.SIGHUP)
+
+
+daemon.run = run
+sys.exit(cli.main(["run"]))
+"""
+
+
+def test_a_reload_asked_for_at_the_start_ends_nothing() -> None:
+    assert subprocess.run([sys.executable, "-c", STARTING], check=False).returncode == 0
+
+
 def test_a_dangerous_reload_of_a_running_daemon_is_held_back(running: Daemon) -> None:
     huge = policy(900).replace("min = 1", "min = 900")
     put(running, huge)
