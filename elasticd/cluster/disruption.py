@@ -5,7 +5,7 @@ is an answer with a reason, so the journal has it as the outcome of the decision
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Annotated
@@ -19,11 +19,11 @@ from elasticd.decision.disruption import disruption_of, ends_surge, refusal
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
-from elasticd.model.actions import Action, Answer, Create, Remove, Scale
+from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
 from elasticd.model.disruption import Disruption, DisruptionState, PolicyCaps, Refused
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
-from elasticd.model.workload import Workload
+from elasticd.model.workload import Pod, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
 MEMORY = 600.0
@@ -37,6 +37,9 @@ FEWEST = 4
 
 SETTLING = 60.0
 """Seconds for which a workload may still be busy after it was scaled."""
+
+SHARE = 10
+"""Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
 
 BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
 
@@ -70,6 +73,13 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return PolicyCaps(self.within, self.bounds_step, self.bounds_most, self.newly_governed)
 
 
+class _Moved(Struct):
+    """The pods of a workload, by UID, that were moved of late, and how many were ready before the first of them was."""
+
+    ready: int
+    uids: set[str]
+
+
 class DisruptionGuard(ClusterWrapper):
     """A Cluster that lets an action through to the inner one, or refuses it.
 
@@ -92,6 +102,8 @@ class DisruptionGuard(ClusterWrapper):
         self._journal = journal
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
         self._scaled_at: dict[str, float] = {}
+        self._moved: dict[str, _Moved] = {}
+        """By the workload's UID, until as many are ready as before."""
         self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         self._snapshot: Snapshot | None = None
@@ -117,6 +129,7 @@ class DisruptionGuard(ClusterWrapper):
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
             busy=dict(self._busy_pods(now)),
+            needed=dict(self._needed_pods()),
         )
 
     async def act(self, action: Action) -> Answer:
@@ -140,6 +153,8 @@ class DisruptionGuard(ClusterWrapper):
                 self._take_back(disruption)
                 forgotten = f"the journal cannot be written, so a restart would forget it: {fault}"
                 return Answer("refused", message=forgotten, reason="Disturbed")
+        if isinstance(action, Evict) and action.target:
+            self._note_move(action)
         answer = await self._inner.act(action)
         if answer.result in ("refused", "conflict") and disruption is not None:
             self._take_back(disruption)  # it was not done; what failed may have been
@@ -154,7 +169,21 @@ class DisruptionGuard(ClusterWrapper):
         self._journal.flush()
         return self._journal.fault
 
+    def _note_move(self, evict: Evict) -> None:
+        """Remember how many pods of its workload were ready, before one of them is moved."""
+        snapshot = self._snapshot
+        if snapshot is None or not evict.owner:
+            return
+        for workload in snapshot.workloads():
+            if workload.ref.namespace == evict.workload.namespace:
+                pods = snapshot.pods(workload)
+                if any(pod.uid == evict.uid for pod in pods):
+                    moved = self._moved.setdefault(workload.uid, _Moved(len(_ready(pods)), set()))
+                    moved.uids.add(evict.uid)
+
     def _take_back(self, disruption: Disruption) -> None:
+        for moved in self._moved.values():
+            moved.uids.discard(disruption.uid)
         with suppress(ValueError):  # it lasted longer than it is remembered
             self._recent.remove(disruption)
             self._write(replace(disruption, undone=True))
@@ -218,6 +247,23 @@ class DisruptionGuard(ClusterWrapper):
         missing = f"{there} of {workload.replicas} pods of {workload.ref} are there"
         return "NotReplaced", f"{missing}: its controller has not replaced the others"
 
+    def _needed_pods(self) -> Iterator[tuple[str, Refused]]:
+        """The ready pods, by UID, of each workload of which as many are no longer ready as were before others were
+        moved. A replacement may never be: its image is gone, or it fails where it now is."""
+        snapshot, moved = self._snapshot, self._moved
+        if snapshot is None or not moved:
+            return
+        workloads = [workload for workload in snapshot.workloads() if workload.uid in moved]
+        self._moved = {workload.uid: moved[workload.uid] for workload in workloads}
+        for workload in workloads:
+            left = _ready(snapshot.pods(workload), self._moved[workload.uid].uids)
+            wanted = min(self._moved[workload.uid].ready, workload.replicas)
+            if len(left) >= wanted:
+                del self._moved[workload.uid]
+            elif wanted - len(left) >= max(1, wanted // SHARE):
+                why = f"{len(left)} of {wanted} pods of {workload.ref} are ready: what replaces the others is not yet"
+                yield from ((pod.uid, ("NotReplaced", why)) for pod in left)
+
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to scale a workload while one of its pods is
         replaced by a surge: fewer would be one too few."""
@@ -270,6 +316,11 @@ class DisruptionGuard(ClusterWrapper):
         while len(counts) > 1 and counts[0][0] < now - MEMORY:
             counts.popleft()
         return counts[0][1]
+
+
+def _ready(pods: Collection[Pod], without: Collection[str] = ()) -> list[Pod]:
+    """The pods that are ready and stay, without those of these UIDs."""
+    return [pod for pod in pods if pod.ready and not pod.deleted and pod.uid not in without]
 
 
 def _counts_few(workload: Workload) -> bool:

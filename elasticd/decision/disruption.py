@@ -47,8 +47,12 @@ def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disru
     if ends_surge(action):
         others = tuple(other for other in state.recent if other.uid != disruption.uid)
         return _spent_budget(replace(state, recent=others), disruption, together)
-    busy = state.busy.get(action.uid) if isinstance(action, Evict) else None
-    return _spent_budget(state, disruption, together) or busy
+    return _spent_budget(state, disruption, together) or (_kept(state, action) if isinstance(action, Evict) else None)
+
+
+def _kept(state: DisruptionState, evict: Evict) -> Refused | None:
+    """What its workload keeps a pod for. Who preempts names no node for the victim, as there need be none."""
+    return state.busy.get(evict.uid) or (state.needed.get(evict.uid) if evict.target else None)
 
 
 def _spent_budget(state: DisruptionState, pod: Disruption, together: Sequence[Disruption]) -> Refused | None:

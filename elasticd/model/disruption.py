@@ -43,7 +43,8 @@ class DisruptionState(Struct, frozen=True):
     `most` pods of a node, a controller, a namespace, the cluster (`per_node` ... `total`) may go `within` so many
     seconds; `recent` are those that went. `breaker`, a sentence: so much is lost at once that no observation is
     believed. `unknown`: it is not known which pods went of late. `blackout`: no pod is moved now. `busy`: by UID, pods
-    whose workload is moved, rolled out or scaled.
+    whose workload is moved, rolled out or scaled. `needed`: by UID, ready pods that are not moved, though they may be
+    preempted, before more of those that replace moved ones are ready.
     """
 
     within: float = 0.0
@@ -53,3 +54,4 @@ class DisruptionState(Struct, frozen=True):
     unknown: str = ""
     blackout: str = ""
     busy: Mapping[str, Refused] = {}
+    needed: Mapping[str, Refused] = {}

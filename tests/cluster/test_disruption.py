@@ -205,6 +205,72 @@ async def test_no_pod_goes_before_those_that_went_are_replaced(pods: tuple[Pod, 
         assert answer.message == words
 
 
+FOUR = tuple(pod(f"p{index}", on="a", ready=True) for index in range(4))
+STARTING, REPLACED, BROKEN, SMALLER = (
+    (*FOUR[1:], pod("new", on="b", ready=False)),
+    (*FOUR[1:], pod("new", on="b", ready=True)),
+    (*FOUR[2:], pod("new", on="b", ready=True), pod("p1", on="a", ready=False)),
+    FOUR[1:],
+)
+
+
+@pytest.mark.parametrize(
+    ("pods", "replicas", "said"),
+    [
+        pytest.param(FOUR, 4, "3 of 4", id="it has not been seen to leave"),
+        pytest.param(STARTING, 4, "3 of 4", id="what replaces it is not ready"),
+        pytest.param(BROKEN, 4, "3 of 4", id="another is ready no more"),
+        pytest.param(REPLACED, 4, "", id="what replaces it is ready"),
+        pytest.param(SMALLER, 3, "", id="fewer are wanted"),
+    ],
+)
+async def test_no_ready_pod_is_moved_before_those_moved_are_ready(
+    pods: tuple[Pod, ...], replicas: int, said: str
+) -> None:
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods = FOUR
+    await door.look()
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+    door.behind.pods, door.behind.workload = pods, replace(WEB, replicas=replicas, status_replicas=replicas)
+    await door.wait(3600)
+    answer = await door.disruption.act(moved("p2"))
+    assert answer.reason == ("NotReplaced" if said else "")
+    assert answer.message.startswith(f"{said} pods of shop/Deployment/web are ready" if said else "")
+    assert (await door.disruption.act(evict("p3"))).result == "done", "who preempts is not held up by it"
+
+
+async def test_an_unready_pod_is_moved_whatever_is_ready() -> None:
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods = FOUR
+    await door.look()
+    await door.disruption.act(moved("p0"))
+    door.behind.pods = STARTING
+    await door.look()
+    assert (await door.disruption.act(moved("new", on="b"))).result == "done"
+
+
+async def test_of_many_pods_a_tenth_is_moved_at_once() -> None:
+    door = Door(replace(WEB, replicas=30, status_replicas=30), per_node=30, per_controller=30)
+    door.behind.pods = tuple(pod(f"p{index}", on="a", ready=True) for index in range(30))
+    await door.look()
+    answers = [await door.disruption.act(moved(f"p{index}")) for index in range(5)]
+    assert [answer.reason for answer in answers] == ["", "", "", "NotReplaced", "NotReplaced"]
+
+
+async def test_a_pod_that_was_not_moved_after_all_is_there() -> None:
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods, door.behind.answer = FOUR, Answer("refused", 429, "a budget", "Budget")
+    await door.look()
+    await door.disruption.act(moved("p0"))
+    door.behind.answer = Answer("done")
+    assert (await door.disruption.act(moved("p1"))).result == "done"
+
+
+def moved(name: str, on: str = "a") -> Evict:
+    """An eviction of a pod for whose replacement there is another place."""
+    return replace(evict(name, on), target="c")
+
+
 async def test_only_the_mover_scales_a_workload_with_moving_pods() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()
