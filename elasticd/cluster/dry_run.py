@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
-from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
@@ -247,10 +246,6 @@ class DryRun(ClusterWrapper):
     @property
     def taken_over(self) -> None:
         """Nobody acts here."""
-
-    def restoring(self) -> Sequence[Underway]:
-        """None: no pod is evicted."""
-        return ()
 
     def describe(self) -> object:
         return {"dry_run": True, "cluster": self._inner.describe()}

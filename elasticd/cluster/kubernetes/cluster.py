@@ -17,6 +17,7 @@ from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.metrics import MetricsClient
+from elasticd.cluster.kubernetes.restore.onlooker import Onlooker
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
@@ -261,7 +262,7 @@ class KubernetesCluster:
             parts.identity,
             patience,
         )
-        self._restorer = Restorer(restorer_parts)
+        self._restorer, self._onlooker = Restorer(restorer_parts), Onlooker(records, clock)
         self._pod_actions = PodActions(
             (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
         )
@@ -298,14 +299,15 @@ class KubernetesCluster:
         return honours_deletion_costs(self._parts.version)
 
     def restoring(self) -> list[Underway]:
-        return self._restorer.underway
+        return self._restorer.underway if self._parts.acts else self._onlooker.underway
 
     def _resume(self) -> None:
         """Resume the restorations that other daemons left unfinished, from the first time on that somebody asks which
-        pods wait: whoever asks places pods."""
-        if self._parts.acts and not self._restoring:
+        pods wait: whoever asks places pods. In a dry run they are only told of."""
+        if not self._restoring:
             self._restoring = True
-            self._tasks.append(self._group.create_task(self._restorer.run()))
+            looking = self._restorer.run() if self._parts.acts else self._onlooker.run()
+            self._tasks.append(self._group.create_task(looking))
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> LiveSnapshot:
         """The cluster as it is now. Only the first observation of a kind waits, for its first list."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
@@ -590,13 +591,45 @@ async def test_restore_records_are_looked_for_only_when_pods_are_placed(api: Fak
         }
 
 
+LEFT = "a dry run does neither, its record is ConfigMap home/elasticd-restore-u"
+RECORD = {
+    "metadata": {"name": "elasticd-restore-u", "uid": "record"},
+    "data": {
+        "uid": "u",
+        "pod": '{"metadata": {"name": "batch", "namespace": "shop"}}',
+        "written": "2026-11-25T22:00:00Z",
+        "why": "Drain",
+    },
+}
+
+
 @pytest.mark.usefixtures("feeds")
-async def test_who_only_looks_takes_up_nothing(api: FakeApi, tmp_path: Path) -> None:
-    table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url))
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param(
+            {"items": [RECORD]},
+            [f"shop/Pod/batch was to be evicted and recreated: {LEFT}"],
+            id="a record",
+        ),
+        pytest.param({"items": [{"metadata": {"name": "notes", "uid": "n"}}]}, [], id="something else"),
+        pytest.param(status(403, "Forbidden", "not for you"), [], id="no right"),
+    ],
+)
+async def test_a_dry_run_tells_of_records_and_touches_none(
+    api: FakeApi, tmp_path: Path, answer: Any, told: list[str]
+) -> None:
+    api.on("GET", RECORDS, answer)
+    lease = LeaseSettings(namespace="home")
+    table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url), lease=lease)
     async with table.open(WallClock(), elect=False) as cluster:
-        (await cluster.observe(0.0, frozenset())).pending()
-        await asyncio.sleep(0)
-    assert not [seen for seen in api.seen if "configmaps" in seen.path]
+        dry = DryRun(cluster)
+        (await dry.observe(0.0, frozenset())).pending()
+        await until(lambda: api.asked("GET", RECORDS) and len(dry.restoring()) == len(told))
+        assert [move.fault for move in dry.restoring()] == told
+        assert dry.problems() == {}
+    writes = ("POST", "PUT", "PATCH", "DELETE")
+    assert not [seen for seen in api.seen if "/secrets" in seen.path or seen.method in writes]
 
 
 @pytest.mark.parametrize(
