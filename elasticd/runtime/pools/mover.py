@@ -7,7 +7,6 @@ goes is decided when it is placed again, by the Placer or by another scheduler.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from math import inf
 
 import numpy as np
 from msgspec.structs import replace
@@ -68,7 +67,7 @@ class Mover:
 
     def _look_now(self, *histories: PoolHistory) -> None:
         for history in histories:
-            history.due = -inf
+            history.due = self._clock.now()
         self._changed.set()
 
     def trigger(self) -> str:

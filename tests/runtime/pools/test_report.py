@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -138,6 +139,15 @@ async def test_next_moves_are_those_of_the_latest_look_with_outcomes() -> None:
         ]
         assert {one.outcome and one.outcome.result for one in found.moving.moves} == {"done"}
         assert [(one.node, one.level and one.level.state) for one in found.nodes] == [("a", "gives"), ("b", None)]
+
+
+async def test_a_report_can_be_read_while_a_look_is_due() -> None:
+    async with bench(TWO, [running("p", "a")]) as it:
+        await it.look()
+        it.mover.trigger()
+        read = msgspec.json.decode(msgspec.json.encode(await it.pool()), type=PoolReport)
+        assert read.moving is not None
+        assert read.moving.due == NOW
 
 
 async def test_what_was_refused_on_the_way_stays_for_its_reason() -> None:
