@@ -272,7 +272,7 @@ class Jobs(Feature):
     """Messages in a queue, each of which one Job takes when it ends."""
 
     title = "Jobs"
-    rights = ("jobs-rbac.yaml", "sources-rbac.yaml")
+    rights = ("components/jobs/rbac.yaml", "components/sources/rbac.yaml")
 
     def __init__(self, scene: Stage, random: Random) -> None:
         super().__init__(scene, random)
@@ -332,7 +332,7 @@ class Resizing(Feature):
     """A pod that is to request what its like have used."""
 
     title = "resizing"
-    rights = ("vertical-rbac.yaml",)
+    rights = ("components/vertical/rbac.yaml",)
 
     def policies(self) -> dict[str, str]:
         bounds = {"smallest": f"{SMALLEST * 1000:.0f}m", "largest": f"{LARGEST * 1000:.0f}m"}

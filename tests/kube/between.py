@@ -83,6 +83,8 @@ class Between:
         self.alone = False
         """Whether the daemon is told that it keeps its lease, whoever has it."""
         self._lease: Any = None
+        self._parted = False
+        self._transports: set[asyncio.Transport] = set()
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -118,6 +120,16 @@ class Between:
         self.fired.clear()
         self.passed.clear()
 
+    async def part(self) -> None:
+        """From now on nothing gets through, neither requests nor answers nor watches."""
+        self._parted = True
+        for transport in self._transports:
+            transport.abort()
+
+    def join(self) -> None:
+        """Everything gets through again."""
+        self._parted = False
+
     def _cuts(self, step: str) -> bool:
         if not step or step != self._at:
             return False
@@ -128,6 +140,17 @@ class Between:
         return True
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        if self._parted:
+            request.transport.abort()
+            return web.Response()
+        self._transports.add(request.transport)
+        try:
+            return await self._answer(request)
+        finally:
+            self._transports.discard(request.transport)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self.alone and "/leases" in request.path:
             return await self._pretend(request)
         if request.query.get("watch"):

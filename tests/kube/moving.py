@@ -108,14 +108,36 @@ class Daemon(NamedTuple):
         """It goes on."""
         self.running.program.signal(signal.SIGCONT)
 
+    async def part(self) -> None:
+        """As where its network fails: it goes on, and reaches nobody."""
+        await self.proxy.part()
+
+    def join(self) -> None:
+        """Its network is whole again."""
+        self.proxy.join()
+
     def start(self) -> None:
         """Again."""
         self.running.program.start()
+
+    async def follows(self) -> bool:
+        """Whether it is there and reads the cluster, and another leads."""
+        ready, _ = await self.running.page("/readyz")
+        code, text = await self.running.page("/status")
+        return ready == code == 200 and not json.loads(text)["leading"]
 
     async def leads(self) -> bool:
         """Whether it says so."""
         code, text = await self.running.page("/status")
         return code == 200 and bool(json.loads(text)["leading"])
+
+
+async def returned(victim: Daemon, pair: Sequence[Daemon], back: Callable[[], None]) -> None:
+    """Let a leader that was away come back once another leads, and wait until it sees that."""
+    (other,) = [daemon for daemon in pair if daemon is not victim]
+    await wait_until(other.leads, what="the other leads")
+    back()
+    await wait_until(victim.follows, what="it is back, and sees that it does not lead")
 
 
 class Stage:

@@ -6,7 +6,6 @@ done once, and all is as it was wanted in the end. How pods are moved meanwhile 
 """
 
 import asyncio
-import json
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +18,7 @@ import pytest_asyncio
 from tests.kube.between import Moment
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import Daemon, Stage, granted, stage, table
+from tests.kube.moving import Daemon, Stage, granted, returned, stage, table
 from tests.kube.test_daemon import policy
 from tests.kube.test_jobs import template
 from tests.kube.test_vertical import cores
@@ -96,6 +95,9 @@ class Work:
     @abstractmethod
     async def begin(self) -> None:
         """Let it be wanted."""
+
+    async def go_on(self) -> None:
+        """What others do about it, whoever leads."""
 
     @abstractmethod
     async def done(self) -> int:
@@ -197,7 +199,7 @@ class Job(Work):
         self._send(0)
         self._path = f"/apis/batch/v1/namespaces/{self.scene.namespace}/jobs"
         await self.begin()
-        await self._taken()
+        await self.go_on()
 
     def _send(self, messages: float) -> None:
         self.kube.metrics.external[self.scene.namespace, "videos"] = messages
@@ -210,7 +212,7 @@ class Job(Work):
         self._before, self._created = await self._names(ended=False), len(self.scene.written("jobs"))
         self._send(1)
 
-    async def _taken(self) -> None:
+    async def go_on(self) -> None:
         """The Job takes the message when it begins; in the end its pod ends."""
 
         async def begun() -> bool:
@@ -224,7 +226,7 @@ class Job(Work):
         await wait_until(ended, within=60, what="it ends")
 
     async def done(self) -> int:
-        await self._taken()
+        await self.go_on()
 
         async def tidied() -> bool:
             return len(await self._names(ended=False)) == 1
@@ -358,25 +360,27 @@ async def test_after_a_kill_and_a_takeover_it_is_done_once(
     victim.start()
 
 
+async def away(show: Show, pair: tuple[Daemon, Daemon], at: tuple[str, str, Moment], how: str) -> None:
+    """The leader is stopped, or cut off, at a write, and returns when another leads."""
+    victim = await show.scene.leader(*pair)
+    leave, back = (victim.stop, victim.wake) if how == "stopped" else (victim.part, victim.join)
+    began = await interrupted(show, victim, at, leave)
+    await asyncio.gather(returned(victim, pair, back), show.works[at[0]].go_on())
+    await show.done(at[0], f"at {at[1]}", f"{how}, take-over, back", began)
+
+
 @pytest.mark.parametrize(("name", "step"), rows())
 async def test_a_stopped_leader_wakes_and_changes_nothing(
     show: Show, pair: tuple[Daemon, Daemon], name: str, step: str
 ) -> None:
-    victim = await show.scene.leader(*pair)
-    began = await interrupted(show, victim, (name, step, "undone"), victim.stop)
+    await away(show, pair, (name, step, "undone"), "stopped")
 
-    async def taken_over() -> bool:
-        (other,) = [daemon for daemon in pair if daemon is not victim]
-        return await other.leads()
 
-    async def awake() -> bool:
-        code, text = await victim.running.page("/status")
-        return code == 200 and not json.loads(text)["leading"]
-
-    await wait_until(taken_over, within=60, what="the other leads")
-    victim.wake()
-    await wait_until(awake, what="it is awake, and sees that it does not lead")
-    await show.done(name, f"at {step}", "stopped, take-over, woken", began)
+@pytest.mark.parametrize(("name", "step"), rows())
+async def test_a_leader_cut_off_after_a_write_changes_nothing_later(
+    show: Show, pair: tuple[Daemon, Daemon], name: str, step: str
+) -> None:
+    await away(show, pair, (name, step, "lost"), "cut off")
 
 
 async def interrupted(

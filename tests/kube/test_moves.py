@@ -18,7 +18,7 @@ import pytest_asyncio
 from tests.kube.between import Moment
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import OURS, Daemon, Stage, stage, table
+from tests.kube.moving import OURS, Daemon, Stage, returned, stage, table
 
 WRITES = ("try", "record", "evict", "record again", "create", "note", "bind", "clear")
 READS = ("see it gone", "see it run")
@@ -203,26 +203,33 @@ async def test_a_takeover_after_any_kill_leaves_exactly_one_pod(
     await ended(scene, pod)
 
 
+async def away(scene: Stage, pair: tuple[Daemon, Daemon], step: str, moment: Moment, how: str) -> None:
+    """The leader is stopped, or cut off, at a write of a move, and returns when another has finished it."""
+    victim = await scene.leader(*pair)
+    pod, (name, nth) = await begun(scene), at(step)
+    leave, back = (victim.stop, victim.wake) if how == "stopped" else (victim.part, victim.join)
+    began = await scene.killed(leave, victim, (name, moment, nth), pod["spec"]["nodeName"])
+    async with scene.never_lost(pod["metadata"]["name"]):
+        again = await moved(scene, pod)
+        await returned(victim, pair, back)
+        copies = await moved(scene, pod)
+    scene.note("bare pod", f"at {step}", f"{how}, take-over, back", copies, evictions(scene, pod), began)
+    assert (again, copies, evictions(scene, pod)) == (1, 1, 1)
+    await ended(scene, pod)
+
+
 @pytest.mark.parametrize("step", WRITES)
 async def test_a_stopped_leader_changes_nothing_when_woken_after_a_takeover(
     scene: Stage, pair: tuple[Daemon, Daemon], step: str
 ) -> None:
-    victim = await scene.leader(*pair)
-    pod, (name, nth) = await begun(scene), at(step)
-    began = await scene.killed(victim.stop, victim, (name, "undone", nth), pod["spec"]["nodeName"])
-    async with scene.never_lost(pod["metadata"]["name"]):
-        again = await moved(scene, pod)
-        victim.wake()
+    await away(scene, pair, step, "undone", "stopped")
 
-        async def awake() -> bool:
-            code, text = await victim.running.page("/status")
-            return code == 200 and not json.loads(text)["leading"]
 
-        await wait_until(awake, what="it is awake, and sees that it does not lead")
-        copies = await moved(scene, pod)
-    scene.note("bare pod", f"at {step}", "stopped, take-over, woken", copies, evictions(scene, pod), began)
-    assert (again, copies, evictions(scene, pod)) == (1, 1, 1)
-    await ended(scene, pod)
+@pytest.mark.parametrize("step", WRITES)
+async def test_a_leader_cut_off_after_a_write_changes_nothing_later(
+    scene: Stage, pair: tuple[Daemon, Daemon], step: str
+) -> None:
+    await away(scene, pair, step, "lost", "cut off")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest_asyncio
 from tests.kube.between import COST, SURGE, Moment
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import Daemon, Stage, stage, table
+from tests.kube.moving import Daemon, Stage, returned, stage, table
 
 STEPS: Mapping[str, tuple[str, int]] = {
     "claim": ("claim up", 1),
@@ -243,6 +243,24 @@ async def test_a_takeover_after_any_kill_leaves_as_many_pods(
         copies = await web.moved()
         victim.start()
         scene.note("make before break", f"{moment} {step}", "killed, take-over", copies, web.counts(), began)
+        assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
+
+
+@pytest.mark.parametrize(("step", "moment"), cuts("undone", "lost"))
+async def test_a_leader_away_at_a_step_changes_nothing_when_back(
+    scene: Stage, pair: tuple[Daemon, Daemon], step: str, moment: Moment
+) -> None:
+    """It is stopped before a write, or cut off after it."""
+    victim = await scene.leader(*pair)
+    leave, back = (victim.stop, victim.wake) if moment == "undone" else (victim.part, victim.join)
+    async with deployed(scene) as web:
+        name, nth = STEPS[step]
+        began = await scene.killed(leave, victim, (name, moment, nth), web.node)
+        await web.moved()
+        await returned(victim, pair, back)
+        copies = await web.moved()
+        how = "stopped" if moment == "undone" else "cut off"
+        scene.note("make before break", f"at {step}", f"{how}, take-over, back", copies, web.counts(), began)
         assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
 
 
