@@ -158,7 +158,8 @@ def policy(kube: Kube, name: str) -> str:
 def imported(hpa: dict[str, Any], rules: str = "current") -> str:
     """The policy that `elasticd import` makes of an HPA under this test's controller, and lets it act."""
     controller = Controller(PERIOD, 0.1, WINDOW, 1.0, 1.0, rules)
-    return hpa_policy(hpa, "hpa.yaml", "default", controller).text.replace('mode = "observe"', 'mode = "act"', 1)
+    text = hpa_policy(hpa, "hpa.yaml", "default", controller).text
+    return text.replace('mode = "observe"', 'mode = "act"\njitter = 0', 1)
 
 
 def load_at(begun: float, now: float) -> float:
