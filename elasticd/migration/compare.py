@@ -30,20 +30,20 @@ _HOUR = 3600.0
 
 class Comparison(Struct, kw_only=True):
     """A workload under one policy, and its autoscaler. Replica-hours, theirs and ours; demand, and what of it the
-    requests of so many pods do not cover, in core-hours; `seconds` of which the counts are known, and
-    `measured` of which the demand is known too. `changes`: how often each count changed."""
+    requests of so many pods do not cover, in core-hours; `seconds` for which the counts are known, and
+    `demand_seconds` for which the demand is known too. `changes`: how often each count changed."""
 
     workload: Ref
     policy: str
     beside: str = ""
-    begin: float = 0.0
-    end: float = 0.0
+    since: float = 0.0
+    until: float = 0.0
     seconds: float = 0.0
     theirs: float = 0.0
     ours: float = 0.0
     their_changes: int = 0
     our_changes: int = 0
-    measured: float = 0.0
+    demand_seconds: float = 0.0
     demand: float = 0.0
     their_unserved: float = 0.0
     our_unserved: float = 0.0
@@ -56,7 +56,7 @@ class Comparison(Struct, kw_only=True):
         self.ours += moment.would_be * hours
         if moment.demand is None or not moment.each:
             return
-        self.measured += seconds
+        self.demand_seconds += seconds
         self.demand += moment.demand * hours
         self.their_unserved += max(0.0, moment.demand - moment.current * moment.each) * hours
         self.our_unserved += max(0.0, moment.demand - moment.would_be * moment.each) * hours
@@ -102,13 +102,13 @@ def _take(
     last = moments.pop(key, None)
     if last is not None:
         comparisons[key].add(last, min(decision.at - last.at, LONGEST))
-        comparisons[key].end = decision.at
+        comparisons[key].until = decision.at
     if not _is_in_shadow(decision) or decision.confirmed is None:
         return
     known = parts.keys() >= _NEEDED
     observation = Remade(decision, parts, {}).observation() if known else None
     comparison = comparisons.setdefault(
-        key, Comparison(workload=decision.workload, policy=decision.policy, begin=decision.at, end=decision.at)
+        key, Comparison(workload=decision.workload, policy=decision.policy, since=decision.at, until=decision.at)
     )
     comparison.beside = (observation.autoscaler if observation else "") or comparison.beside
     moment = _moment(decision, observation, last)

@@ -138,6 +138,8 @@ NEVER = (
     *_rights("patch", "apps", "daemonsets"),
     *_rights("bind escalate", "rbac.authorization.k8s.io", "clusterroles"),
     *_rights("impersonate", "", "users"),
+    *_rights("patch", "autoscaling", "horizontalpodautoscalers"),
+    *_rights("patch", "keda.sh", "scaledobjects"),
 )
 """What is dangerous in others' hands, and needed by nothing here."""
 

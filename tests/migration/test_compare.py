@@ -94,6 +94,8 @@ def test_the_command_prints_a_row_for_each(capsys: pytest.CaptureFixture[str], t
     code, text, _ = called(capsys, "compare", "--state", tmp_path, "--json")
     (record,) = json.loads(text)
     assert (code, record["workload"]["name"], record["policy"]) == (0, "web", "p")
+    assert (record["since"], record["until"]) == ("1970-01-12T13:46:40.000Z", "1970-01-12T13:47:40.000Z")
+    assert (record["seconds"], record["demand_seconds"]) == (60, 60)
 
 
 def test_an_empty_journal_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
