@@ -46,8 +46,9 @@ def run(program: Path, *arguments: str | Path) -> subprocess.CompletedProcess[st
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
-def test_manual_and_completions_are_where_shells_look(program: Path) -> None:
-    share = program.parent.parent / "share"
+# One test for all files, as each worker that has a test of these makes an environment of its own.
+def test_the_package_brings_its_manual_completions_and_examples(program: Path, tmp_path: Path) -> None:
+    share, folder = program.parent.parent / "share", tmp_path / "examples"
     names = {str(path.relative_to(share)) for path in share.rglob("*") if path.is_file() and "elasticd" in path.name}
     assert names >= {
         "man/man1/elasticd.1",
@@ -55,10 +56,6 @@ def test_manual_and_completions_are_where_shells_look(program: Path) -> None:
         "zsh/site-functions/_elasticd",
         "fish/vendor_completions.d/elasticd.fish",
     }
-
-
-def test_the_examples_are_those_of_the_checkout(program: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "examples"
     assert run(program, "examples", folder).returncode == 0
     written = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     listed = subprocess.run(["git", "ls-files", "config"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -66,11 +63,7 @@ def test_the_examples_are_those_of_the_checkout(program: Path, tmp_path: Path) -
     assert written == shipped
     again = run(program, "examples", folder)
     assert (again.returncode, again.stderr) == (69, f"{folder}: must be a new folder, is there already\n")
-
-
-def test_a_shipped_policy_is_right(program: Path, tmp_path: Path) -> None:
-    run(program, "examples", tmp_path / "examples")
-    done = run(program, "check", tmp_path / "examples" / "policies" / "hpa.toml")
+    done = run(program, "check", folder / "policies" / "hpa.toml")
     assert (done.returncode, done.stderr) == (0, "")
 
 
