@@ -219,8 +219,8 @@ def counted_pods(pod: Pod, spread: TopologySpread, nodes: Nodes) -> tuple[Whole,
         same = matching_pods(("controller", uid), lambda other: other.owner[2] == uid and not other.deleted, nodes)
         return same, 1
     rules = spread.selector(pod.labels)
-    if rules is None:
-        return np.zeros(len(nodes.names), dtype=np.int64), 0
+    if not rules:  # an empty selector selects the pod itself, and no other, as in current versions
+        return np.zeros(len(nodes.names), dtype=np.int64), int(rules is not None)
     counts = matching_pods(("spread", pod.namespace, rules), _staying(rules), nodes, (pod.namespace,))
     return counts, int(all(rule.matches(pod.labels) for rule in rules))
 

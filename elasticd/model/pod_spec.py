@@ -219,10 +219,10 @@ class TopologySpread(Struct, frozen=True, gc=False):
     `max_skew` pods above the value with the fewest. `hard`: a node where that does not hold is refused; else it is
     only worse.
 
-    `labels` select the pods that count, of the pod's own namespace; None: none. With `match_keys` only those count that
-    have the pod's own values of these labels. With fewer than `min_domains` values the fewest counts as 0. Nodes that
-    the pod's selector and affinity exclude do not count if it `honours_affinity`, and those whose taints it does not
-    tolerate if it `honours_taints`.
+    `labels` select the pods that count, of the pod's own namespace; None: none; empty: the pod itself alone. With
+    `match_keys` only those count that have the pod's own values of these labels. With fewer than `min_domains`
+    values the fewest counts as 0. Nodes that the pod's selector and affinity exclude do not count if it
+    `honours_affinity`, and those whose taints it does not tolerate if it `honours_taints`.
     """
 
     topology: str

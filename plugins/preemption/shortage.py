@@ -53,7 +53,7 @@ def _crowded(pod: Pod, node: int, nodes: Nodes) -> Iterator[tuple[str, tuple[int
     """How many pods must leave the node for each hard spread constraint of the pod, and which count."""
     for index, (spread, counted) in enumerate(zip(pod.needs.spread, counting_nodes(pod.needs, nodes), strict=True)):
         rules = spread.selector(pod.labels)
-        if not spread.hard or rules is None:
+        if not spread.hard or not rules:
             continue
         excess = int(spreading(pod, spread, nodes, counted).skew[node]) - spread.max_skew
         if excess > 0:

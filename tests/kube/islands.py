@@ -26,10 +26,24 @@ Ask = Callable[[Random, str], JSON]
 """Draws a pod that asks for something about an island (the end of its labels' names)."""
 
 
-def islands(seed: int, pairs: int) -> list[Board]:
-    """A board for each filter about other pods, with at least so many pods in all."""
+def islands(seed: int, pairs: int, *, empty: bool) -> list[Board]:
+    """A board for each filter about other pods, with at least so many pods in all; with `empty` selectors in spread
+    constraints, which 1.20 took for all pods, or without."""
     number = -(-2 * pairs // ROUNDS)
-    return [_board(name, ask, Random(f"{seed} {name}"), number) for name, ask in ASKS.items()]
+    boards = [_board(name, ask, Random(f"{seed} {name}"), number) for name, ask in ASKS.items()]
+    return boards if empty else _without_empty(boards)
+
+
+def _without_empty(boards: list[Board]) -> list[Board]:
+    for pod in (pod for board in boards for one in board.rounds for pod in one):
+        _fill_selectors(pod)
+    return boards
+
+
+def _fill_selectors(pod: JSON) -> None:
+    for each in pod["spec"].get("topologySpreadConstraints", ()):
+        if each.get("labelSelector") == {}:
+            each["labelSelector"] = {"matchLabels": {"app": APPS[0]}}
 
 
 def _board(name: str, ask: Ask, random: Random, number: int) -> Board:
@@ -188,7 +202,8 @@ ASKS: dict[str, Ask] = {
 
 
 def preferring(seed: int, pairs: int, *, several: bool) -> list[Board]:
-    """A board for each score of kube-scheduler, by its name. `several`: pods may have several soft constraints."""
+    """A board for each score of kube-scheduler, by its name. `several`: pods may have several soft constraints, and
+    such with empty selectors, which 1.20 decided otherwise."""
     number = -(-2 * pairs // ROUNDS)
     draws: dict[str, Ask] = {
         "PodTopologySpread": partial(_soft_spread, several=several),
@@ -197,7 +212,8 @@ def preferring(seed: int, pairs: int, *, several: bool) -> list[Board]:
         "TaintToleration": _with_soft_tolerations,
         "ImageLocality": _with_images,
     }
-    return [_scored(name, ask, Random(f"{seed} {name}"), number) for name, ask in draws.items()]
+    boards = [_scored(name, ask, Random(f"{seed} {name}"), number) for name, ask in draws.items()]
+    return boards if several else _without_empty(boards)
 
 
 def _scored(name: str, ask: Ask, random: Random, number: int) -> Board:
@@ -296,9 +312,12 @@ class Crowd:
     pods: list[JSON]
 
 
-def crowds(seed: int, number: int, pods: int) -> list[Crowd]:
+def crowds(seed: int, number: int, pods: int, *, empty: bool) -> list[Crowd]:
     """Islands on which pods of a few Deployments wait that depend on each other."""
-    return [_crowd(Random(f"{seed} crowd {index}"), f"crowd-{index}", pods) for index in range(number)]
+    found = [_crowd(Random(f"{seed} crowd {index}"), f"crowd-{index}", pods) for index in range(number)]
+    for pod in (pod for crowd in found for pod in crowd.pods if not empty):
+        _fill_selectors(pod)
+    return found
 
 
 def _crowd(random: Random, island: str, number: int) -> Crowd:

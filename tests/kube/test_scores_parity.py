@@ -118,6 +118,7 @@ async def test_scores_agree_with_the_genuine_kube_scheduler(kube: Kube, namespac
     print(f"\n{'score':20}{'pods':>7}{'decided':>9}{'differs':>9}")
     for name, tally in tallies.items():
         print(f"{name:20}{tally.pairs:7}{tally.fits:9}{len(tally.differs):9}")
+        print(*tally.differs[:3], sep="\n")
     assert {name: tally.differs[:1] for name, tally in tallies.items() if tally.differs} == {}
     assert all(tally.pairs >= PAIRS and tally.fits > 0.3 * tally.pairs for tally in tallies.values())
 
@@ -144,7 +145,7 @@ def placed(
 
 @pytest.mark.timeout(900)
 async def test_kube_scheduler_allows_every_place_of_a_plan(kube: Kube, namespace: str) -> None:
-    every = crowds(SEED, number=10, pods=30)
+    every = crowds(SEED, number=10, pods=30, empty=kube.plane.version >= (1, 22))
     boards = [Board("crowd", crowd.nodes) for crowd in every]
     async with ground(kube, namespace, boards) as made:
         view = await seen(made)

@@ -48,7 +48,10 @@ SPREADS = [
     pytest.param(TopologySpread("zone", 2, IS_WEB), on(a1=1), {}, [], id="a skew of two"),
     pytest.param(TopologySpread("zone", 1, IS_DB), on(a1=5), {}, [], id="other pods count"),
     pytest.param(TopologySpread("zone", 1, None), on(a1=5), {}, [], id="no pods count"),
-    pytest.param(TopologySpread("zone", 1, ()), on(a1=1), {"labels": DB}, ["a1*", "a2"], id="all pods count"),
+    pytest.param(TopologySpread("zone", 1, ()), on(a1=5), {}, [], id="an empty selector"),
+    pytest.param(
+        TopologySpread("zone", 1, (), match_keys=("app",)), on(a1=1), {}, ["a1*", "a2"], id="pods with its own label"
+    ),
     pytest.param(EVEN, on(a1=2), {"labels": DB}, ["a1*", "a2"], id="the pod itself does not count"),
     pytest.param(EVEN, on(a1=1), {"labels": DB}, [], id="the pod itself does not count, and there is room"),
     pytest.param(EVEN, [pod("x", on="a1", labels=WEB, deleted=True)], {}, [], id="one that is being deleted"),

@@ -229,6 +229,9 @@ def skew(asked: Pod, spread: TopologySpread, one: Node, nodes: Sequence[Node], p
     def counts(labels: dict[str, str]) -> bool:
         return rules is not None and all(rule.matches(labels) for rule in rules)
 
+    def counts_beside(labels: dict[str, str]) -> bool:
+        return bool(rules) and counts(labels)
+
     by_value: dict[str, int] = {}
     for each in nodes:
         left_out = (
@@ -239,7 +242,7 @@ def skew(asked: Pod, spread: TopologySpread, one: Node, nodes: Sequence[Node], p
         if not left_out:
             here = [other for other in pods if other.node == each.name and other.namespace == asked.namespace]
             value = each.labels[spread.topology]
-            by_value[value] = by_value.get(value, 0) + sum(counts(other.labels) for other in here)
+            by_value[value] = by_value.get(value, 0) + sum(counts_beside(other.labels) for other in here)
     fewest = 0 if len(by_value) < spread.min_domains else min(by_value.values(), default=inf)
     own = one.labels.get(spread.topology)
     return by_value.get(own, 0) + counts(asked.labels) - fewest if own is not None else 0
