@@ -64,8 +64,9 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 pictures: .venv/dev ## take the pictures of the status page in docs/pictures again, in a headless Chromium
 	PYTHONPATH=. $(BIN)/python -m tests.pictures
 
+# What was measured is kept in build/, so that one that was interrupted goes on where it was.
 reproduce: .venv/forecast ## measure the papers that elasticd implements again (ARGS='bald-eagle --seeds 10', --markdown, --json)
-	@exec $(BIN)/elasticd reproduce $(ARGS)
+	@mkdir -p build && exec $(BIN)/elasticd reproduce --study build/papers.jsonl $(ARGS)
 
 lint: .venv/dev ## check style, types, import contracts and the length of functions
 	$(BIN)/ruff check .

@@ -28,7 +28,8 @@ class Line(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """The data of a picture. `steps`: a y holds until the next x; `bars`: x are names, side by side for each series."""
+    """The data of a picture. `steps`: a y holds until the next x; `bars`: x are names, side by side for each series.
+    Charts of one `picture` are drawn one above the other; empty: this one is not drawn unasked."""
 
     name: str
     title: str
@@ -37,3 +38,4 @@ class Chart(Struct, frozen=True):
     y: Axis
     lines: tuple[Line, ...]
     log: bool = False
+    picture: str = ""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.msgpack import encode
 from msgspec.structs import replace
+from rich.text import Text
 
 from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import one_line
@@ -22,7 +23,9 @@ from elasticd.lab.backtest import Options, load_backtest, options_of
 from elasticd.lab.ideal import IDEAL, RECORDED, ideal, recorded
 from elasticd.lab.over_time import run_charts
 from elasticd.lab.papers.named import PAPERS
-from elasticd.lab.papers.printed import markdown, measured, shown
+from elasticd.lab.papers.pictures import check_folder, save_pictures
+from elasticd.lab.papers.printed import all_papers, all_papers_markdown, markdown, measured, shown
+from elasticd.lab.papers.work import Kept
 from elasticd.lab.plot import check_plot, draw
 from elasticd.lab.printed import compared, record, searching, tuned, tuned_record, with_bar
 from elasticd.lab.queries import Queries, queries_of
@@ -122,6 +125,11 @@ def takes_reproduce(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help=f"of {', '.join(PAPERS)}; default: all")
     add("--seeds", type=int, default=5, help="how often each random measurement is made, at least 5; default: 5")
+    add("--study", type=Path, metavar="FILE", help="keep what was measured here, and go on where it was interrupted")
+    add("--times", action="store_true", help="also measure how long things take, which differs from run to run")
+    add("--plot", type=Path, metavar="FOLDER", help="draw the pictures of each paper there, as SVG")
+    add("--png", action="store_true", help="as PNG instead")
+    add("--force", action="store_true", help="write over pictures that are there")
     add("--markdown", action="store_true", help="as docs/papers.md has it")
     add("--json", action="store_true", help="for a machine, with the data of charts")
 
@@ -212,12 +220,16 @@ def reproduce(arguments: argparse.Namespace) -> int:
             raise ConfigError("", one_line(name), f"must be one of {', '.join(PAPERS)}, is not{nearest(name, PAPERS)}")
     names = list(dict.fromkeys(arguments.names)) or list(PAPERS)
     seeds = range(arguments.seeds)
-    papers = measured([(name, PAPERS[name]) for name in names], seeds)
+    if arguments.plot:
+        check_folder(arguments.plot, option="--plot")
+    papers = measured([(name, PAPERS[name]) for name in names], seeds, Kept(arguments.study), times=arguments.times)
+    if arguments.plot:
+        save_pictures(arguments.plot, papers, "png" if arguments.png else "svg", force=arguments.force)
     if arguments.markdown and not arguments.json:
-        print("\n".join(markdown(paper, len(seeds)) for paper in papers), end="")
+        print("\n".join([all_papers_markdown(papers), *(markdown(paper, len(seeds)) for paper in papers)]), end="")
         return 0
-    text = chain.from_iterable(shown(paper, len(seeds)) for paper in papers)
-    return show(arguments, papers, *text)
+    text = chain.from_iterable([*shown(paper, len(seeds)), Text()] for paper in papers)
+    return show(arguments, papers, *text, all_papers(papers))
 
 
 def _asked(arguments: argparse.Namespace, command: str, load: str, scenario: Scenario) -> Asked:

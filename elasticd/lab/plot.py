@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import BytesIO
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,9 @@ from elasticd.lab.series import check_new
 ENDINGS = (".png", ".svg")
 WIDTH, HEIGHT, HEAD = 9.0, 2.1, 0.9
 """Inches: of a picture, of each of its charts, and of the legend and the axis below them."""
+
+MOST_COLUMNS, CHARACTERS, BESIDE = 6, 128, 9
+"""Of the legend: columns and characters of a line at most, and as how many characters a mark counts."""
 
 INK, GREY, GRID, PAPER = "#1f2328", "#6e7781", "#d8dee4", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -54,6 +57,7 @@ _SETTINGS: Mapping[str, object] = {
     "axes.formatter.useoffset": False,
     "figure.facecolor": PAPER,
     "grid.color": GRID,
+    "hatch.color": PAPER,
     "grid.linewidth": 0.6,
     "xtick.color": GREY,
     "ytick.color": GREY,
@@ -171,12 +175,17 @@ def _draw_bars(axes: Any, chart: Chart, styles: Mapping[str, dict[str, object]])
     width = 0.8 / len(chart.lines)
     for place, line in enumerate(chart.lines):
         middles = [names.index(str(name)) + width * (place - (len(chart.lines) - 1) / 2) for name in line.x]
-        colour = styles[line.name]["color"] if line.name in styles else GREY
+        style = styles.get(line.name, {"color": GREY, "linestyle": "-"})
         ranges = zip(line.y, line.low, line.high, strict=True) if line.low else ()
         errors = [(max(0.0, y - low), max(0.0, high - y)) for y, low, high in ranges]
         error_bars = {"yerr": list(zip(*errors, strict=True)), "ecolor": INK, "capsize": 2} if errors else {}
-        axes.bar(middles, line.y, 0.92 * width, color=colour, label=_literal(line.name), **error_bars)
+        colour, hatch = style["color"], _HATCHES.get(str(style["linestyle"]))
+        axes.bar(middles, line.y, 0.92 * width, color=colour, hatch=hatch, label=_literal(line.name), **error_bars)
     axes.set_xticks(range(len(names)), [_literal(name) for name in names])
+
+
+_HATCHES = {"--": "//", ":": r"\\", "-.": "xx"}
+"""Of bars, by the dashes that a line of the same series has."""
 
 
 def _add_legend(figure: Any, all_axes: Sequence[Any]) -> None:
@@ -186,7 +195,20 @@ def _add_legend(figure: Any, all_axes: Sequence[Any]) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if len(handles) > 1:
-        figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=min(6, len(handles)))
+        columns = _columns([len(name) for name in handles])
+        figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns)
+
+
+def _columns(lengths: Sequence[int]) -> int:
+    """Into how many columns names of so many characters fit. They fill one after the other, the first ones by one name
+    more where they are not equally long."""
+    for columns in range(min(MOST_COLUMNS, len(lengths)), 1, -1):
+        each, longer = divmod(len(lengths), columns)
+        ends = [column * each + min(column, longer) for column in range(columns + 1)]
+        widest = [max(lengths[first:last]) for first, last in pairwise(ends)]
+        if sum(widest) + BESIDE * columns <= CHARACTERS:
+            return columns
+    return 1
 
 
 def _axis_title(axis: Axis) -> str:

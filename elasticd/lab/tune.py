@@ -23,6 +23,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.config.files import read_toml
 from elasticd.config.policies import decode_policy
 from elasticd.lab.figures import Figures, figures
+from elasticd.lab.kept_lines import KeptLines
 from elasticd.lab.scenario import Candidate, Scenario, play_all
 from elasticd.registry import Registry
 
@@ -226,24 +227,13 @@ class Study:
     def __init__(self, path: Path | None, about: Mapping[str, Any]) -> None:
         """`about`: what the trials depend on. Raises ConfigError for a file about something else."""
         self._path = path
-        self.trials: dict[Point, Trial] = {}
-        if path is None:
-            return
-        head = msgspec.json.encode({"about": about})
-        try:
-            text = path.read_bytes() if path.exists() else b""
-            whole = text[: text.rfind(b"\n") + 1]
-            lines = whole.splitlines()
-            if lines and lines[0] != head:
-                raise ConfigError(str(path), "line 1", "must be of the same search, is of another one")
-            for trial in self._trials(lines[1:]):
-                self.trials[trial.point] = trial
-            if not lines:
-                whole = head + b"\n"
-            if whole != text:  # of a new file, or without a line that was being written
-                path.write_bytes(whole)
-        except OSError as error:
-            raise UnavailableError(f"{path}: must be writable, is not: {error.strerror}") from None
+        self._kept = KeptLines(path)
+        lines, head = self._kept.lines, msgspec.json.encode({"about": about})
+        if lines and lines[0] != head:
+            raise ConfigError(str(path), "line 1", "must be of the same search, is of another one")
+        self.trials: dict[Point, Trial] = {trial.point: trial for trial in self._trials(lines[1:])}
+        if not lines:
+            self._kept.add([head])
 
     def _trials(self, lines: Sequence[bytes]) -> Iterator[Trial]:
         for number, line in enumerate(lines, 2):
@@ -261,10 +251,4 @@ class Study:
 
     def _keep(self, trials: Sequence[Trial]) -> None:
         self.trials.update({trial.point: trial for trial in trials})
-        if self._path is None:
-            return
-        try:
-            with self._path.open("ab") as file:
-                file.writelines(msgspec.json.encode(trial) + b"\n" for trial in trials)
-        except OSError as error:
-            raise UnavailableError(f"{self._path}: must be writable, is not: {error.strerror}") from None
+        self._kept.add(map(msgspec.json.encode, trials))

@@ -1,11 +1,13 @@
 """Pictures of charts: readable axes, the same bytes each time, and one line for a file that could not be written."""
 
 import sys
+from collections.abc import Sequence
 from math import isnan, nan
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.lab.charts import Axis, Chart, Line
 from elasticd.lab.ideal import IDEAL, ideal
@@ -48,6 +50,34 @@ def test_the_same_charts_give_the_same_bytes(form: str) -> None:
 def test_axes_have_titles_and_units() -> None:
     shown = texts(draw([LINES], "svg")) | texts(draw([BARS], "svg"))
     assert {"time since the start (h)", "replicas", "experiment", "time (s)", "first", "second", "one"} <= shown
+
+
+@pytest.mark.parametrize("kind", [LINES, BARS], ids=["lines", "bars"])
+@pytest.mark.parametrize("lengths", [[38] * 10, [6, 31, 32, 29, 29, 25], [17, 10, 28, 12, 21], [70, 70]])
+def test_a_legend_stays_within_the_picture(kind: Chart, lengths: Sequence[int]) -> None:
+    names = [chr(ord("a") + number) * length for number, length in enumerate(lengths)]
+    series = tuple(Line(name, kind.lines[0].x[:1], (1.0,)) for name in names)
+    svg = ElementTree.fromstring(draw([replace(kind, lines=series)], "svg"))
+    width = float((svg.get("viewBox") or "").split()[2])
+    shown = {"".join(text.itertext()): text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
+    assert max(_left(shown[name]) + LETTER * len(name) for name in names) < width
+
+
+LETTER = 5.0
+"""Points that a letter of the legend takes on average."""
+
+
+def _left(text: ElementTree.Element) -> float:
+    """Where a text of a picture begins."""
+    if (x := text.get("x")) is not None:
+        return float(x)
+    return float((text.get("transform") or "").partition("translate(")[2].split()[0].rstrip(","))
+
+
+def test_bars_of_one_colour_have_other_hatches() -> None:
+    series = tuple(Line(f"policy {number}", ("first",), (1.0,)) for number in range(8))
+    assert b"<pattern" in draw([replace(BARS, lines=series)], "svg")
+    assert b"<pattern" not in draw([replace(BARS, lines=series[:6])], "svg")
 
 
 def test_names_are_shown_as_they_are() -> None:

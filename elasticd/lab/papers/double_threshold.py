@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elasticd.lab.papers import Axis, Chart, Claim, Line, Progress, Reproduction, Verdict, judged, paragraphs
+from elasticd.lab.papers import Axis, Chart, Claim, Line, Reproduction, Verdict, Work, judged, paragraphs, summed_up
 from elasticd.lab.papers.seconds import Curve, Second, Setting, apart, play, strategy_of
 from elasticd.registry import Registry, discover
 
@@ -138,7 +138,7 @@ def calculated(load: float) -> int:
     return max(1, ceil(load / TARGET - 1e-9))
 
 
-def reproduce(seeds: Sequence[int], progress: Progress) -> Reproduction:
+def reproduce(seeds: Sequence[int], work: Work) -> Reproduction:
     """Plays the example with each reading of the growth thresholds, and each run with each way, curve and seed."""
     registry = discover()
     keys = [
@@ -146,10 +146,7 @@ def reproduce(seeds: Sequence[int], progress: Progress) -> Reproduction:
         for name, experiment in EXPERIMENTS.items()
         for curve, way, seed in product(experiment.curves, WAYS, seeds)
     ]
-    trials: dict[tuple[str, str, str, int], Trial] = {}
-    for done, key in enumerate(keys, 1):
-        trials[key] = _play(registry, *key)
-        progress(done, len(keys))
+    trials = work.each(keys, lambda key: _play(registry, *key))
     setting = Setting(EXAMPLE, 1)
     examples = {reading: play(strategy_of(registry, table), apart(low), setting) for reading, table in READINGS.items()}
     claims = [*_steps(examples)]
@@ -165,6 +162,7 @@ def reproduce(seeds: Sequence[int], progress: Progress) -> Reproduction:
         UNKNOWN,
         (_curve(examples[READ]), *_pictures(trials, seeds[0]), _bars(trials, seeds)),
         "elasticd simulate config/scenarios/double-threshold/elasticd.toml",
+        summed_up(claims, MAIN),
     )
 
 
@@ -285,18 +283,23 @@ DRAWN = (READ, PRINTED, f"{OLD_HPA} 50 %", FAR, "HPA of today, target 80 %")
 
 
 def _pictures(trials: Trials, seed: int) -> Iterator[Chart]:
-    """The pods of each run over time, with the first seed."""
+    """The load and the pods of each run over time, with the first seed; of medium and high load curve A is drawn."""
     for name, experiment in EXPERIMENTS.items():
-        for curve, load in experiment.curves.items():
+        for index, (curve, load) in enumerate(experiment.curves.items()):
             times = range(1, experiment.seconds + 1)
             x = tuple(map(float, times))
-            lines = [Line("CalPod", x, tuple(float(calculated(load(at))) for at in times))]
+            lines = [Line("CalPod", x, tuple(float(calculated(load(at))) for at in times), look="reference")]
             for way in DRAWN:
                 seconds = trials[name, curve, way, seed].seconds
                 lines.append(Line(way, x, tuple(float(second.pods) for second in seconds)))
             named = f"double-threshold-{name}" + (f"-{curve.lower()}" if len(experiment.curves) > 1 else "")
-            title = f"Pods under {name} load" + (f", curve {curve}" if len(experiment.curves) > 1 else "")
-            yield Chart(named, title, "steps", Axis("time", "s"), Axis("pods that run"), tuple(lines))
+            suffix = f", curve {curve}" if len(experiment.curves) > 1 else ""
+            picture = "" if index else f"double-threshold-{name}"
+            asked = (Line("load", x, tuple(load(at) for at in times), look="area"),)
+            title, time = f"{name.capitalize()} load{suffix}", Axis("time", "s")
+            yield Chart(f"{named}-load", title, "lines", time, Axis("load", "% of a pod"), asked, picture=picture)
+            title, pods = f"Pods under {name} load{suffix}", Axis("pods that run")
+            yield Chart(named, title, "steps", time, pods, tuple(lines), picture=picture)
 
 
 def _bars(trials: Trials, seeds: Sequence[int]) -> Chart:
@@ -310,7 +313,17 @@ def _bars(trials: Trials, seeds: Sequence[int]) -> Chart:
         low, high = tuple(map(min, each)), tuple(map(max, each))
         lines.append(Line(way, tuple(EXPERIMENTS), tuple(map(fmean, each)), low, high))
     axes = Axis("load"), Axis("time in which pods break", "%")
-    return Chart("double-threshold-broken", "Time in which pods break", "bars", *axes, tuple(lines))
+    name = "double-threshold-broken"
+    return Chart(name, "Time in which pods break", "bars", *axes, tuple(lines), picture=name)
+
+
+MAIN = {
+    "the worked example, in seven steps, the last one read in three ways": ("the worked example", "step"),
+    "no pod of the worked example breaks": ("the worked example", "seconds in which"),
+    "pods are close to CalPod under low and medium load": ("", f"mean distance: {READ}"),
+    "pods of the HPA break several times under medium and high load": ("", OLD_HPA),
+    "under high load pods are short while containers start, and leave late": ("high load: RealPod", "time"),
+}
 
 
 SETUP = paragraphs(

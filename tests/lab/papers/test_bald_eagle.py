@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.cluster.simulated.options import amount
-from elasticd.lab.papers import Reproduction
+from elasticd.lab.papers import Reproduction, Work
 from elasticd.lab.papers.bald_eagle import FINDINGS, UNKNOWN, reproduce
 from elasticd.lab.papers.bald_eagle.placing import GREEDY, LRA, SEARCHES, TBESK, WAYS, place
 from elasticd.lab.papers.bald_eagle.pool import FOUR, GIGA, MIB, TABLE_3, paper_pool
@@ -27,7 +27,7 @@ def heard() -> list[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def paper(heard: list[tuple[int, int]]) -> Reproduction:
-    return reproduce([0], lambda done, total: heard.append((done, total)), counts=(40, 80), runs=1)
+    return reproduce([0], Work(lambda done, total: heard.append((done, total))), counts=(40, 80), runs=1)
 
 
 def test_it_is_known_by_the_strategys_name(paper: Reproduction) -> None:

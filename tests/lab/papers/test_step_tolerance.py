@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.lab.papers import Reproduction
+from elasticd.lab.papers import Reproduction, Work
 from elasticd.lab.papers.named import PAPERS
 from elasticd.lab.papers.sata import REQUESTS, THEIRS, fewer
 from elasticd.lab.papers.seconds import Second, strategy_of
@@ -31,7 +31,7 @@ SCENARIO = Path(__file__).parents[3] / "config" / "scenarios" / "step-tolerance"
 
 @pytest.fixture(scope="module")
 def paper() -> Reproduction:
-    return reproduce(range(2), lambda done, total: None)
+    return reproduce(range(2), Work())
 
 
 def test_it_is_known_by_the_strategys_name(paper: Reproduction) -> None:
@@ -112,12 +112,12 @@ def test_run_again_with_enough_pods_both_are_as_fast(paper: Reproduction) -> Non
 
 def test_the_same_seeds_give_the_same_and_all_is_heard(paper: Reproduction) -> None:
     heard: list[tuple[int, int]] = []
-    assert reproduce(range(2), lambda done, total: heard.append((done, total))) == paper
+    assert reproduce(range(2), Work(lambda done, total: heard.append((done, total)))) == paper
     assert heard[-1][0] == heard[-1][1] == len(heard)
 
 
 def test_charts_have_as_many_values_as_places(paper: Reproduction) -> None:
-    assert len({chart.name for chart in paper.charts}) == len(paper.charts) == 6
+    assert len({chart.name for chart in paper.charts}) == len(paper.charts) == 7
     for line in (line for chart in paper.charts for line in chart.lines):
         assert len(line.x) == len(line.y)
         assert len(line.low) == len(line.high) == (len(line.y) if line.low else 0)

@@ -7,38 +7,52 @@ Systems & Applications 32(4), 2023.
 from collections.abc import Sequence
 from itertools import product
 
-from elasticd.lab.papers import Progress, Reproduction, paragraphs
+from elasticd.lab.papers import Reproduction, Rows, Work, paragraphs, summed_up
 from elasticd.lab.papers.bald_eagle import evenness, searching
-from elasticd.lab.papers.bald_eagle.placing import WAYS
+from elasticd.lab.papers.bald_eagle.placing import BRA, LRA, TBESK, WAYS
 from elasticd.registry import discover
 
 RUNS = 10
 
 
 def reproduce(
-    seeds: Sequence[int], progress: Progress, counts: Sequence[int] = evenness.COUNTS, runs: int = RUNS
+    seeds: Sequence[int], work: Work, counts: Sequence[int] = evenness.COUNTS, runs: int = RUNS
 ) -> Reproduction:
     """Runs each search on each function, `runs` times for a seed, and places each count of pods in each way."""
     registry, functions = discover(), list(searching.keys(seeds))
     pools = list(product(counts, WAYS, seeds))
-    tens, placed = {}, {}
-    for done, key in enumerate(functions, 1):
-        tens[key] = searching.run(key, runs)
-        progress(done, len(functions) + len(pools))
-    for done, pool in enumerate(pools, len(functions) + 1):
-        placed[pool] = evenness.run(registry, pool)
-        progress(done, len(functions) + len(pools))
+    found = work.each(product(functions, [runs]), lambda key: searching.run(*key), searching.Ten, then=len(pools))
+    tens = {key: ten for (key, _), ten in found.items()}
+    placed = work.each(pools, lambda key: evenness.run(registry, key), evenness.Placed)
+    claims = (*searching.claims(tens, seeds), *evenness.claims(placed, counts, seeds))
     return Reproduction(
         "bald-eagle",
         "place pods in batches, so that four resources are used evenly",
         "Geng, Wang, Computer Systems & Applications 32(4), 2023 (TBESK)",
         (_describe(counts[-1], seeds), *SETUP),
-        (*searching.claims(tens, seeds), *evenness.claims(placed, counts, seeds)),
+        claims,
         FINDINGS,
         UNKNOWN,
         (*searching.charts(tens, seeds[0]), *evenness.charts(placed, counts, seeds)),
         "elasticd simulate config/scenarios/bald-eagle/elasticd.toml --out-nodes nodes.csv",
+        summed_up(claims, _main(counts[-1])),
     )
+
+
+def _main(most: int) -> Rows:
+    """Its rows in the table of all papers; the pools have at most so many pods."""
+    pool = f"{most:,} pods on {evenness.NODES} nodes"
+    return {
+        "the search finds the least value of Griewank, Ackley and Sphere": ("", "TBESK: worst"),
+        "it needs as few iterations as the paper says": ("", "TBESK: mean iterations"),
+        "it needs fewer iterations than BES": ("", "iterations fewer than BES"),
+        f"imbalance is 24 % below LRA, {most:,} pods": (f"{pool}: imbalance", f"{TBESK}: less than {LRA}"),
+        f"imbalance is 21 % below BRA, {most:,} pods": (f"{pool}: imbalance", f"{TBESK}: less than {BRA}"),
+        "no node is above 100 %, but some of LRA and BRA are": (f"{pool}: room", "nodes above 100 %"),
+        "cpu differs little between LRA, BRA and the search": (f"{pool}: room", "cpu, "),
+        "memory differs little between them": (f"{pool}: room", "memory, "),
+        "bandwidth and disk of the most and the least used node": ("", "least used node: "),
+    }
 
 
 def _describe(count: int, seeds: Sequence[int]) -> str:

@@ -152,7 +152,8 @@ def charts(found: Mapping[Key, Placed], counts: Sequence[int], seeds: Sequence[i
         low, high = tuple(map(min, each)), tuple(map(max, each))
         lines.append(Line(way, tuple(f"{count:,}" for count in counts), tuple(map(fmean, each)), low, high))
     axes = Axis("pods"), Axis("imbalance Z", "%")
-    yield Chart("bald-eagle-imbalance", f"Imbalance on {NODES} nodes", "bars", *axes, tuple(lines))
+    name, title = "bald-eagle-imbalance", f"Imbalance on {NODES} nodes: the less, the more even"
+    yield Chart(name, title, "bars", *axes, tuple(lines), picture=name)
     for resource, column in RESOURCES.items():
         lines = []
         for way in SHOWN:
@@ -160,4 +161,4 @@ def charts(found: Mapping[Key, Placed], counts: Sequence[int], seeds: Sequence[i
             lines.append(Line(way, tuple(map(float, range(1, NODES + 1))), tuple(values.tolist())))
         title = f"{counts[-1]:,} pods: {resource} of each node, from the least to the most used"
         axes = Axis("node"), Axis(resource, "%")
-        yield Chart(f"bald-eagle-{resource}", title, "lines", *axes, tuple(lines))
+        yield Chart(f"bald-eagle-{resource}", title, "lines", *axes, tuple(lines), picture="bald-eagle-nodes")

@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from elasticd.lab.papers import Axis, Chart, Claim, Line, Verdict, judged
 from elasticd.lab.papers.bald_eagle.functions import BENCHMARKS, FLOCK, Benchmark, iterations
 
+NIL = 1e-18
+"""What is drawn is greater. Sphere falls below 1e-300."""
+
 MOVED = 0.3
 """Where the optimum is in the second trial, in parts of the bound; in the first it is at 0."""
 
@@ -104,16 +107,19 @@ def _at_most(paper: float, values: Sequence[float]) -> Verdict:
 
 
 def charts(found: Mapping[Key, Ten], seed: int) -> Iterator[Chart]:
-    """How the best value falls in the first run; zeros have no place on a logarithmic axis and are left out."""
+    """How the best value falls in the first run, down to NIL: so the axis shows what is not next to nothing."""
     for name in BENCHMARKS:
         lines = []
         for moved, where in ((0.0, "at 0"), (MOVED, "moved")):
             for search in SEARCHES:
-                trail = [(float(at), value) for at, value in enumerate(found[name, search, moved, seed].trail) if value]
+                trail = [
+                    (float(at), value) for at, value in enumerate(found[name, search, moved, seed].trail) if value > NIL
+                ]
                 lines.append(Line(f"{search}, optimum {where}", *_columns(trail)))
         axes = Axis("iteration"), Axis("best value so far")
         title = f"{name}: the first run"
-        yield Chart(f"bald-eagle-{name.lower()}", title, "lines", *axes, tuple(lines), log=True)
+        picture = "bald-eagle-convergence"
+        yield Chart(f"bald-eagle-{name.lower()}", title, "lines", *axes, tuple(lines), log=True, picture=picture)
 
 
 def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:

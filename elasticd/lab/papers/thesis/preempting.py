@@ -5,6 +5,7 @@ Knows the pods of the thesis; knows nothing of how victims are chosen.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from typing import Literal
 
 import numpy as np
 from msgspec.structs import replace
@@ -172,10 +173,15 @@ def _figure(way: str, runs: Sequence[Mapping[int, Counts]]) -> Iterator[Claim]:
 def chart(filled: Mapping[Key, Mapping[int, Counts]], seed: int) -> Chart:
     """Figure 6-4 in mode "paper", and the default scheduler, with this seed."""
     lines = []
-    for way, suffix in ((WAYS[0], ""), (DEFAULT, ", default scheduler")):
+    looks: Sequence[tuple[str, str, Literal["line", "reference"]]] = (
+        (WAYS[0], "", "line"),
+        (DEFAULT, ", default scheduler", "reference"),
+    )
+    for way, suffix, look in looks:
         found = filled[way, seed]
         for index, kind in enumerate(KINDS):
             counts = tuple(float(counts[index]) for counts in found.values())
-            lines.append(Line(f"{kind}{suffix}", tuple(map(float, found)), counts))
+            lines.append(Line(f"{kind}{suffix}", tuple(map(float, found)), counts, look=look))
     axes = Axis("pods requested"), Axis("pods that run")
-    return Chart("thesis-preemption", "Pods that run on node3, by restartPolicy", "lines", *axes, tuple(lines))
+    name, title = "thesis-preemption", "Pods that run on node3, by restartPolicy, as Figure 6-4"
+    return Chart(name, title, "lines", *axes, tuple(lines), picture=name)
