@@ -56,7 +56,8 @@ def takes_import(parser: argparse.ArgumentParser) -> None:
     add(
         "names", metavar="FILE or NAME", nargs="*", help="files of YAML or JSON, - for stdin; with -n: names of objects"
     )
-    add("-n", "--namespace", default="", help="read the cluster's objects of this namespace; default: all of them")
+    text = "read the cluster's objects of this namespace: all of them, or those of these names"
+    add("-n", "--namespace", nargs="+", default=[], metavar=("NAMESPACE", "NAME"), help=text)
     add("--all-namespaces", action="store_true", help="read all of the cluster's objects")
     add("--out", type=Path, metavar="DIR", help=f"write a policy each, and {SOURCES}, into this folder; default: print")
     add("--force", action="store_true", help="write over files that are there")
@@ -70,6 +71,8 @@ def takes_import(parser: argparse.ArgumentParser) -> None:
 
 def run_import(arguments: argparse.Namespace) -> int:
     """Import the objects that the arguments name. Returns the exit code."""
+    # argparse takes no more of FILE after an option.
+    arguments.namespace, arguments.names = "".join(arguments.namespace[:1]), arguments.names + arguments.namespace[1:]
     documents, version = _read(arguments)
     kind = KINDS[arguments.kind]
     objects = [document for document in documents if is_of(document, kind)]

@@ -251,7 +251,7 @@ complete -c elasticd -n '_shtab_elasticd_using resume' -l kubeconfig -x -d 'by w
 complete -c elasticd -n '_shtab_elasticd_using resume' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'default: /etc/elasticd/elasticd.toml'
 complete -c elasticd -n '_shtab_elasticd_using; and test $_shtab_elasticd_npos -eq 0' -a import -d 'Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them.'
 complete -c elasticd -n '_shtab_elasticd_using import' -s h -l help -d 'show this help message and exit'
-complete -c elasticd -n '_shtab_elasticd_using import' -s n -l namespace -x -d 'read the cluster'"'"'s objects of this namespace; default: all of them'
+complete -c elasticd -n '_shtab_elasticd_using import' -s n -l namespace -x -d 'read the cluster'"'"'s objects of this namespace: all of them, or those of these names'
 complete -c elasticd -n '_shtab_elasticd_using import' -l all-namespaces -d 'read all of the cluster'"'"'s objects'
 complete -c elasticd -n '_shtab_elasticd_using import' -l out -xka "(__fish_complete_path (commandline -ct))" -d 'write a policy each, and sources.txt, into this folder; default: print'
 complete -c elasticd -n '_shtab_elasticd_using import' -l force -d 'write over files that are there'

@@ -1,0 +1,107 @@
+"""`elasticd import` of objects that an API server has: versions, pages, names, and what it says where it cannot."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.kit.daemons import called
+from tests.migration.manifests import Manifest, hpa
+
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+KIND = {"name": "horizontalpodautoscalers", "kind": "HorizontalPodAutoscaler", "namespaced": True, "verbs": []}
+
+
+def listed(name: str) -> Manifest:
+    """An HPA as a list has it: without kind and apiVersion."""
+    table = hpa([CPU])
+    return {"metadata": {**table["metadata"], "name": name}, "spec": table["spec"]}
+
+
+class Server(BaseHTTPRequestHandler):
+    """An API server that has HPAs in v2beta2 alone, one on each page."""
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        path, query = url.path, parse_qs(url.query)
+        base = "/apis/autoscaling/v2beta2"
+        answers: dict[str, Any] = {"/version": {"gitVersion": "v1.20.2"}, base: {"resources": [KIND]}, "/apis": {}}
+        if path.endswith("/horizontalpodautoscalers"):
+            last = "continue" in query
+            page = {"metadata": {} if last else {"continue": "more"}, "items": [listed("b" if last else "a")]}
+            answers[path] = page
+        if path.startswith(f"{base}/namespaces/denied/"):
+            self.answer(403, {"kind": "Status", "reason": "Forbidden", "message": "you may not"})
+        else:
+            self.answer(200 if path in answers else 404, answers.get(path, {"kind": "Status", "message": "no such"}))
+
+    def answer(self, code: int, body: object) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged."""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[Path]:
+    """An elasticd.toml whose cluster this server is."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    kubeconfig = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context],
+                  "users": [{"name": "u", "user": {"token": "a-token"}}], "current-context": "x"}  # fmt: skip
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    path = tmp_path / "elasticd.toml"
+    path.write_text(
+        f'state = "{tmp_path}/state"\n[cluster]\ntype = "kubernetes"\nkubeconfig = "{tmp_path}/kubeconfig"\n'
+    )
+    yield path
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_all_pages_are_read_by_the_clusters_rules(
+    capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code, text, err = called(capsys, "import", "hpa", "--all-namespaces", "--config", config, "--out", out)
+    assert (code, text, err) == (0, f"{out}: 2 policies\n", "")
+    assert sorted(path.name for path in out.iterdir()) == ["shop.a.toml", "shop.b.toml"]
+    assert 'rules = "1.20"' in (out / "shop.a.toml").read_text()
+
+
+def test_objects_are_named_in_a_namespace(capsys: pytest.CaptureFixture[str], config: Path) -> None:
+    code, text, _ = called(capsys, "import", "hpa", "-n", "shop", "b", "--config", config)
+    assert (code, text.count("# Made from HorizontalPodAutoscaler shop/b ")) == (0, 1)
+    code, again, _ = called(capsys, "import", "hpa", "b", "-n", "shop", "--config", config)
+    assert (code, again) == (0, text)
+    code, _, err = called(capsys, "import", "hpa", "-n", "shop", "c", "--config", config)
+    assert (code, err) == (69, "namespace shop: has no HorizontalPodAutoscaler c\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param(["hpa", "-n", "denied"], "HorizontalPodAutoscalers cannot be listed: 403", id="right"),
+        pytest.param(["vpa", "-n", "shop"], "does not serve autoscaling.k8s.io/v1/Vertical", id="kind"),
+    ],
+)  # fmt: skip
+def test_what_a_cluster_refuses_is_one_line(
+    capsys: pytest.CaptureFixture[str], config: Path, words: list[str], problem: str
+) -> None:
+    code, text, err = called(capsys, "import", *words, "--config", config)
+    assert (code, text, err.count("\n")) == (69, "", 1)
+    assert problem in err
