@@ -26,24 +26,30 @@ Ask = Callable[[Random, str], JSON]
 """Draws a pod that asks for something about an island (the end of its labels' names)."""
 
 
-def islands(seed: int, pairs: int, *, empty: bool) -> list[Board]:
-    """A board for each filter about other pods, with at least so many pods in all; with `empty` selectors in spread
-    constraints, which 1.20 took for all pods, or without."""
+def islands(seed: int, pairs: int, *, current: bool) -> list[Board]:
+    """A board for each filter about other pods, with at least so many pods in all; for a `current` version, or without
+    what 1.20 decides otherwise."""
     number = -(-2 * pairs // ROUNDS)
     boards = [_board(name, ask, Random(f"{seed} {name}"), number) for name, ask in ASKS.items()]
-    return boards if empty else _without_empty(boards)
+    return boards if current else _as_in_1_20(boards)
 
 
-def _without_empty(boards: list[Board]) -> list[Board]:
+def _as_in_1_20(boards: list[Board]) -> list[Board]:
     for pod in (pod for board in boards for one in board.rounds for pod in one):
-        _fill_selectors(pod)
+        _simplify(pod)
     return boards
 
 
-def _fill_selectors(pod: JSON) -> None:
-    for each in pod["spec"].get("topologySpreadConstraints", ()):
-        if each.get("labelSelector") == {}:
-            each["labelSelector"] = {"matchLabels": {"app": APPS[0]}}
+def _simplify(pod: JSON) -> None:
+    """Leave out what 1.20 decides otherwise about spread: it took an empty selector for all pods, and counted pods on
+    nodes that have not the labels of all constraints, or that the pod's nodeSelector excludes."""
+    spec = pod["spec"]
+    if constraints := spec.get("topologySpreadConstraints"):
+        del constraints[1:]
+        if constraints[0].get("labelSelector") == {}:
+            constraints[0]["labelSelector"] = {"matchLabels": {"app": APPS[0]}}
+        if "disk" in spec.get("nodeSelector", {}):
+            del spec["nodeSelector"]
 
 
 def _board(name: str, ask: Ask, random: Random, number: int) -> Board:
@@ -201,19 +207,21 @@ ASKS: dict[str, Ask] = {
 # What pods prefer: each may go to all nodes of its island.
 
 
-def preferring(seed: int, pairs: int, *, several: bool) -> list[Board]:
-    """A board for each score of kube-scheduler, by its name. `several`: pods may have several soft constraints, and
-    such with empty selectors, which 1.20 decided otherwise."""
+def preferring(seed: int, pairs: int, *, current: bool) -> list[Board]:
+    """A board for each score of kube-scheduler, by its name; for a `current` version, or without what 1.20 decides
+    otherwise. That counted the nodes with an image when a node came, so its answer depends on their order."""
     number = -(-2 * pairs // ROUNDS)
     draws: dict[str, Ask] = {
-        "PodTopologySpread": partial(_soft_spread, several=several),
+        "PodTopologySpread": partial(_soft_spread, several=current),
         "InterPodAffinity": _with_preferred_pods,
         "NodeAffinity": _with_preferred_nodes,
         "TaintToleration": _with_soft_tolerations,
         "ImageLocality": _with_images,
     }
+    if not current:
+        del draws["ImageLocality"]
     boards = [_scored(name, ask, Random(f"{seed} {name}"), number) for name, ask in draws.items()]
-    return boards if several else _without_empty(boards)
+    return boards if current else _as_in_1_20(boards)
 
 
 def _scored(name: str, ask: Ask, random: Random, number: int) -> Board:
@@ -312,11 +320,11 @@ class Crowd:
     pods: list[JSON]
 
 
-def crowds(seed: int, number: int, pods: int, *, empty: bool) -> list[Crowd]:
+def crowds(seed: int, number: int, pods: int, *, current: bool) -> list[Crowd]:
     """Islands on which pods of a few Deployments wait that depend on each other."""
     found = [_crowd(Random(f"{seed} crowd {index}"), f"crowd-{index}", pods) for index in range(number)]
-    for pod in (pod for crowd in found for pod in crowd.pods if not empty):
-        _fill_selectors(pod)
+    for pod in (pod for crowd in found for pod in crowd.pods if not current):
+        _simplify(pod)
     return found
 
 

@@ -237,7 +237,7 @@ async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespa
     if about == "nodes":
         every = boards(SEED, PAIRS, impossible=await takes_impossible_values(kube.client, namespace))
     else:
-        every = islands(SEED, PAIRS, empty=kube.plane.version >= (1, 22))
+        every = islands(SEED, PAIRS, current=kube.plane.version >= (1, 22))
     tallies = {board.filter: Tally() for board in every}
     async with ground(kube, namespace, every) as made:
         view = await seen(made)

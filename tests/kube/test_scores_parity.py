@@ -103,7 +103,7 @@ def compare(tally: Tally, name: str, view: NodeTable, found: Sequence[JSON]) -> 
 
 @pytest.mark.timeout(900)
 async def test_scores_agree_with_the_genuine_kube_scheduler(kube: Kube, namespace: str, tmp_path: Path) -> None:
-    every = preferring(SEED, PAIRS, several=kube.plane.version >= (1, 22))
+    every = preferring(SEED, PAIRS, current=kube.plane.version >= (1, 22))
     tallies = {board.filter: Tally() for board in every}
     async with ground(kube, namespace, every) as made, scoring_by_one_plugin(kube, tmp_path):
         view = await seen(made)
@@ -145,7 +145,7 @@ def placed(
 
 @pytest.mark.timeout(900)
 async def test_kube_scheduler_allows_every_place_of_a_plan(kube: Kube, namespace: str) -> None:
-    every = crowds(SEED, number=10, pods=30, empty=kube.plane.version >= (1, 22))
+    every = crowds(SEED, number=10, pods=30, current=kube.plane.version >= (1, 22))
     boards = [Board("crowd", crowd.nodes) for crowd in every]
     async with ground(kube, namespace, boards) as made:
         view = await seen(made)
