@@ -1,20 +1,38 @@
 """`elasticd reproduce forecast`: series taken apart, periods, weeks, and the scenario beside them."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from elasticd.lab.papers import Claim
+from elasticd.lab.papers import Claim, named
 from elasticd.lab.papers.forecast import FINDINGS, MAIN, UNKNOWN, parts, weeks
 from elasticd.lab.papers.forecast.loads import ANOMALIES, DAY, HOLIDAY, PAST, WEEK, make_load
 from elasticd.lab.scenario import load_scenario
 from elasticd.registry import discover
+from tests.kit.daemons import called
 from tests.kit.papers import PAGE
 
 SCENARIO = Path(__file__).resolve().parents[3] / "config" / "scenarios" / "forecast" / "elasticd.toml"
 SEEDS = range(2)
+
+
+def test_no_command_imports_scipy_unasked() -> None:
+    """It is an extra: without it, all other commands and the daemon must start."""
+    code = "import sys, elasticd.cli; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_forecasts_without_scipy_are_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named, "lacking", lambda: "scipy")
+    code, out, line = called(capsys, "reproduce", "forecast")
+    assert (code != 0, out) == (True, "")
+    assert line == "forecast: needs scipy, which is not installed: pip install elasticd[forecast]\n"
 
 
 def test_the_same_seed_gives_the_same_load() -> None:
