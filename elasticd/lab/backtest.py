@@ -145,6 +145,7 @@ def _cluster(ref: Ref, load: Load, options: Options) -> Simulated:
         "replicas": load.counts[0][1] if load.counts else 1,
         "cpu": options.cpu,
         "start_seconds": options.start_seconds,
+        "started": True,
         **({"cpu_limit": options.cpu_limit} if options.cpu_limit else {}),
     }
     cluster = convert(

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import math
+import re
+import shlex
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -17,7 +19,8 @@ from tests.kube.fetch import find_program
 from tests.kube.prometheus_server import NoPrometheus, PrometheusServer
 
 HOURS = 4
-QUERY = "sum by (namespace, pod) (rate(cpu_seconds_total[5m]))"
+PAGE = Path(__file__).parents[2] / "docs" / "from-a-recording.md"
+QUERY = "sum by (namespace, pod) (rate(container_cpu_usage_seconds_total[5m]))"
 SETTINGS = """
 [[source]]
 type = "prometheus"
@@ -45,12 +48,13 @@ def cores(passed: float) -> float:
 
 def openmetrics(begun: int) -> str:
     """The counters of six pods, each minute."""
-    lines = ["# TYPE cpu_seconds counter"]
+    lines = ["# TYPE container_cpu_usage_seconds counter"]
     for pod in range(6):
         used = 0.0
         for passed in range(0, HOURS * 3600, 60):
             used += 60 * cores(passed) / 6
-            lines.append(f'cpu_seconds_total{{namespace="shop",pod="web-7d4-{pod}"}} {used:.4f} {begun + passed}')
+            labels = f'namespace="shop",pod="web-7d4-{pod}",container="web"'
+            lines.append(f"container_cpu_usage_seconds_total{{{labels}}} {used:.4f} {begun + passed}")
     return "\n".join([*lines, "# EOF", ""])
 
 
@@ -108,12 +112,38 @@ async def test_what_prometheus_remembers_is_backtested(
     check({run["policies"]: run["figures"] for run in json.loads(out)})
 
 
+async def test_the_walk_from_a_recording_to_a_tuned_policy_works(
+    remembering: PrometheusServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = []
+    for kind, block in re.findall(r"^```(console|toml)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        if kind == "toml":
+            name, text = block.removeprefix("# ").split("\n", 1)
+            (tmp_path / name).write_text(text.replace("http://localhost:9090", remembering.url))
+            continue
+        for command in block.replace("\\\n", "").splitlines():
+            program, *words = shlex.split(command.removeprefix("$ "))
+            # Quicker than for a user: four hours are remembered of the six days.
+            quick = {"tune": ["--generations", "1", "--jobs", "1"], "backtest": ["--jobs", "1"]}.get(words[0], [])
+            assert (program, await run(*words, *quick)) == ("elasticd", 0)
+            printed.append(capsys.readouterr().out)
+    recorded, compared, tuned = printed
+    assert recorded.startswith("week.csv: ")
+    assert [line.split()[0] for line in compared.splitlines()[2:4]] == ["hpa", "double"]
+    assert re.search("Take (hpa|double)", (tmp_path / "week.html").read_text())
+    assert "afterwards, which was not searched on" in tuned
+    assert "set in the policy" in tuned
+
+
 @pytest.mark.parametrize(
     ("query", "replicas_query"),
     [
         pytest.param(QUERY, "", id="pods"),
         pytest.param(
-            "sum(rate(cpu_seconds_total[5m]))", "count(rate(cpu_seconds_total[5m]))", id="one series and a count"
+            "sum(rate(container_cpu_usage_seconds_total[5m]))",
+            "count(rate(container_cpu_usage_seconds_total[5m]))",
+            id="one series and a count",
         ),
     ],
 )

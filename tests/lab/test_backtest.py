@@ -123,6 +123,14 @@ def test_more_jobs_give_the_same_figures(folder: Path, capsys: pytest.CaptureFix
     assert names == ["lean", "lean", "roomy", "roomy", "(ideal)", "(what was)"]
 
 
+def test_the_pods_of_a_recording_are_ready_at_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["roomy.toml", *ASKED, "--start-seconds", "100", "--out", "out.csv", "--jobs", "1"]
+    assert called(capsys, "backtest", *arguments)[0] == 0
+    table = [row for row in csv.DictReader((folder / "out.csv").read_text().splitlines()) if row["policies"] == "roomy"]
+    assert (table[0]["ready"], table[0]["unserved"]) == ("2", "0")
+    assert any(int(row["ready"]) < int(row["replicas"]) for row in table)  # those that come later take their time
+
+
 def test_a_series_of_workloads_may_be_the_load(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["backtest", "lean.toml", "--recording", "recording.csv", "--series", "orders", "--cpu", "10"]
     assert called(capsys, *arguments, "--out", "out.csv", "--jobs", "1")[0] == 0

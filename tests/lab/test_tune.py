@@ -1,6 +1,7 @@
 """`elasticd tune`: the search over options, its limits, and that it goes on where it was."""
 
 import json
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -184,3 +185,41 @@ def test_what_cannot_be_tuned_costs_one_line(
     code, out, err = called(capsys, *ASKED, *options)
     assert (code, out, err.count("\n")) == (78, "", 1)
     assert problem in err
+
+
+RUSH = """
+interval = 60
+workload = { namespace = "shop", name = "web" }
+replicas = { min = 2, max = 30 }
+
+[[strategy]]
+type = "step-tolerance"
+target = 60
+tolerance = 15
+"""
+
+
+def rush(at: int) -> float:
+    """The cores of a quiet day with a rush: five times the load within a minute, from noon until two."""
+    hour = at % 86400 / 3600
+    peak = 0.5 * (math.tanh((hour - 12) * 120) - math.tanh((hour - 14) * 120))
+    return 0.8 - 0.4 * math.cos(2 * math.pi * hour / 24) + 3.2 * peak
+
+
+@pytest.mark.slow
+def test_tuned_options_are_cheaper_and_serve_more_on_a_later_day(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["time,series,subject,key,value,window"]
+    for at in range(0, 2 * 86400 + 1, 60):
+        lines += [f"{1771977600 + at},cpu,pod,shop/web-{pod},{rush(at) / 4:.4f},60" for pod in range(4)]
+    (folder / "days.csv").write_text("\n".join([*lines, ""]))
+    (folder / "rush.toml").write_text(RUSH)
+    words = ["rush.toml", "--recording", "days.csv", "--cpu", "500m", "--resolution", "60", "--start-seconds", "120"]
+    words += ["--search", "strategy[0].target=40:75", "--search", "strategy[0].up=2:8", "--generations", "1"]
+    words += ["--held-out", "0.5", "--unserved", "0.15", "--jobs", "1", "--json"]
+    code, out, err = called(capsys, "tune", *words)
+    assert (code, err) == (0, "")
+    before, after = json.loads(out)["held_out"].values()
+    assert after["replica_hours"] < 0.9 * before["replica_hours"]
+    assert after["unserved"] < 0.9 * before["unserved"]

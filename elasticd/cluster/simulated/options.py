@@ -348,6 +348,7 @@ class WorkloadTable(PodTable, frozen=True):
     start_seconds: Delay = 5.0
     ready_seconds: Delay = 0.0
     stop_seconds: Delay = 0.0
+    started: bool = False
     demand: Demand | None = None
     memory_per_pod: Quantity | None = None
     service: ServiceTable | None = None

@@ -44,7 +44,7 @@ class World:
         keep: float,
         changes: Mapping[str, Sequence[NodeChange]] | None = None,
     ) -> None:
-        self.now = start
+        self.now = self._start = start
         self.workloads = {workload.ref: workload for workload in workloads}
         self.changed: dict[SimulatedWorkload, None] = {}
         self.placement_changed = False
@@ -71,6 +71,7 @@ class World:
                 self._later(change.at, self._change_node, name, change)
         self.advance(start)
         self._settle()
+        self.advance(start)
 
     @property
     def next(self) -> float:
@@ -257,7 +258,11 @@ class World:
             return
         # The kubelet writes the start time and the first conditions as soon as the pod is its own.
         pod.started, pod.ready, pod.ready_changed = self.now, False, self.now
-        self._later(pod.owner.table.start_seconds, self._run, pod)
+        self._later(self._delay(pod, pod.owner.table.start_seconds), self._run, pod)
+
+    def _delay(self, pod: SimulatedPod, seconds: float) -> float:
+        """How long a step of its start takes: none at the start of the world, where it has been running for long."""
+        return 0.0 if pod.owner.table.started and self.now == self._start else seconds
 
     def _replace(self, pod: SimulatedPod) -> None:
         """What the controller of a rejected pod does: another, which may need its name."""
@@ -272,7 +277,7 @@ class World:
             return
         pod.running = True
         self._touch(pod)
-        self._later(pod.owner.table.ready_seconds, self._become_ready, pod)
+        self._later(self._delay(pod, pod.owner.table.ready_seconds), self._become_ready, pod)
         seconds = pod.owner.begin(pod, self.now)
         if seconds is not None:
             self._later(seconds, self._end, pod)
