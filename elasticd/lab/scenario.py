@@ -246,14 +246,26 @@ def _keep(kept: KeptRuns, key: str, future: Pending) -> None:
 
 @contextmanager
 def _processes(count: int) -> Iterator[Submit]:
-    """Where so many processes do the tasks."""
+    """Where so many processes do the tasks. They end with this one, however it is told to."""
+    terminated = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield from _pool(count)
+    finally:
+        signal.signal(signal.SIGTERM, terminated)
+
+
+def _exit(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _pool(count: int) -> Iterator[Submit]:
     with ProcessPoolExecutor(count, get_context("spawn")) as pool:
         try:
             yield pool.submit
         except BrokenProcessPool:
             problem = "a process that played ended, perhaps for lack of memory: try fewer --jobs"
             raise UnavailableError(problem) from None
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             for process in active_children():
                 process.terminate()
             raise

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from elasticd.lab.backtest import Options, load_backtest
 from elasticd.lab.scenario import play_all
 from elasticd.registry import discover
+from tests.kit.daemons import called
 from tests.kube.test_parity import BEHAVIOR, ELASTICD_BEHAVIOR, PERIOD, POLICY, autoscaler, imported
 
 RECORDED = Path(__file__).parent / "recordings" / "hpa-1.36.csv.xz"
@@ -57,3 +58,23 @@ def test_simulated_counts_are_those_of_the_genuine_controller(
     ((run,),) = play_all(replace(scenario, cluster=cluster), lambda name, seconds: None).values()
     (changes,) = run.changes.values()
     assert [changes[0].before, *(change.after for change in changes)] == GENUINE[name]
+
+
+@pytest.mark.slow
+def test_the_report_says_which_policy_to_take_for_the_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording, report = tmp_path / "hpa.csv", tmp_path / "report.html"
+    recording.write_bytes(lzma.decompress(RECORDED.read_bytes()))
+    head = 'workload = { namespace = "default", name = "hpa-legacy" }\nreplicas = { min = 1, max = 20 }\n[[strategy]]\n'
+    strategies = {
+        "hpa": 'metrics = [{ type = "Resource", resource = "cpu", utilization = 50 }]',
+        "double-threshold": 'series = "cpu"\nlow = 30\nhigh = 65',
+        "step-tolerance": "target = 50",
+    }
+    places = [tmp_path / f"{name}.toml" for name in strategies]
+    for place, (name, options) in zip(places, strategies.items(), strict=True):
+        place.write_text(f'{head}type = "{name}"\n{options}\n')
+    words = ("--recording", recording, "--cpu", "100m", "--start-seconds", "5", "--unserved", "1", "--report", report)
+    assert called(capsys, "backtest", *places, *words, "--jobs", "1")[0] == 0
+    assert "Take step-tolerance." in report.read_text()

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from elasticd.lab.printed import compared
 from elasticd.lab.scenario import load_scenario, play_all
 from elasticd.registry import discover
-from tests.kit.daemons import called
+from tests.kit.daemons import PATIENCE, called, until
 
 SHOP = Path(__file__).parents[2] / "config" / "scenarios" / "shop" / "elasticd.toml"
 DEMO = Path(__file__).parents[2] / "config" / "demo" / "elasticd.toml"
@@ -153,6 +156,33 @@ def test_an_interrupted_simulation_goes_on_where_it_was(
     assert first.stat().st_size > 100
     (folder / "policies" / "web.toml").write_text(POLICY.replace(TARGET, 'select = { namespaces = ["shop"] }') % 30)
     assert called(capsys, *words, "--study", folder / "study") != whole
+
+
+def players(pid: int) -> set[int]:
+    """The processes that a process has begun, of those that play."""
+    pids = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return {child for child in pids if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def hears(pid: int, number: signal.Signals) -> bool:
+    """Whether a process does not ignore a signal: an interruption is ignored while processes are begun."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return not int(status["SigIgn"], 16) >> (number - 1) & 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_processes_that_play_end_with_the_command(folder: Path, number: signal.Signals) -> None:
+    (folder / "elasticd.toml").write_text(MANY)
+    command = [str(Path(sys.executable).with_name("elasticd")), "simulate", "elasticd.toml", "--hours", "8000"]
+    process = subprocess.Popen([*command, "--jobs", "2"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: len(players(process.pid)) == 2 and hears(process.pid, number), "two processes play")
+    playing = players(process.pid)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in err
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in playing), "they have ended")
 
 
 def test_unknown_demand_is_an_empty_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -207,9 +207,7 @@ def rush(at: int) -> float:
 
 
 @pytest.mark.slow
-def test_tuned_options_are_cheaper_and_serve_more_on_a_later_day(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tuned_options_cost_less_and_serve_more_afterwards(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["time,series,subject,key,value,window"]
     for at in range(0, 2 * 86400 + 1, 60):
         lines += [f"{1771977600 + at},cpu,pod,shop/web-{pod},{rush(at) / 4:.4f},60" for pod in range(4)]
