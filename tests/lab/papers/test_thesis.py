@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SCENARIO = ROOT / "config" / "scenarios" / "thesis" / "elasticd.toml"
 SEEDS = range(5)
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
