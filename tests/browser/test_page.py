@@ -292,7 +292,7 @@ def test_nodes_are_a_map_of_who_gives_and_takes(window: Browser, page: Site) -> 
     window.click(".tile")
     window.until("document.querySelector('.panel table')")
     assert "film/frame-1" in window.text(".panel")
-    assert "1. to be evicted" in window.text(".panel")
+    assert "1. in the eviction order" in window.text(".panel")
 
 
 def test_a_move_is_shown_step_by_step(window: Browser, page: Site) -> None:

@@ -128,7 +128,7 @@ function nodeDetail(view) {
   const pods = [["would go first", view.never], ["", view.on_failure], ["", view.always], ["stays", view.rooted], ["leaves", view.leaving]].flatMap(([, list]) => list ?? []);
   const podRows = pods.map((pod) => [`${pod.namespace}/${pod.name}`, pod.restart, String(pod.priority),
     Object.entries({ ...pod.requested, ...pod.used }).map(([name, value]) => `${name} ${amount(name, value)}`).join(", "),
-    pod.turn ? `${pod.turn}. to be evicted` : sentence(pod.stays || pod.spared, pod.why || pod.spared_why)]);
+    pod.turn ? `${pod.turn}. in the eviction order` : sentence(pod.stays || pod.spared, pod.why || pod.spared_why)]);
   const level = node.level ? `${LEVELS[node.level.state][1]}${node.level.message ? `: ${node.level.message}` : ""}. ` : "";
   return h("div", {}, h("p", {}, `Pool ${node.pool}, ${node.state}, ${node.pods} of ${node.most_pods} pods. ${level}${view.rule ? `Its pods give way ${view.rule}.` : ""}`),
     table("Load", ["resource", "amount", "part", ""], rows), h("h4", {}, counted(pods.length, "pod")),
