@@ -7,9 +7,9 @@ policy.
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -24,9 +24,9 @@ _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 class Expression(Struct, frozen=True, gc=False):
     """A rule about one label, or about a node's name. Several are ANDed by who holds them."""
 
-    key: str
-    operator: Operator
-    values: tuple[str, ...] = ()
+    key: Annotated[str, Meta(description="of the label, or metadata.name")]
+    operator: Annotated[Operator, Meta(description="how its value and these are compared")]
+    values: Annotated[tuple[str, ...], Meta(description="none for Exists and DoesNotExist")] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels obey the rule. A label that is not there obeys NotIn and DoesNotExist alone; Gt and Lt compare

@@ -67,7 +67,7 @@ class World:
         self.writes, self.kill_at, self.moment = 0, -1, "after"
         self.decided: list[Limit] = []
         self.in_flight: int | None = None
-        self.step()
+        self.decide()  # a daemon that has decided nothing yet does not yield, and is refused
 
     def newest(self, plural: str) -> Table:
         return self.versions[plural][-1]

@@ -27,6 +27,10 @@ DIRECTION = {"policies": RATES}
 
 FOUR = {"cpu": 0.25, "memory": 0.25, "bandwidth": 0.25, "disk": 0.25}
 KINDS = ("load", "compressible", "incompressible", "balanced")
+TERM = {
+    "labels": [{"key": "zone", "operator": "In", "values": ["a"]}],
+    "fields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}],
+}
 EAGLE = {"peak": {"disk": "filled"}, **dict.fromkeys(KINDS, FOUR)}
 
 # Of each type a table that is right, in which every table that an option may hold is given once. Where two options
@@ -42,7 +46,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
         {"triggers": [{"series": "q", "average_value": 1}]},
         {"triggers": [{"series": "q"}], "formula": {"expression": "q", "value": 1}},
     ],
-    "filters": [{"skip": ["disks"], "keep_free": {"cpu": "1"}}],
+    "filters": [{"skip": ["disks"], "keep_free": {"cpu": "1"}, "added_affinity": [TERM]}],
     "forecast": [{"series": "f", "target": 1}],
     "hpa": [
         {
@@ -57,6 +61,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "jobs": [{"queue": [{"series": "q"}]}],
+    "node-affinity": [{"added": [{"weight": 1, "term": TERM}]}],
     "rate": [{"up": RATES, "down": RATES}],
     "rebind": [
         {
