@@ -40,3 +40,11 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not PEM"
         raise ConfigError("", str(place), f"must be readable PEM, is not: {reason}") from None
     return context
+
+
+def check_files(password_file: str, tls: Tls | None) -> None:
+    """Raise ConfigError for a file that is missing, or open to others, before anything is begun."""
+    if password_file:
+        check_secret(password_file)
+    if tls:
+        tls_context(tls)

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from elasticd.base.secrets import check_secret, read_secret
-from elasticd.sources.tls import Tls, tls_context
+from elasticd.base.secrets import read_secret
+from elasticd.sources.tls import Tls, check_files, tls_context
 
 RECEIVE_MAXIMUM = 20_000
 """QoS 1 messages that the broker may send before the first is acknowledged. With Mosquitto's own 20, and the 1,000 that
@@ -76,10 +76,7 @@ class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def examine(self) -> None:
         """Raise ConfigError for a file that is missing, or open to others, before anything is begun."""
-        if self.password_file:
-            check_secret(self.password_file)
-        if self.tls:
-            _tls(self.tls)
+        check_files(self.password_file, self.tls)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of aiomqtt's Client. Reads the secrets each time, so that they may be rotated."""

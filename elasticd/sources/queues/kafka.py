@@ -8,18 +8,18 @@ import asyncio
 import importlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from elasticd.api import hookimpl
 from elasticd.base.errors import ConfigError
-from elasticd.base.secrets import check_secret, read_secret
+from elasticd.base.secrets import read_secret
 from elasticd.base.text import raised
 from elasticd.ports.source import Every, Reader, Site, Source
-from elasticd.sources.queues.lengths import Lengths, Queue, check_library, check_queues, names_of
+from elasticd.sources.queues.lengths import Lengths, Queue, QueueSource, check_library, check_queues
 from elasticd.sources.rounds import Fault
-from elasticd.sources.tls import Tls, tls_context
+from elasticd.sources.tls import Tls, check_files, tls_context
 
 NONE_COMMITTED = -1
 """The offset of a partition for which a group has committed none."""
@@ -42,10 +42,8 @@ Mechanism = Annotated[
 Server = Annotated[str, Meta(pattern=r"^[^/@\s:]+:[0-9]{1,5}$", description="HOST:PORT of a broker")]
 
 
-class Kafka(Source, frozen=True, kw_only=True, tag="kafka"):
+class Kafka(QueueSource, frozen=True, kw_only=True, tag="kafka"):
     """Lags of groups of consumers in one Kafka cluster."""
-
-    complete: ClassVar[bool] = False
 
     servers: Annotated[tuple[Server, ...], Meta(min_length=1, description="brokers that know the others")]
     username: Annotated[str, Meta(description="empty: none is sent")] = ""
@@ -63,16 +61,7 @@ class Kafka(Source, frozen=True, kw_only=True, tag="kafka"):
             raise ValueError("password_file: must be given with username, and only with it")
 
     def examine(self) -> None:
-        if self.password_file:
-            check_secret(self.password_file)
-        if self.tls:
-            tls_context(self.tls)
-
-    def offers(self) -> tuple[str, ...]:
-        return names_of(self.series)
-
-    def offers_of_nodes(self) -> tuple[str, ...]:
-        return ()
+        check_files(self.password_file, self.tls)
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:

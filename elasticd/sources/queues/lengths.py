@@ -5,13 +5,13 @@ Knows when a length is an answer; knows no server.
 
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.util import find_spec
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
 from elasticd.model.workload import Readings, Sample
-from elasticd.ports.source import SampleTable
+from elasticd.ports.source import SampleTable, Source
 from elasticd.sources.rounds import PATIENCE, Rounds
 
 AT_ONCE = 16
@@ -30,17 +30,32 @@ class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workload: Workload
 
 
+class QueueSource(Source, frozen=True, kw_only=True):
+    """A source of queues, each of which is the series of one workload."""
+
+    complete: ClassVar[bool] = False
+    """It knows the workloads whose queues are named."""
+
+    series: Annotated[tuple[Queue, ...], Meta(min_length=1, description="queues, each the series of a workload")]
+
+    def offers(self) -> tuple[str, ...]:
+        return names_of(self.series)
+
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        return ()
+
+
+def names_of(queues: Sequence[Queue]) -> tuple[str, ...]:
+    """The series that they are, each once."""
+    return tuple(dict.fromkeys(queue.name for queue in queues))
+
+
 def check_queues(queues: Sequence[Queue]) -> None:
     """Require that no workload has two queues of one series. Raises ValueError."""
     keys = [(queue.name, queue.workload) for queue in queues]
     for name, workload in keys:
         if keys.count((name, workload)) > 1:
             raise ValueError(f'series: must be given once for each name and workload, "{name}" of {workload} is twice')
-
-
-def names_of(queues: Sequence[Queue]) -> tuple[str, ...]:
-    """The series that they are, each once."""
-    return tuple(dict.fromkeys(queue.name for queue in queues))
 
 
 def check_library(module: str, extra: str) -> None:

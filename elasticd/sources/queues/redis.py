@@ -7,18 +7,18 @@ imported when a source is opened.
 import importlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from elasticd.api import hookimpl
 from elasticd.base.errors import ConfigError
-from elasticd.base.secrets import check_secret, read_secret, secret_path
+from elasticd.base.secrets import read_secret, secret_path
 from elasticd.base.text import one_line, shown
 from elasticd.ports.source import Every, Reader, Site, Source
-from elasticd.sources.queues.lengths import AT_ONCE, Lengths, Queue, check_library, check_queues, names_of
+from elasticd.sources.queues.lengths import AT_ONCE, Lengths, Queue, QueueSource, check_library, check_queues
 from elasticd.sources.rounds import Fault
-from elasticd.sources.tls import Tls, tls_context
+from elasticd.sources.tls import Tls, check_files
 
 
 class RedisQueue(Queue, frozen=True):
@@ -40,10 +40,8 @@ class RedisQueue(Queue, frozen=True):
             raise ValueError(f'group: must be given with count = "pending" or "lag", and only then, is {is_now}')
 
 
-class Redis(Source, frozen=True, kw_only=True, tag="redis"):
+class Redis(QueueSource, frozen=True, kw_only=True, tag="redis"):
     """Lengths of lists and streams of one Redis server."""
-
-    complete: ClassVar[bool] = False
 
     host: Annotated[str, Meta(min_length=1, max_length=255, description="name or address of the server, no URL")]
     port: Annotated[int, Meta(ge=1, le=65535, description="TCP port")] = 6379
@@ -65,16 +63,7 @@ class Redis(Source, frozen=True, kw_only=True, tag="redis"):
             raise ValueError("password_file: must be given with username, is missing")
 
     def examine(self) -> None:
-        if self.password_file:
-            check_secret(self.password_file)
-        if self.tls:
-            tls_context(self.tls)
-
-    def offers(self) -> tuple[str, ...]:
-        return names_of(self.series)
-
-    def offers_of_nodes(self) -> tuple[str, ...]:
-        return ()
+        check_files(self.password_file, self.tls)
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
