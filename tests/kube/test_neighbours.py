@@ -66,5 +66,9 @@ async def test_a_deployment_is_spread_over_zones_and_nodes(kube: Kube, namespace
         assert len({*nodes}) == 6
         assert Counter(node[0] for node in nodes) == dict.fromkeys(ZONES, 2)
         (waits,) = [name for name, node in placed.items() if not node]
-        decision = await decided(daemon, waits, "wait")
-        assert "node(s) didn't match pod anti-affinity rules" in decision.message
+
+        async def is_told_why() -> bool:
+            decision = await decided(daemon, waits, "wait")
+            return "node(s) didn't match pod anti-affinity rules" in decision.message
+
+        await wait_until(is_told_why, what="the seventh is told why it waits")
