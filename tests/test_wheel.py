@@ -77,10 +77,10 @@ def test_the_tutorial_can_be_followed_by_the_letter(program: Path, tmp_path: Pat
         address = until(lambda: re.findall(r"pages at (http://\S+)", log.read_text()), f"it does not start: {log}")[0]
         with urlopen(f"{address}/page/main.js", timeout=PATIENCE) as answer:
             assert answer.headers.get_content_type() == "text/javascript"
-        follow(program, tmp_path)
+        follow(steps("tutorial.md"), program, tmp_path)
 
 
 def test_the_tutorial_has_commands_and_a_policy() -> None:
-    found = list(steps())
-    assert [step.file for step in found if step.file] == ["elasticd-demo/policies/mine.toml"]
+    found = list(steps("tutorial.md"))
+    assert [step.file for step in found if step.file] == ["elasticd-demo/policies/mine.toml", "orders.toml"]
     assert len([step for step in found if step.command]) >= 10

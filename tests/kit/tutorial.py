@@ -1,4 +1,4 @@
-"""docs/tutorial.md as steps: files to write and commands to run, with the exit codes and lines that it promises.
+"""A page of docs/ as steps: files to write and commands to run, with the exit codes and lines that it promises.
 
 Knows how the page is written; knows nothing of the environment in which it is followed.
 """
@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from elasticd.base.errors import EXIT_UNAVAILABLE
 from tests.kit.daemons import PATIENCE, until
 from tests.kube.processes import free_port
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODES = re.compile(r" +# exit code ([\d or]+)$")
 
@@ -31,9 +31,9 @@ class Step(NamedTuple):
     text: str = ""
 
 
-def steps() -> Iterator[Step]:
-    """What the page tells to do, in order."""
-    for kind, block in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+def steps(page: str) -> Iterator[Step]:
+    """What docs/PAGE tells to do, in order."""
+    for kind, block in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         if kind == "toml":
             file, _, text = block.removeprefix("# ").partition("\n")
             yield Step(file=file, text=text)
@@ -65,16 +65,16 @@ def at_free_ports(settings: Path) -> None:
     settings.write_text(text.replace("port = 18830 #", f"port = {free_port()} #"))
 
 
-def follow(program: Path, place: Path) -> None:
-    """Do all steps in a folder in which the demo runs; fail at the first that does not do what the page says."""
-    for step in steps():
+def follow(told: Iterable[Step], program: Path, place: Path, **environment: str) -> None:
+    """Do these steps in a folder, `program` being elasticd; fail at the first that does not do what the page says."""
+    for step in told:
         if step.file:
             (place / step.file).write_text(step.text)
             continue
 
         # The daemon takes seconds to decide for the first time, and to see a changed file.
         def done(command: str = step.command) -> subprocess.CompletedProcess[str] | None:
-            outcome = _run(command, program, place)
+            outcome = _run(command, program, place, environment)
             return None if outcome.returncode == EXIT_UNAVAILABLE else outcome
 
         outcome = until(done, f"{step.command}: finds nothing")
@@ -83,8 +83,9 @@ def follow(program: Path, place: Path) -> None:
             assert line.removeprefix("...") in outcome.stdout + outcome.stderr, step.command
 
 
-def _run(command: str, program: Path, place: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
+def _run(command: str, program: Path, place: Path, more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "200", **more}
     return subprocess.run(
         command, shell=True, cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=100
     )
