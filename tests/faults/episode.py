@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import time
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -17,12 +18,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import msgspec
+
 from elasticd.journal import read
 from elasticd.model.actions import Evict
+from elasticd.model.records import Decision
 from tests.faults import oracle
 from tests.faults.features import GREATEST, HELD, LEAST, Feature, Seen, deployment, differs, meanwhile, opened
-from tests.faults.injector import Injector
-from tests.faults.plan import SECONDS, Blow, Fault, Trouble
+from tests.faults.injector import ApiInjector, Faults
+from tests.faults.plan import DAEMONS, SECONDS, Blow, Fault, Trouble
 from tests.kube.between import RESTORED
 from tests.kube.client import JSON, TROUBLE, ApiError, NotReached, wait_until
 from tests.kube.conftest import Kube
@@ -39,6 +43,8 @@ SHOPS = 3
 """Pods of a Deployment that nobody scales."""
 EACH = 0.05
 """Cores for which there is to be one pod of the Deployment."""
+MAX_AGE, PROVEN = 120.0, 120.0
+"""Seconds for which samples are used where a policy names no other, and what the cluster proved."""
 CONVERGES = 120.0
 """Seconds within which everything is whole again."""
 
@@ -59,7 +65,7 @@ class Episode:
     def __init__(
         self,
         scene: Stage,
-        daemons: Sequence[tuple[Running, Injector]],
+        daemons: Sequence[tuple[Running, ApiInjector]],
         features: Sequence[Feature],
         versions: Sequence[Sequence[str]],
         seed: int,
@@ -93,8 +99,8 @@ class Episode:
     async def run(self, troubles: Sequence[Trouble]) -> Report:
         """Let it all go wrong, wait until it is whole again, and judge. May be called again and again."""
         scene = self._scene
-        for _, proxy in self._daemons:
-            proxy.begin([one for one in troubles if isinstance(one, Fault)])
+        for faults in self._ways:
+            faults.begin([one for one in troubles if isinstance(one, Fault)])
         self._blind = max([self._blind, *(one.lasts for one in troubles)])
         begun = asyncio.get_running_loop().time()
         blows = [self._strike(one, begun) for one in troubles if isinstance(one, Blow)]
@@ -102,26 +108,28 @@ class Episode:
         async with meanwhile(self._observe(), *(one.observe() for one in features)):
             async with meanwhile(self._cordon(), self._load(), *(one.live() for one in features)):
                 await asyncio.gather(*blows, asyncio.sleep(SECONDS))
-            for _, proxy in self._daemons:
-                proxy.begin(())
+            for faults in self._ways:
+                faults.begin(())
             ended = time.monotonic()
             await self._converge()
             seconds = time.monotonic() - ended
         done = oracle.evictions(scene.kube.plane.audit(), USER, scene.namespace)
-        seen = Seen(done, [entry for _, proxy in self._daemons for entry in proxy.written])
+        records = [record for one in self.daemons for record in read(one.folder / "state")]
+        # Kept, as old segments of a journal go.
+        self._journaled.update(name for record in records for name in _pods_of(record))
+        decisions = [msgspec.to_builtins(record) for record in records if isinstance(record, Decision)]
+        seen = Seen(done, [entry for _, proxy in self._daemons for entry in proxy.written], decisions)
         violations = [*dict.fromkeys(self._violations + self._judge(seen))]
         injected: Counter[str] = Counter()
+        for faults in self._ways:
+            injected += faults.injected
+            faults.injected.clear()
         for _, proxy in self._daemons:
-            injected += proxy.injected
-            proxy.forget()
+            proxy.written.clear()
         return Report(violations, seconds, len(done), injected, [one.told(seen) for one in features])
 
     def _judge(self, seen: Seen) -> list[str]:
-        scene, (done, written) = self._scene, seen
-        # Kept, as old segments of a journal go.
-        self._journaled.update(
-            name for one, _ in self._daemons for record in read(one.folder / "state") for name in _pods_of(record)
-        )
+        scene, (done, written, decisions) = self._scene, seen
         logs = {str(one.program.log): one.program.log.read_text() for one, _ in self._daemons}
         records = {
             f"the journal in {one.folder}": "\n".join(map(repr, read(one.folder / "state"))) for one, _ in self._daemons
@@ -134,6 +142,7 @@ class Episode:
             ),
             *oracle.unconditional(written),
             *oracle.shrunk(self._counts, self._unknown),
+            *oracle.too_old(decisions, self._limits, PROVEN),
             # A surge may add one to a count, whatever a policy says.
             *oracle.out_of_bounds(written, LEAST, GREATEST + 1),
             *(f"{one.pod} was evicted, and no journal says so" for one in done if one.pod not in self._journaled),
@@ -141,6 +150,17 @@ class Episode:
             *(f"{log} has a traceback" for log, text in logs.items() if "Traceback" in text),
             *(violation for one in self._features for violation in one.judge(seen)),
         ]
+
+    @property
+    def _limits(self) -> dict[str, float]:
+        """How old samples may be, by policy."""
+        files = [path for one in self.daemons for path in (one.folder / "policies").glob("*.toml")]
+        return {path.stem: tomllib.loads(path.read_text()).get("max_age", MAX_AGE) for path in files}
+
+    @property
+    def _ways(self) -> list[Faults]:
+        """Between all daemons and all servers."""
+        return [proxy.faults for _, proxy in self._daemons] + [way for one in self._features for way in one.ways]
 
     @property
     def daemons(self) -> Sequence[Running]:
@@ -348,10 +368,12 @@ async def episode(
         features = await stack.enter_async_context(opened(scene, folder, seed))
         versions = [ELASTICD, *([version_in(beside)] if beside else [])]
         daemons = []
-        for number in range(2):
-            proxy = await stack.enter_async_context(Injector(kube.plane, number, seed))
+        for number in range(DAEMONS):
+            proxy = await stack.enter_async_context(ApiInjector(kube.plane, number, seed))
             program = versions[number % len(versions)]
-            started = daemon(folder / f"daemon-{number}", proxy, scene, features, more, program)
+            sources = "".join(feature.sources(number) for feature in features)
+            settings = more + (USED + sources if sources else "")
+            started = daemon(folder / f"daemon-{number}", proxy, scene, features, settings, program)
             daemons.append((await stack.enter_async_context(started), proxy))
         created = Episode(scene, daemons, features, versions, seed)
         await created.create()
@@ -359,22 +381,21 @@ async def episode(
 
 
 def daemon(
-    folder: Path, proxy: Injector, scene: Stage, features: Sequence[Feature], more: str, program: Sequence[str]
+    folder: Path, proxy: ApiInjector, scene: Stage, features: Sequence[Feature], settings: str, program: Sequence[str]
 ) -> contextlib.AbstractAsyncContextManager[Running]:
-    """A daemon of all policies and sources, behind this proxy."""
+    """A daemon of all policies, behind this proxy; `settings` go at the head of its elasticd.toml."""
     (folder / "policies").mkdir(parents=True)
     policies = {"pool": POLICY.format(namespace=scene.namespace), **policy(scene.namespace)}
     for feature in features:
         policies |= feature.policies()
         for name, text in feature.files().items():
             (folder / "policies" / name).write_text(text)
-    sources = "".join(feature.sources() for feature in features)
     return running(
         folder,
         proxy.kubeconfig(USER, folder),
         scene.namespace,
         policies,
-        more + (USED + sources if sources else ""),
+        settings,
         cluster="request_timeout = 2",
         disruption=BUDGET,
         program=program,

@@ -6,6 +6,7 @@ Knows what each of them is to come to, and its invariants; knows nothing of whic
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
@@ -20,8 +21,9 @@ import aiomqtt
 import yaml
 
 from tests.faults import oracle
+from tests.faults.injector import Faults, HttpInjector, MqttInjector
 from tests.faults.oracle import Eviction, Turn
-from tests.faults.plan import Blow, features
+from tests.faults.plan import DAEMONS, Blow, features
 from tests.kube.between import SURGE
 from tests.kube.broker import OPEN, Broker
 from tests.kube.client import JSON, TROUBLE, ApiError, wait_until
@@ -37,6 +39,8 @@ MOST_JOBS = 3
 SMALLEST, LARGEST = 0.06, 0.6
 """Cores between which pods may be resized."""
 LEAST, GREATEST = 1, 8
+MAX_AGE = 3.0
+"""Seconds for which what a server said is used."""
 PREEMPTION = """
 mode = "act"
 interval = 0.2
@@ -79,7 +83,7 @@ SCALED = """
 mode = "act"
 interval = 0.5
 jitter = 0
-max_age = 3
+max_age = {max_age}
 workload = {{ namespace = "{namespace}", name = "{name}" }}
 replicas = {{ min = {least}, max = {most} }}
 [[strategy]]
@@ -115,15 +119,22 @@ type = "mqtt"
 host = "127.0.0.1"
 port = {port}
 keepalive = 5
-topic = [{{ topic = "sensors/{{namespace}}/{{workload}}/queue", series = "mqtt_queue", subject = "workload" }}]
+[[source.topic]]
+topic = "sensors/{{namespace}}/{{workload}}/queue"
+series = "mqtt_queue"
+subject = "workload"
+payload = "value"
+time = "at"
 """
 
 
 class Seen(NamedTuple):
-    """What an oracle may know at the end: evictions by the API server's log, and what the daemons wrote."""
+    """What an oracle may know at the end: evictions by the API server's log, what the daemons wrote, and the decisions
+    about workloads in their journals."""
 
     evictions: Sequence[Eviction]
     written: Sequence[tuple[str, str, JSON]]
+    decisions: Sequence[JSON]
 
 
 class Feature:
@@ -134,8 +145,9 @@ class Feature:
     blow: ClassVar[str] = ""
     """The kind of blow that is about this feature alone."""
 
-    def __init__(self, scene: Stage, random: Random) -> None:
-        self.scene, self.random, self.client = scene, random, scene.kube.client
+    def __init__(self, scene: Stage, seed: int) -> None:
+        self.scene, self.seed, self.client = scene, seed, scene.kube.client
+        self.random = Random(f"{self.title} {seed}")
 
     def opened(self, _: Path) -> AbstractAsyncContextManager[None]:
         """What it needs beside the cluster, in this folder, for as long as the episode lasts."""
@@ -149,9 +161,14 @@ class Feature:
         """Further files beside the policies."""
         return {}
 
-    def sources(self) -> str:
-        """Tables of elasticd.toml."""
+    def sources(self, _: int) -> str:
+        """Tables of elasticd.toml of the daemon with this number."""
         return ""
+
+    @property
+    def ways(self) -> Sequence[Faults]:
+        """Between the daemons and what it has beside the cluster."""
+        return ()
 
     async def create(self) -> None:
         """Create what is there before anything goes wrong."""
@@ -190,8 +207,8 @@ class Preemption(Feature):
 
     title = "preemption"
 
-    def __init__(self, scene: Stage, random: Random) -> None:
-        super().__init__(scene, random)
+    def __init__(self, scene: Stage, seed: int) -> None:
+        super().__init__(scene, seed)
         self._high = f"{scene.namespace}-high"
         self._turns: list[Turn] = []
         self._peer = ""
@@ -274,8 +291,8 @@ class Jobs(Feature):
     title = "Jobs"
     rights = ("components/jobs/rbac.yaml", "components/sources/rbac.yaml")
 
-    def __init__(self, scene: Stage, random: Random) -> None:
-        super().__init__(scene, random)
+    def __init__(self, scene: Stage, seed: int) -> None:
+        super().__init__(scene, seed)
         self._path = f"/apis/batch/v1/namespaces/{scene.namespace}/jobs"
         self._sent, self._most = 0, 0
         self._ended: set[str] = set()
@@ -288,7 +305,7 @@ class Jobs(Feature):
         job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": pod}}
         return {"transcode.yaml": yaml.safe_dump(job)}
 
-    def sources(self) -> str:
+    def sources(self, _: int) -> str:
         return QUEUE
 
     async def create(self) -> None:
@@ -338,7 +355,7 @@ class Resizing(Feature):
         bounds = {"smallest": f"{SMALLEST * 1000:.0f}m", "largest": f"{LARGEST * 1000:.0f}m"}
         return {"sized": VERTICAL.format(namespace=self.scene.namespace, **bounds)}
 
-    def sources(self) -> str:
+    def sources(self, _: int) -> str:
         return USAGE
 
     async def create(self) -> None:
@@ -375,19 +392,22 @@ class Scaled(Feature):
 
     name: ClassVar[str]
 
-    def __init__(self, scene: Stage, random: Random) -> None:
-        super().__init__(scene, random)
+    def __init__(self, scene: Stage, seed: int) -> None:
+        super().__init__(scene, seed)
         self._counts: list[tuple[float, int]] = []
         self._unknown: list[tuple[float, float]] = []
         self._failing = asyncio.Lock()
         self._wanted = LEAST
+        self._numbers = [(number, seed) for number in range(DAEMONS)]
         self.garbled = False
         self.messages = 0.0
         """What the server is to say."""
+        self.told_values: list[tuple[float, float]] = []
+        """What it was told, and when."""
 
     def policies(self) -> dict[str, str]:
-        text = SCALED.format(namespace=self.scene.namespace, name=self.name, least=LEAST, most=GREATEST)
-        return {self.name: text}
+        bounds = {"least": LEAST, "most": GREATEST, "max_age": MAX_AGE}
+        return {self.name: SCALED.format(namespace=self.scene.namespace, name=self.name, **bounds)}
 
     async def create(self) -> None:
         self._ask(LEAST)
@@ -446,8 +466,14 @@ class Scaled(Feature):
     async def broken(self) -> list[str]:
         return differs(await self.client.get(f"{self.scene.deployments}/{self.name}"), self._wanted)
 
-    def judge(self, _: Seen) -> list[str]:
-        return oracle.shrunk(self._counts, self._unknown)
+    def judge(self, seen: Seen) -> list[str]:
+        untrue = oracle.untrue(seen.decisions, f"{self.name}_queue", self.told_values, MAX_AGE)
+        return oracle.shrunk(self._counts, self._unknown) + untrue
+
+    def tell(self) -> float:
+        """What the server is told now."""
+        self.told_values.append((time.time(), self.messages))
+        return self.messages
 
     def told(self, _: Seen) -> str:
         return f"{self.scene.written('deployments', 'scale', 'patch').count(self.name)} counts by {self.title}"
@@ -460,18 +486,24 @@ class ByPrometheus(Scaled):
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncIterator[None]:
-        async with PrometheusServer(folder) as self._server, meanwhile(self._tell()):
+        async with PrometheusServer(folder) as self._server, meanwhile(self._tell()), AsyncExitStack() as stack:
+            made = [HttpInjector(self._server.url, Faults("Prometheus", *way)) for way in self._numbers]
+            self._proxies = [await stack.enter_async_context(proxy) for proxy in made]
             yield
 
     async def _tell(self) -> None:
         labels = f'namespace="{self.scene.namespace}",deployment="{self.name}"'
         while True:
-            value = float("nan") if self.garbled else self.messages
+            value = float("nan") if self.garbled else self.tell()
             self._server.target.metrics = {f"queue{{{labels}}}": value}
             await asyncio.sleep(0.1)
 
-    def sources(self) -> str:
-        return PROMETHEUS.format(url=self._server.url)
+    def sources(self, number: int) -> str:
+        return PROMETHEUS.format(url=self._proxies[number].url)
+
+    @property
+    def ways(self) -> Sequence[Faults]:
+        return [proxy.faults for proxy in self._proxies]
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
@@ -501,7 +533,9 @@ class ByMqtt(Scaled):
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncIterator[None]:
-        async with Broker(folder, OPEN) as self._broker, meanwhile(self._tell()):
+        async with Broker(folder, OPEN) as self._broker, meanwhile(self._tell()), AsyncExitStack() as stack:
+            made = [MqttInjector(self._broker.port, Faults("MQTT", *way)) for way in self._numbers]
+            self._proxies = [await stack.enter_async_context(proxy) for proxy in made]
             yield
 
     async def _tell(self) -> None:
@@ -514,12 +548,17 @@ class ByMqtt(Scaled):
     async def _publish(self, client: aiomqtt.Client) -> None:
         while True:
             if not self._silent:
-                payload = '{"length": "NaN"' if self.garbled else str(self.messages)
+                reading = '{"value": "NaN"' if self.garbled else {"value": self.tell(), "at": time.time()}
+                payload = reading if isinstance(reading, str) else json.dumps(reading)
                 await client.publish(f"sensors/{self.scene.namespace}/{self.name}/queue", payload, qos=1)
             await asyncio.sleep(0.2)
 
-    def sources(self) -> str:
-        return BROKER.format(port=self._broker.port)
+    def sources(self, number: int) -> str:
+        return BROKER.format(port=self._proxies[number].port)
+
+    @property
+    def ways(self) -> Sequence[Faults]:
+        return [proxy.faults for proxy in self._proxies]
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
@@ -548,7 +587,7 @@ async def opened(scene: Stage, folder: Path, seed: int) -> AsyncIterator[Sequenc
     """The features of a seed that the API server has, with what they need."""
     drawn = [name for name in features(seed) if name != "resizing" or scene.kube.plane.version >= (1, 33)]
     async with AsyncExitStack() as stack:
-        made = [kind(scene, Random(f"{kind.title} {seed}")) for kind in KINDS if kind.title in drawn]
+        made = [kind(scene, seed) for kind in KINDS if kind.title in drawn]
         for one in made:
             place = folder / one.title
             place.mkdir()

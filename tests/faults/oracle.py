@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from math import isclose
 from typing import NamedTuple
 
 from tests.kube.client import JSON
@@ -93,6 +94,44 @@ def shrunk(counts: Sequence[tuple[float, int]], unknown: Iterable[tuple[float, f
         during = [count for at, count in counts if begin <= at <= end]
         if during and min(during) < during[0] - 1:
             found.append(f"while its load was not known, a count went from {during[0]} to {min(during)}")
+    return found
+
+
+def too_old(decisions: Iterable[JSON], limits: Mapping[str, float], proven: float) -> list[str]:
+    """I6, as the journal tells it: no decision has a sample that is older than its policy allows (`limits`: seconds by
+    the policy's name), and none changes anything by what the cluster last proved longer ago than `proven` seconds."""
+    found = []
+    for decision in decisions:
+        at, policy, name = decision["at"], decision["policy"], decision["workload"]["name"]
+        for series in decision.get("series", ()):
+            samples = [*series.get("samples", ()), *series.get("apart", ())]
+            age = max((at - measured for _, measured, *_ in samples), default=0.0)
+            if age > limits[policy]:
+                found.append(
+                    f"{name} was decided by {series['name']} of {age:.1f} s before; {limits[policy]:g} are allowed"
+                )
+        acts, confirmed = decision.get("action") or decision.get("marks"), decision.get("confirmed")
+        if acts and confirmed is not None and at - confirmed > proven:
+            found.append(f"{name} was changed by what the cluster proved {at - confirmed:.1f} s before")
+    return found
+
+
+def untrue(
+    decisions: Iterable[JSON], series: str, told: Sequence[tuple[float, float]], limit: float, slack: float = 1.0
+) -> list[str]:
+    """I6, as it was: each value by which was decided is one that the server was told no longer ago than the limit,
+    whatever age it was given. `told`: what it was told, and when."""
+    found, times = [], [at for at, _ in told]
+    for decision in decisions:
+        at = decision["at"]
+        first, last = bisect_right(times, at - limit - slack), bisect_right(times, at + slack)
+        then = [value for _, value in told[first:last]]
+        by = [one for one in decision.get("series", ()) if one["name"] == series]
+        values = [value for one in by for value, *_ in one.get("samples", ())]
+        for value in values:
+            if not any(isclose(value, known) for known in then):
+                name = decision["workload"]["name"]
+                found.append(f"{name} was decided by {series} = {value:g}, which was not so for {limit:g} s")
     return found
 
 

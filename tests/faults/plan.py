@@ -9,11 +9,15 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 T = TypeVar("T")
 
-Request = Literal["late", "refused", "lost", "status", "truncated", "old list"]
+Server = Literal["API server", "Prometheus", "MQTT"]
+Request = Literal["late", "refused", "lost", "status", "truncated", "drip", "silent", "old answer"]
 Watch = Literal["late", "cut", "gone", "silent", "drip", "twice"]
+Packet = Literal["late", "refused", "truncated", "drip", "silent", "twice"]
 
 SECONDS = 30.0
 """How long faults are injected in an episode."""
+DAEMONS = 2
+"""How many daemons there are, of which one leads."""
 MOST = 6
 """Most faults in an episode."""
 
@@ -23,19 +27,31 @@ Prometheus and the broker that they stand still, crash, are told nothing, or wha
 
 FEATURES = ("preemption", "Jobs", "resizing", "Prometheus", "MQTT")
 Unknown = Literal["no metrics", "no prometheus", "no broker"]
-SOURCES: Mapping[str, Unknown] = {"Prometheus": "no prometheus", "MQTT": "no broker"}
+SOURCES: Mapping[Server, Unknown] = {"Prometheus": "no prometheus", "MQTT": "no broker"}
 """The blow that is about each of these alone."""
 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 RESOURCES = ("pods", "eviction", "binding", "configmaps", "leases", "scale", "deployments", "*")
 WATCHED = ("pods", "nodes", "deployments", "*")
 CODES = (409, 429, 500, 503, 504)
+QUERY_CODES = (422, 429, 503)
+"""What a Prometheus answers where it will not or cannot."""
+PACKETS: Mapping[Packet, Sequence[str]] = {
+    "late": ("PUBLISH", "SUBACK"),
+    "refused": ("CONNECT", "SUBSCRIBE", "PUBLISH"),
+    "truncated": ("CONNACK", "SUBSCRIBE", "PUBLISH"),
+    "drip": ("PUBLISH", "*"),
+    "silent": ("CONNECT", "SUBACK", "PUBLISH", "*"),
+    "twice": ("PUBLISH",),
+}
+"""The packets of MQTT to which each of these may happen."""
 
 
 class Fault(NamedTuple):
     """A kind of fault for a share of the requests of one verb (or "watch", or "*") for one resource (or "*"), from
-    `begins` on for `lasts` seconds, at one daemon. `value` is the seconds of a delay or of Retry-After; `code` is the
-    status of an answer."""
+    `begins` on for `lasts` seconds, between one daemon and a server. For a broker the verb is a packet's name. Of all
+    that it meets, so many are `skipped` first, and at `most` so many are spoilt; 0: all. `value` is the seconds of a
+    delay or of Retry-After; `code` is the status of an answer."""
 
     daemon: int
     kind: str
@@ -46,11 +62,22 @@ class Fault(NamedTuple):
     share: float = 1.0
     value: float = 0.0
     code: int = 0
+    server: Server = "API server"
+    skipped: int = 0
+    most: int = 0
 
     def __str__(self) -> str:
         what = {"status": f"status {self.code}, Retry-After {self.value:g}", "late": f"late by {self.value:.1f} s"}
         times = f"at {self.begins:.1f} s for {self.lasts:.1f} s, {self.share:.0%}"
-        return f"daemon {self.daemon}: {self.verb} {self.resource}: {what.get(self.kind, self.kind)} {times}"
+        if self.most:
+            times += f", {self.most} after {self.skipped}"
+        about = f"{self.server}, {self.verb} {self.resource}".rstrip()
+        return f"daemon {self.daemon}: {about}: {what.get(self.kind, self.kind)} {times}"
+
+    @property
+    def retry_after(self) -> dict[str, str]:
+        """The header of an answer that asks for a pause."""
+        return {"Retry-After": f"{self.value:.0f}"} if self.value and self.code in (429, 503) else {}
 
     def meets(self, verb: str, resource: str, at: float) -> bool:
         """Whether it is about such a request at this time."""
@@ -81,12 +108,14 @@ def features(seed: int) -> list[str]:
     return [name for name in FEATURES if random.random() < 0.5]
 
 
-def drawn(seed: int, daemons: int = 2, nodes: int = 3, among: Sequence[str] | None = None) -> list[Trouble]:
+def drawn(seed: int, daemons: int = DAEMONS, nodes: int = 3, among: Sequence[str] | None = None) -> list[Trouble]:
     """The faults of an episode, by when they begin; `among`: the features that there are, if not those of the seed."""
     random = Random(seed)
     there = features(seed) if among is None else among
     sources: list[Unknown] = ["no metrics", *(name for feature, name in SOURCES.items() if feature in there)]
     troubles = [_trouble(random, daemons, nodes, sources) for _ in range(random.randint(2, MOST))]
+    for server in (name for name in SOURCES if name in there):
+        troubles += [_of_server(random, daemons, server) for _ in range(random.randint(0, 3))]
     return sorted(troubles, key=lambda one: one.begins)
 
 
@@ -116,11 +145,30 @@ def _trouble(random: Random, daemons: int, nodes: int, sources: Sequence[Unknown
         value = random.uniform(0.1, 2)
         return Fault(daemon, watch, "watch", random.choice(WATCHED), begins, lasts, value=value)
     request = random.choice(get_args(Request))
-    verb = "GET" if request == "old list" else random.choice((*WRITES, "GET", "*"))
+    verb = "GET" if request == "old answer" else random.choice((*WRITES, "GET", "*"))
     code = random.choice(CODES)
     value = random.choice((0.0, 1.0, 5.0)) if request == "status" else random.uniform(0.1, 3)
     share = random.choice((0.2, 0.5, 1.0))
     return Fault(daemon, request, verb, random.choice(RESOURCES), begins, lasts, share, value, code)
+
+
+def _of_server(random: Random, daemons: int, server: Server) -> Fault:
+    """A fault between a daemon and a Prometheus or a broker."""
+    daemon, begins, lasts = (
+        random.randrange(daemons),
+        random.uniform(0, SECONDS * 0.7),
+        random.uniform(1, SECONDS * 0.3),
+    )
+    skipped, most = random.randrange(4), random.choice((0, 1, 3))
+    if server == "Prometheus":
+        kind, code = random.choice(get_args(Request)), random.choice(QUERY_CODES)
+        value = random.choice((0.0, 1.0, 5.0)) if kind == "status" else random.uniform(0.1, 3)
+        return Fault(daemon, kind, "*", "*", begins, lasts, 1.0, value, code, server, skipped, most)
+    packet = random.choice(get_args(Packet))
+    # A message that is late delays those behind it: of more than three, nobody could know how old the last one is.
+    most = most or 3 if packet == "late" else most
+    verb = random.choice(PACKETS[packet])
+    return Fault(daemon, packet, verb, "*", begins, lasts, 1.0, random.uniform(0.1, 2), 0, server, skipped, most)
 
 
 async def shortest(troubles: Sequence[T], shows: Callable[[Sequence[T]], Awaitable[bool]]) -> list[T]:

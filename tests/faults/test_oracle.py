@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from elasticd.model.actions import Mark, Scale
+from elasticd.model.records import Decision
+from elasticd.model.workload import Quality, Ref, Sample, Series
 from tests.faults import oracle
 from tests.faults.oracle import Eviction, Stay, Turn
 
@@ -95,6 +99,52 @@ def test_a_write_without_its_precondition_is_told(path: str, body: Any, count: i
 def test_a_count_outside_of_its_bounds_is_told(replicas: int, count: int) -> None:
     written = [("PATCH", "/deployments/web/scale", {"spec": {"replicas": replicas}}), ("POST", "/pods", {})]
     assert len(oracle.out_of_bounds(written, 1, 8)) == count
+
+
+def decision(at: float = 100.0, age: float = 0.0, value: float = 1.0, **more: Any) -> Any:
+    """A decision as the journal has it, by one sample."""
+    load = Series("load", "source", Quality.FRESH, (Sample(value, at - age, at),))
+    web = Ref("shop", "Deployment", "web")
+    made = Decision("id", at, "web", web, "act", 1, 1, "keep", "", "", series=(load,), confirmed=at)
+    return msgspec.to_builtins(msgspec.structs.replace(made, **more))
+
+
+LOAD = Series("load", "source", Quality.PARTIAL)
+SCALED = Scale(Ref("shop", "Deployment", "web"), "uid", "1", 1, 2, "Wanted")
+MARK = Mark(Ref("shop", "Deployment", "web"), "uid", {"example.test/mark": "yes"})
+APART = msgspec.structs.replace(LOAD, apart=(Sample(1.0, 90.0, 90.0),))
+AGES = [
+    pytest.param(decision(age=3.0), 0, id="as old as allowed"),
+    pytest.param(decision(age=3.1), 1, id="older"),
+    pytest.param(decision(series=(APART,)), 1, id="older, of one container"),
+    pytest.param(decision(series=(LOAD,)), 0, id="no sample"),
+    pytest.param(decision(confirmed=79.0), 0, id="nothing is done by an old cluster"),
+    pytest.param(decision(confirmed=79.0, action=SCALED), 1, id="scaled by an old cluster"),
+    pytest.param(decision(confirmed=79.0, marks=(MARK,)), 1, id="marked by an old cluster"),
+    pytest.param(decision(confirmed=80.0, action=SCALED), 0, id="scaled by a cluster of just before"),
+    pytest.param(decision(confirmed=None), 0, id="nothing was asked"),
+]
+
+
+@pytest.mark.parametrize(("made", "count"), AGES)
+def test_a_decision_by_what_is_too_old_is_told(made: Any, count: int) -> None:
+    assert len(oracle.too_old([made], {"web": 3.0}, proven=20.0)) == count
+
+
+VALUES = [
+    pytest.param(decision(value=5.0), 0, id="true now"),
+    pytest.param(decision(value=4.0), 0, id="true within the limit"),
+    pytest.param(decision(value=3.0), 1, id="true before"),
+    pytest.param(decision(value=3.0, at=90.0), 0, id="true then"),
+    pytest.param(decision(value=7.0), 1, id="never true"),
+]
+
+
+@pytest.mark.parametrize(("made", "count"), VALUES)
+def test_a_value_that_was_true_too_long_ago_is_told(made: Any, count: int) -> None:
+    told = [(89.0, 3.0), (90.0, 3.0), (97.0, 4.0), (99.0, 5.0)]
+    assert len(oracle.untrue([made], "load", told, limit=3.0)) == count
+    assert oracle.untrue([made], "another", told, limit=3.0) == []
 
 
 PREEMPTED = [

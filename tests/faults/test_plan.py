@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from tests.faults.injector import resource_of
-from tests.faults.plan import FEATURES, SECONDS, Blow, Fault, drawn, features, shortest
+from tests.faults.plan import FEATURES, SECONDS, Blow, Fault, Packet, Request, Watch, drawn, features, shortest
 
 SEEDS = range(300)
 
@@ -20,9 +20,9 @@ def test_the_same_seed_gives_the_same_faults() -> None:
 def test_every_kind_of_fault_is_drawn_and_ends_in_time() -> None:
     troubles = [one for seed in SEEDS for one in drawn(seed)]
     assert {one.kind for one in troubles if isinstance(one, Blow)} == set(get_args(get_type_hints(Blow)["kind"]))
-    assert {"refused", "lost", "status", "truncated", "old list", "gone", "silent", "drip", "twice", "cut", "late"} == {
-        one.kind for one in troubles if isinstance(one, Fault)
-    }
+    kinds = {"API server": {*get_args(Request), *get_args(Watch)}, "Prometheus": {*get_args(Request)}}
+    for server, all_kinds in {**kinds, "MQTT": {*get_args(Packet)}}.items():
+        assert {one.kind for one in troubles if isinstance(one, Fault) and one.server == server} == all_kinds
     assert all(one.begins + one.lasts <= SECONDS for one in troubles)
 
 
@@ -32,6 +32,7 @@ def test_every_set_of_features_is_drawn_with_its_own_faults() -> None:
         kinds = {one.kind for one in drawn(seed)}
         assert "no prometheus" not in kinds or "Prometheus" in features(seed)
         assert "no broker" not in kinds or "MQTT" in features(seed)
+        assert {one.server for one in drawn(seed) if isinstance(one, Fault)} <= {"API server", *features(seed)}
     assert {one.kind for seed in SEEDS for one in drawn(seed, among=())}.isdisjoint({"no prometheus", "no broker"})
 
 

@@ -7,16 +7,14 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-import aiohttp
 import yaml
 from aiohttp import web
 
 from tests.kube.control_plane import ControlPlane
+from tests.kube.proxy import Proxy, cut
 
 Moment = Literal["before", "after", "lost", "undone"]
 """When a process is killed: before or after the request was carried out; or no process is: the answer to a request that
@@ -67,10 +65,20 @@ def step_of_read(path: str, code: int, found: Any) -> str:
     return "see it run" if runs and RESTORED in found["metadata"].get("annotations", {}) else ""
 
 
-class Between:
+def kubeconfig_by(plane: ControlPlane, url: str, user: str, folder: Path) -> Path:
+    """A kubeconfig by which a user comes to the API server by way of a proxy."""
+    config = yaml.safe_load(plane.kubeconfig(user).read_text())
+    config["clusters"][0]["cluster"] = {"server": url}
+    path = folder / f"{url.rpartition(':')[2]}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+class Between(Proxy):
     """The proxy, for as long as its `async with` lasts."""
 
     def __init__(self, plane: ControlPlane) -> None:
+        super().__init__(plane.server, plane.client().tls)
         self._plane = plane
         self.passed: list[str] = []
         """The steps that the server has seen, in order."""
@@ -86,33 +94,9 @@ class Between:
         self._parted = False
         self._transports: set[asyncio.Transport] = set()
 
-    async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            self._plane.server,
-            connector=aiohttp.TCPConnector(ssl=self._plane.client().tls, limit=0),
-            headers={"Accept-Encoding": "identity"},
-        )
-        app = web.Application(client_max_size=1 << 26)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.05, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.cleanup()
-        await self._session.close()
-
     def kubeconfig(self, user: str, folder: Path) -> Path:
         """A kubeconfig by which a user comes this way."""
-        config = yaml.safe_load(self._plane.kubeconfig(user).read_text())
-        config["clusters"][0]["cluster"] = {"server": self.url}
-        path = folder / f"{self.url.rpartition(':')[2]}.kubeconfig"
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return kubeconfig_by(self._plane, self.url, user, folder)
 
     def cut(self, step: str, moment: Moment, kill: Callable[[], Awaitable[None]] | None = None, nth: int = 1) -> None:
         """Cut in on the nth step of this name from now on, once."""
@@ -142,8 +126,7 @@ class Between:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         if self._parted:
-            request.transport.abort()
-            return web.Response()
+            return cut(request)
         self._transports.add(request.transport)
         try:
             return await self._answer(request)
@@ -174,19 +157,10 @@ class Between:
             return await self._break(request)
         return web.Response(status=code, body=reply, headers=headers)
 
-    async def _ask(self, request: web.Request, body: bytes) -> tuple[int, bytes, dict[str, str]]:
-        async with self._session.request(
-            request.method, request.path, params=request.query, data=body or None, headers=_headers(request)
-        ) as answer:
-            kept = {key: answer.headers[key] for key in ("Content-Type", "Retry-After") if key in answer.headers}
-            return answer.status, await answer.read(), kept
-
     async def _break(self, request: web.Request) -> web.StreamResponse:
         self._dying = asyncio.create_task(self._die())
         await asyncio.shield(self._dying)  # the connection, and with it this handler, ends with the process
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
+        return cut(request)
 
     async def _die(self) -> None:
         if self._kill is not None:
@@ -201,10 +175,6 @@ class Between:
                 await response.write(chunk)
             return response
 
-    def _open(self, request: web.Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        forever = aiohttp.ClientTimeout(total=None)
-        return self._session.get(request.path, params=request.query, headers=_headers(request), timeout=forever)
-
     async def _pretend(self, request: web.Request) -> web.StreamResponse:
         """A lease that is the daemon's own for as long as it likes."""
         if request.method != "GET":
@@ -212,7 +182,3 @@ class Between:
         if self._lease is None:
             return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
         return web.json_response(self._lease)
-
-
-def _headers(request: web.Request) -> dict[str, str]:
-    return {key: request.headers[key] for key in ("Authorization", "Accept", "Content-Type") if key in request.headers}
