@@ -281,10 +281,13 @@ class Hooks:
     ) -> Answers:
         """Call every implementation of a hook but those switched off. Each answer is what `read` makes of the value
         and the name, if given; what that refuses is the implementation's failure. Answers of None are left out."""
+        implementations = self._implementations[hook]
+        if not implementations:
+            return _NO_ANSWERS
         names: list[str] = []
         given: list[Any] = []
         failures: list[Failure] = []
-        for name, function, pick in self._implementations[hook]:
+        for name, function, pick in implementations:
             if off and name in off:
                 failures.append(Failure(name, hook, "is switched off until reload"))
                 continue
@@ -308,7 +311,10 @@ class Hooks:
                 failures.append(Failure(name, hook, f"returned {shown(value)}: {problem}"))
                 continue
             names.append(name)
-        return Answers(tuple(names), tuple(given), tuple(failures))
+        return Answers(tuple(names), tuple(given), tuple(failures)) if names or failures else _NO_ANSWERS
+
+
+_NO_ANSWERS = Answers()
 
 
 _SAYING = frozenset({"recommend_replicas", "limit", "recommend_resources", "poll_interval"})

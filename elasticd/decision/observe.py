@@ -4,13 +4,26 @@ Knows how series are looked up and which of several sources is taken; knows no c
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
-from elasticd.decision.quality import NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
+from elasticd.decision.quality import FUTURE, NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
 from elasticd.model.policy import Policy
-from elasticd.model.workload import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload, samples_of
+from elasticd.model.workload import (
+    BulkLookup,
+    Observation,
+    Pod,
+    Quality,
+    Readings,
+    Ref,
+    Sample,
+    Series,
+    Workload,
+    samples_of,
+)
 from elasticd.ports.cluster import Snapshot
 
 
@@ -52,7 +65,12 @@ def series_of(
             name for reading in readings for name in (*reading.pods, *reading.workloads, *reading.forecasts)
         )
     cut = _Cut(policy, ref, pods, at)
-    return {name: cut.series(name, readings) for name in sorted(names)}
+    return {name: cut.series(name, readings) for name in _in_order(names)}
+
+
+@lru_cache(maxsize=1024)
+def _in_order(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
 def on_nodes(
@@ -86,6 +104,26 @@ def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
 _expected = Memo(_sample_keys)
 
 
+class _Fresh(NamedTuple):
+    """A series without a flaw, of which table and of which keys it was made, and when its samples were measured, first
+    and last: it stays what it is until these are too old."""
+
+    table: object
+    keys: tuple[str, ...]
+    source: str
+    series: Series
+    first: float
+    last: float
+
+
+_MOST_FRESH = 30_000
+"""So many are kept; when there are more all are dropped."""
+
+_fresh: dict[tuple[Ref, str], _Fresh] = {}
+"""The last one of each workload and series from a table that does not change: its samples are looked at between polls
+and again at the poll."""
+
+
 class _Cut:
     """Cuts the series of one workload and its pods out of the readings of all sources."""
 
@@ -96,6 +134,8 @@ class _Cut:
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted, else the one with most of its samples, else one that says why not."""
+        if (known := self._known(name, readings)) is not None:
+            return known
         passed: list[Series] = []
         for reading in readings:
             if name in reading.forecasts:
@@ -115,6 +155,26 @@ class _Cut:
         best = _explain_choice(best, passed_over) if passed_over else best
         return replace(best, may_raise=True) if self._trust.unknown == "up-only" else best
 
+    def _known(self, name: str, readings: Sequence[Readings]) -> Series | None:
+        """The series as it was graded before, where the first source has the same samples of the same pods for it, and
+        none of them has become too old."""
+        before = _fresh.get((self._ref, name))
+        if before is None or before.keys is not self._keys:
+            return None
+        first = readings[0] if readings else None
+        if first is None or first.pods.get(name) is not before.table or first.source != before.source:
+            return None
+        if first.forecasts or first.parts:
+            return None
+        in_time = self._at - self._policy.max_age <= before.first and before.last <= self._at + FUTURE
+        return before.series if in_time else None
+
+    def _keep(self, table: object, series: Series) -> None:
+        if len(_fresh) >= _MOST_FRESH:
+            _fresh.clear()
+        times = [sample.measured for sample in series.samples]
+        _fresh[self._ref, series.name] = _Fresh(table, self._keys, series.source, series, min(times), series.measured)
+
     def _grade_reading(self, name: str, reading: Readings) -> Series | None:
         """Grade what one source has of a series; None when it has no such series."""
         policy, trust = self._policy, self._trust
@@ -126,6 +186,9 @@ class _Cut:
             return failed(name, reading.source, fault) if fault else None
         about = self._expected if samples and samples[0].pod else 0
         series = grade(name, reading.source, samples, self._at, policy.max_age, about)
+        table: object = reading.pods.get(name)
+        if about and series.quality is Quality.FRESH and isinstance(table, BulkLookup):
+            self._keep(table, series)
         if series.quality is Quality.PARTIAL:
             series = cover(series, self._settled() | {sample.pod for sample in samples}, trust.coverage)
         if (parts := reading.parts.get(name)) and (halves := samples_of(parts, self._keys)):

@@ -41,9 +41,11 @@ def _near_sum(name: str, observation: Observation) -> Band:
 
 def steady(bands: Bands, before: Mapping[str, Series], now: Mapping[str, Series]) -> bool:
     """Whether no series has left its band, changed its quality, has other pods' samples, or is new."""
-    return not any(
-        name not in before or _leaves_band(before[name], series, bands.get(name, _ANY)) for name, series in now.items()
-    )
+    for name, series in now.items():
+        last = before.get(name)
+        if last is None or (last is not series and _leaves_band(last, series, bands.get(name, _ANY))):
+            return False
+    return True
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:
@@ -60,7 +62,7 @@ def _leaves_band(last: Series, now: Series, band: Band) -> bool:
     if now.forecast is not last.forecast:
         return True
     new, old = now.samples, last.samples
-    if [sample.measured for sample in new] == [sample.measured for sample in old]:  # nothing was measured since
-        return False
+    if now.measured == last.measured and [s.measured for s in new] == [s.measured for s in old]:
+        return False  # nothing was measured since
     same = [sample.pod for sample in new] == [sample.pod for sample in old]
     return not (same and band.lowest <= sum([sample.value for sample in new]) <= band.highest)

@@ -184,7 +184,7 @@ class _Meter:
         if demand is None:
             parts = np.maximum([curve(since + middle) for middle in self._middles.tolist()], 0.0)
             known = parts[~np.isnan(parts)]
-            mean, peak = (float(known.mean()), float(known.max())) if known.size else (nan, nan)
+            mean, peak = (float(known.sum() / known.size), float(known.max())) if known.size else (nan, nan)
             self._demand[id(curve)] = demand = _Demand(parts, mean, peak, known.size == parts.size)
         return demand
 

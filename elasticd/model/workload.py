@@ -434,7 +434,8 @@ Samples = tuple[Sample, ...]
 
 
 class BulkLookup:
-    """A table of samples that finds those of a workload's pods at once, without looking each of them up."""
+    """A table of samples that finds those of a workload's pods at once, without looking each of them up. It never
+    changes: the next reading has another one."""
 
     def together(self, keys: tuple[str, ...]) -> Samples:
         """The same as one_by_one."""

@@ -284,9 +284,7 @@ class Loop:
         on are looked at after their action."""
         if not self._screening.fresh:
             return []
-        soon = {
-            key for key in scene.policy_index.members if scene.at < (self._schedule.when(key) or inf) < scene.at + SOON
-        }
+        soon = self._schedule.between(scene.at, scene.at + SOON)
         moved = await self._screening.screened(scene, {*due, *soon, *self._brisk})
         self._missed.update(self.actions.keys() & moved)
         for key in moved:

@@ -45,10 +45,9 @@ class Schedule(Generic[K]):
         if key in self._due and when < self._due[key][0]:
             self.set(key, when)
 
-    def when(self, key: K) -> float | None:
-        """When the key is due; None where it is not scheduled."""
-        entry = self._due.get(key)
-        return None if entry is None else entry[0]
+    def between(self, after: float, before: float) -> list[K]:
+        """The keys that are due later than the one time and sooner than the other."""
+        return [key for key, (when, _) in self._due.items() if after < when < before]
 
     def drop(self, key: K) -> None:
         self._due.pop(key, None)

@@ -5,13 +5,13 @@ a sample leaves its band is decided in decision/screen.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from elasticd.decision.observe import series_of
 from elasticd.decision.screen import Bands, bands_of, stand, steady
 from elasticd.decision.workload.asking import Case
 from elasticd.journal import Journal, Key
-from elasticd.model.workload import Observation
+from elasticd.model.workload import Observation, Readings, Workload
 from elasticd.runtime.cases import Scene
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
@@ -33,6 +33,8 @@ class Screening:
         self.fresh: dict[SourcePoller, None] = {}
         """Those that have read something since the last screening."""
         self._bands: dict[Key, tuple[Observation, float | None, Bands]] = {}
+        self._compared: dict[Key, Observation] = {}
+        """The last evaluation for which the bands of each workload are known to stand."""
 
     def govern(self, sources: Mapping[str, tuple[SourcePoller, ...]]) -> None:
         """Screen the workloads of these policies, by the sources of each."""
@@ -54,32 +56,33 @@ class Screening:
         fresh, self.fresh = {poller for poller in self.fresh if not poller.last.error}, {}
         sources = self._sources
         names = {name for name, pollers in sources.items() if not fresh.isdisjoint(pollers)}
-        keys = [
-            key
+        latest = {name: [poller.last for poller in sources[name]] for name in names}
+        workloads = {
+            key: workload
             for key in scene.policy_index.members
             if key[0] in names and key not in leaving_out and key in scene.evaluations
-        ]
-        keys = [key for key in keys if scene.snapshot.workload(key[1]) is not None]
-        await self._refresh_bands(keys, scene)
+            if (workload := scene.snapshot.workload(key[1])) is not None
+        }
+        await self._refresh_bands(workloads, scene)
         picked: list[Key] = []
-        for index, key in enumerate(keys, 1):
-            if self._is_stirred(key, scene, sources[key[0]]):
+        for index, (key, workload) in enumerate(workloads.items(), 1):
+            if self._is_stirred(key, scene, workload, latest[key[0]]):
                 picked.append(key)
             if index % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return picked
 
-    def _is_stirred(self, key: Key, scene: Scene, pollers: Sequence[SourcePoller]) -> bool:
+    def _is_stirred(self, key: Key, scene: Scene, workload: Workload, readings: Sequence[Readings]) -> bool:
         policy, last = scene.policy_index.members[key], scene.evaluations[key].last
-        pods = scene.snapshot.pods(scene.snapshot.workload(key[1]) or last.workload)
-        readings, reads = [poller.last for poller in pollers], scene.policy_index.hooks(policy).reads
-        series = series_of(policy, last.workload.ref, pods, readings, reads, scene.at)
+        pods, reads = scene.snapshot.pods(workload), scene.policy_index.hooks(policy).reads
+        series = series_of(policy, key[1], pods, readings, reads, scene.at)
         return not steady(self._bands[key][-1], last.series, series)
 
-    async def _refresh_bands(self, keys: Sequence[Key], scene: Scene) -> None:
+    async def _refresh_bands(self, keys: Iterable[Key], scene: Scene) -> None:
         """Find the bands of all these keys as of their last evaluation."""
         if self._bands.keys() - scene.evaluations.keys():
             self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
+            self._compared = {key: last for key, last in self._compared.items() if key in scene.evaluations}
         cases = {key: case for key in keys if (case := self._band_case(key, scene)) is not None}
         if not cases:
             return
@@ -87,14 +90,18 @@ class Screening:
             if isinstance(bands, str):
                 scene.policy_index.block(key[0], bands)  # the next look reports it
             self._bands[key] = case.observation, case.past.interval, {} if isinstance(bands, str) else bands
+            self._compared[key] = case.observation
 
     def _band_case(self, key: Key, scene: Scene) -> Case | None:
         """The case for which bands must be found; None where the known ones still stand."""
         name, ref = key
         policy, last = scene.policy_index.members[key], scene.evaluations[key].last
+        if self._compared.get(key) is last:
+            return None
         past = self._journal.past(name, ref, scene.at, last.workload.replicas)
         if key in self._bands:
             observation, interval, bands = self._bands[key]
             if observation is last or (interval == past.interval and stand(bands, observation, last)):
+                self._compared[key] = last
                 return None
         return Case(policy, last, past, scene.policy_index.hooks(policy), scene.policy_index.off(name))

@@ -73,6 +73,10 @@ class Pace:
         self._updates = self._found_at_once = self._updates_without_pace = 0
         self.resolution = pace
         """Seconds between updates, as given or as learnt; None while it is not known."""
+        self.due = _NEVER
+        """The time from which a read can bring an update; minus infinity: any time."""
+        self.unasked = _NEVER
+        """When to read without being asked."""
 
     def _estimate(self) -> float | None:
         """The pace as far as the remembered gaps show it; None if they do not."""
@@ -111,6 +115,8 @@ class Pace:
             came = read_before if self._came_at == now and now - read_before < pace else self._came_at
             self._expected, self._uncertainty, self._updates_without_pace = came + pace, self._step(pace), 0
         self.resolution = pace
+        self.due = self._find_due()
+        self.unasked = self._find_unasked()
 
     def _note(self, now: float, gap: float) -> None:
         """Remember the gap between two updates, if it was closely observed."""
@@ -142,9 +148,7 @@ class Pace:
             following = (self._read_at if coarse else now) + pace
         self._expected = following + max(0, ceil((now - following) / pace)) * pace
 
-    @property
-    def due(self) -> float:
-        """The time from which a read can bring an update; minus infinity: any time."""
+    def _find_due(self) -> float:
         pace = self.resolution
         if pace is None or self._expected == _NEVER:
             return _NEVER
@@ -154,10 +158,8 @@ class Pace:
         late = self._read_at - self._expected
         return self._read_at + max(min(_LATER * late, pace), self._step(pace))
 
-    @property
-    def unasked(self) -> float:
-        """When to read without being asked."""
-        if self._read_at == _NEVER or self.resolution is not None:
+    def _find_unasked(self) -> float:
+        if self.resolution is not None:
             return max(self.due, self._read_at)
         learning = self._updates_without_pace < _GIVE_UP
         step = min(_LEARNING, _CLOSE * 0.75 * self._gap) if learning else _LEARNING

@@ -239,7 +239,7 @@ class SourcePoller:
 
     def _note(self, readings: Readings) -> None:
         """Log that the source or some of its series fail, once for each change."""
-        trouble = ("", *sorted(readings.faults)) if not readings.error else (readings.error.partition(":")[0],)
+        trouble = (readings.error.partition(":")[0],) if readings.error else ("", *sorted(readings.faults))
         if not self._reported.changed(trouble):
             return
         if problem := _trouble(readings):

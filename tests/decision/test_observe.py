@@ -1,15 +1,28 @@
 """What a workload's observation is cut from: pods, the first source that has samples, and faults."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.decision.observe import fingerprint, observe, on_nodes
+from elasticd.decision.observe import fingerprint, observe, on_nodes, series_of
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import Bounds, Policy, Trust
-from elasticd.model.workload import Node, Pod, Quality, Readings, Ref, Room, Sample, Workload
+from elasticd.model.workload import (
+    BulkLookup,
+    Node,
+    Pod,
+    Quality,
+    Readings,
+    Ref,
+    Room,
+    Sample,
+    Series,
+    Workload,
+    one_by_one,
+)
 
 NOW = 1000.0
 REF = Ref("shop", "Deployment", "web")
@@ -326,3 +339,49 @@ def test_node_series_cover_only_the_nodes_of_the_pods(
     readings = [Readings(f"s{index}", NOW, nodes={"cpu": given}) for index, given in enumerate(said)]
     pods = (replace(pod("a"), node="n1"), replace(pod("b"), node="n2"), pod("c"))
     assert on_nodes(["cpu", "disk"], pods, readings, NOW, 120.0) == {"cpu": known, "disk": {}}
+
+
+class Table(BulkLookup, dict[str, tuple[Sample, ...]]):
+    """A table that counts how often samples were looked up in it."""
+
+    lookups = 0
+
+    def together(self, keys: tuple[str, ...]) -> tuple[Sample, ...]:
+        self.lookups += 1
+        return one_by_one(self, keys)
+
+
+def _table(value: float = 0.5, pods: Sequence[str] = ("a", "b"), measured: float = NOW) -> Table:
+    return Table({f"shop/{pod}": (Sample(value, measured, NOW, pod=pod),) for pod in pods})
+
+
+def _cpu(table: Table, pods: tuple[Pod, ...] = PODS, at: float = NOW, policy: Policy = POLICY) -> Series:
+    reading = Readings("metrics", NOW, pods={"cpu": table})
+    return series_of(policy, REF, pods, [reading], frozenset({"cpu"}), at)["cpu"]
+
+
+def test_samples_of_one_table_are_graded_once() -> None:
+    table = _table()
+    first = _cpu(table)
+    assert _cpu(table, at=NOW + 10) is first
+    assert table.lookups == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "quality"),
+    [
+        pytest.param({"at": NOW + POLICY.max_age + 1}, Quality.STALE, id="they are too old now"),
+        pytest.param({"policy": replace(POLICY, max_age=5.0), "at": NOW + 6}, Quality.STALE, id="for another policy"),
+        pytest.param({"pods": (*PODS, pod("c"))}, Quality.PARTIAL, id="there is another pod"),
+        pytest.param({"at": NOW - 61}, Quality.INVALID, id="of the future"),
+    ],
+)
+def test_samples_are_graded_again_where_that_matters(change: dict[str, Any], quality: Quality) -> None:
+    table = _table()
+    assert _cpu(table).quality is Quality.FRESH
+    assert _cpu(table, **change).quality is quality
+
+
+def test_another_table_is_another_reading() -> None:
+    assert sum(sample.value for sample in _cpu(_table(0.5)).samples) == 1.0
+    assert sum(sample.value for sample in _cpu(_table(0.7)).samples) == 1.4

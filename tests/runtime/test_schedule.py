@@ -36,6 +36,7 @@ def test_it_does_what_a_dictionary_of_times_would(steps: list[tuple[str, int, fl
         assert schedule.next() == min(model.values(), default=None)
         assert sorted(schedule) == sorted(model)
         assert all((key in schedule) == (key in model) for key in range(6))
+        assert sorted(schedule.between(20, 60)) == sorted(key for key, at in model.items() if 20 < at < 60)
 
 
 def test_an_overdue_key_is_due_once() -> None:

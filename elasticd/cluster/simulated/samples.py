@@ -76,6 +76,7 @@ class _Moment:
     def __init__(self, usage: "SimulatedUsage", number: int, t: float, measured: float, received: float) -> None:
         self.number, self.t, self.measured = number, t, measured
         self._usage, self._received = usage, received
+        self._begin = f"{usage.seed}/{number}/".encode()
 
     def sample(self, value: float) -> Samples:
         """A sample of no pod. NaN is none."""
@@ -114,27 +115,35 @@ class _Moment:
             container = parts[0][0]
             samples = [Sample(value, measured, received, window, name, container) for name in pods.names]
         else:
+            each, texts = _parts_of(series, pods, parts)
+            errors = _errors(self._usage.metrics.noise, self._begin, texts)
             samples = [
-                Sample(value * part * self._error(series, key, container), measured, received, window, name, container)
-                for key, name in zip(pods.keys, pods.names, strict=True)
-                for container, part in parts
+                Sample(value * part * error, measured, received, window, name, container)
+                for (name, container, part), error in zip(each, errors, strict=True)
             ]
         return Block(pods.keys, tuple(samples))
 
     def _error(self, *what: object) -> float:
         """A factor between 1 - noise and 1 + noise. A hash: it does not depend on who looked before."""
         noise = self._usage.metrics.noise
-        if not noise:
-            return 1.0
-        text = f"{self._usage.seed}/{self.number}/{_written(what)}".encode()
-        uniform = int.from_bytes(blake2b(text, digest_size=7).digest()) / 2**55
-        return 1.0 + noise * (uniform - 1.0)
+        return _errors(noise, self._begin, (repr(what).encode(),))[0] if noise else 1.0
 
 
-@lru_cache(maxsize=1 << 16)
-def _written(what: tuple[object, ...]) -> str:
-    """As Python writes it. Each renewal needs that of every pod again."""
-    return repr(what)
+def _errors(noise: float, begin: bytes, texts: Iterable[bytes]) -> list[float]:
+    """A factor for each text."""
+    number = int.from_bytes
+    return [1.0 + noise * (number(blake2b(begin + text, digest_size=7).digest()) / 2**55 - 1.0) for text in texts]
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts_of(
+    series: str, pods: ServingPods, parts: Parts
+) -> tuple[tuple[tuple[str, str, float], ...], tuple[bytes, ...]]:
+    """Of each container of each pod its pod, its name and its part; and what its error is computed from. Each renewal
+    needs that of every pod again."""
+    each = [(key, name, *of) for key, name in zip(pods.keys, pods.names, strict=True) for of in parts]
+    texts = tuple(repr((series, key, container)).encode() for key, _, container, _ in each)
+    return tuple((name, container, part) for _, name, container, part in each), texts
 
 
 class SimulatedUsage:
