@@ -40,6 +40,7 @@ from elasticd.model.pod_spec import (
     Needs,
     NodePreference,
     Operator,
+    PodClaim,
     PodPreference,
     PodTerm,
     Port,
@@ -63,6 +64,7 @@ from elasticd.model.policy import (
     Strategy,
 )
 from elasticd.model.records import Decision, Outcome
+from elasticd.model.volumes import Storage, StorageClass, Volume, VolumeClaim, Volumes
 from elasticd.model.workload import (
     NEVER,
     Band,
@@ -104,6 +106,8 @@ __all__ = [
     # pods and nodes
     "Pod", "Container", "Needs", "Node", "Image", "Room", "Taint", "Toleration", "Term", "Expression", "Operator",
     "Port", "Disk", "PodTerm", "PodPreference", "NodePreference", "TopologySpread", "Repel",
+    # volumes
+    "PodClaim", "Storage", "StorageClass", "Volume", "VolumeClaim", "Volumes",
     # a pool: what is known of it, and what a strategy says of places, victims and moves
     "PoolPolicy", "PoolSelect", "PoolObservation", "PoolPast", "DisruptionBudget", "Nodes", "Column", "Mask",
     "Candidate", "Placement", "Places", "Refusal", "Mend", "Scores", "Selection", "Whole", "Victims", "Spared",

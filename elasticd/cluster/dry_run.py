@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
 
@@ -152,6 +153,9 @@ class DryRunSnapshot:
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
         return self.real.namespaces()
+
+    def storage(self) -> Storage:
+        return self.real.storage()
 
     def after(self, action: Bind | Evict | Nominate) -> "DryRunSnapshot | Answer":
         """The snapshot with this action added; or the answer that says why it could not be carried out."""

@@ -103,7 +103,7 @@ async def _rights(
             resources[kind] = resource
     needs = _needed(settings, cluster, policies, resources)
     required = [Asked(right, need.namespace) for need in needs for right in need.feature.rights]
-    unneeded = _not_needed(needs, cluster)
+    unneeded = _not_needed([*needs, *_possible(settings, policies)], cluster)
     may = await access.allowed([Asked(rights.ANYTHING, ""), *required, *unneeded])
     problems = [*_missing(needs, may), *_needless(needs, unneeded, may)]
     fine = Finding("rights", "ok", f"all {len(set(required))} that are needed, and no others")
@@ -190,6 +190,12 @@ def _needed(
     # Any pod that comes may select others by labels of their namespaces.
     needs += [_Need(rights.NAMESPACES, "", policy.name) for policy in acting if isinstance(policy, PoolPolicy)]
     return list(dict.fromkeys(needs))
+
+
+def _possible(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[_Need]:
+    """What pods that may come would need, and others would not: it is neither missing nor needless."""
+    pools = [policy for policy in policies if isinstance(policy, PoolPolicy) and policy.mode == "act"]
+    return [] if settings.dry_run else [_Need(rights.VOLUMES, "", policy.name) for policy in pools]
 
 
 def _reading(

@@ -12,6 +12,18 @@ from elasticd.kit.calendars import Hours, HoursNow, Instant, Spell, standing, st
 from elasticd.kit.evictability import CRITICAL, SPARE, rooted, sparing_annotation, stationary
 from elasticd.kit.history import point_of, timeline
 from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.kit.mounts import (
+    Blocked,
+    Mounts,
+    beyond_limits,
+    exclusive,
+    in_use,
+    mounts_of,
+    surplus,
+    uses,
+    within_reach,
+    within_zones,
+)
 from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, Weight, capacity
 from elasticd.kit.node_selection import ByNeeds, any_of, every_node, matching, selected, tolerated, with_label
 from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
@@ -56,6 +68,9 @@ __all__ = [
     "ByNeeds", "any_of", "every_node", "matching", "selected", "tolerated", "with_label", "HOSTNAME", "DefaultSpread",
     "Domains", "SpreadDefault", "Spreading", "Weight", "concerning", "counted_pods", "counting_nodes", "domains",
     "holders", "matching_pods", "near", "selected_by", "spaces_of", "spread_needs", "spreading",
+    # volumes
+    "Blocked", "Mounts", "beyond_limits", "exclusive", "in_use", "mounts_of", "surplus", "uses", "within_reach",
+    "within_zones",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
     "SPARE", "rooted", "sparing_annotation", "stationary", "whose",

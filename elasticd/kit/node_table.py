@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from elasticd.base.memo import Memo
 from elasticd.base.units import milli
 from elasticd.kit.pod_index import IndexHolder, Likeness, likeness
+from elasticd.kit.volume_view import VolumeView
 from elasticd.model.placement import Column, Mask, Whole
 from elasticd.model.pod_spec import PodPreference, PodTerm
 from elasticd.model.workload import Node, Pod
@@ -158,8 +159,8 @@ class NodeTableBuilder:
 
 
 class PodsOnNodes(NamedTuple):
-    """The pods on each node, and of those the ones with ports or disks, or that repel others; what indexes them; and
-    whether any has terms about other pods."""
+    """The pods on each node, and of those the ones with ports, disks or claims, or that repel others; what indexes
+    them; and whether any has terms about other pods."""
 
     all: list[Sequence[Pod]]
     special: list[tuple[Pod, ...]]
@@ -185,6 +186,8 @@ class NodeTable:
         self._frame, self._requested = frame, requested
         self._pods, self._special, self._holder, self._with_terms = pods
         self._use_by_kind, self._siblings, self._namespaces = use_by_kind, siblings, namespaces
+        self.volumes: VolumeView | None = None
+        """Set by who knows that a pod needs them."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._views: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
@@ -263,6 +266,9 @@ class NodeTable:
             self._tests[key] = test
             mask = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
         return _read_only(mask)
+
+    def claiming(self, index: int) -> Sequence[Pod]:
+        return [pod for pod in self._special[index] if pod.volume_claims]
 
     def repels(self) -> Collection[tuple[str, PodTerm]]:
         return self._rules_of("repels")
@@ -418,7 +424,7 @@ def _taken(pod: Pod) -> Mapping[str, int]:
 
 
 def _special(pod: Pod) -> bool:
-    return bool(pod.needs.ports or pod.needs.disks or pod.needs.repels)
+    return bool(pod.needs.ports or pod.needs.disks or pod.needs.repels or pod.volume_claims)
 
 
 def _rules(pod: Pod, kind: str) -> list[tuple[str, Any]]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from elasticd.model.actions import Bind, Evict, Nominate, Result
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.pod_spec import PodPreference, PodTerm
+from elasticd.model.volumes import Volumes
 from elasticd.model.workload import Failure, Node, Pod, Ref
 
 Mask = NDArray[np.bool_]
@@ -69,7 +70,16 @@ class Nodes(Protocol):
         """How many pods of a controller (its UID) on these nodes are ready and stay, before this plan."""
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """The nodes with a pod that passes the test. Only pods with host ports, disks or anti-affinity are tested."""
+        """The nodes with a pod that passes the test. Only pods with host ports, disks, claims or anti-affinity are
+        tested."""
+
+    def claiming(self, index: int) -> Sequence[Pod]:
+        """The pods on a node that use persistent volume claims, including terminating ones, and those planned for
+        it."""
+
+    @property
+    def volumes(self) -> Volumes | None:
+        """Claims and volumes, with what the plan has decided about them; None: no pod in this plan has claims."""
 
     def repels(self) -> Collection[tuple[str, PodTerm]]:
         """The required anti-affinity of pods on the nodes: each term, with the namespace of its pods, in any order; the

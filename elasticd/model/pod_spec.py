@@ -162,6 +162,13 @@ class Disk(Struct, frozen=True, gc=False):
         return not (self.shareable and self.read_only and other.read_only)
 
 
+class PodClaim(Struct, frozen=True, gc=False):
+    """A persistent volume claim that a pod uses, of its own namespace. `own`: it is made for this pod alone."""
+
+    name: str
+    own: bool = False
+
+
 class PodTerm(Struct, frozen=True, gc=False):
     """Pods, and a label of nodes (`topology`). A pod is near these pods on a node that has the same value of that label
     as the node of one of them.

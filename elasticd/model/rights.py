@@ -66,6 +66,14 @@ BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "poli
 NAMESPACES = Feature(
     "know the pods that others select by labels of namespaces", PLACING, _rights("list watch", "", "namespaces")
 )
+VOLUMES = Feature(
+    "know the volumes of pods with claims",
+    _component("volumes"),
+    (
+        *_rights("list watch", "", "persistentvolumeclaims", "persistentvolumes"),
+        *_rights("list watch", "storage.k8s.io", "storageclasses", "csinodes"),
+    ),
+)
 RECORDS = Feature(
     "remember pods that are recreated", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
 )
@@ -124,8 +132,8 @@ def sleeping(group: str, plural: str) -> Feature:
 
 FEATURES = (
     PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
-    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, NAMESPACES, RECORDS,
-    SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS, READERS,
+    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, NAMESPACES, VOLUMES,
+    RECORDS, SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS, READERS,
 )  # fmt: skip
 """All that the shipped roles are for."""
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from elasticd.model.forecast import Forecast
 from elasticd.model.jobs import Job
-from elasticd.model.pod_spec import Needs, Taint
+from elasticd.model.pod_spec import Needs, PodClaim, Taint
 
 
 class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
@@ -164,6 +164,8 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the kubelet says of the resize."""
     overall: dict[str, float] = {}
     """Where it has pod-level `requests`: all that it asks for, as a scheduler counts it, with overhead. Else empty."""
+    volume_claims: tuple[PodClaim, ...] = ()
+    """The persistent volume claims that it uses."""
 
     @property
     def ref(self) -> Ref:

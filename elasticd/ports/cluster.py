@@ -10,6 +10,7 @@ from elasticd.model.actions import Action, Answer
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.metrics_api import MetricsApi
 
@@ -72,6 +73,10 @@ class Snapshot(Protocol):
     def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
         """The labels of each namespace, the same mapping while nothing changed; None: they are not known. They are read
         only where a pod selects others by them."""
+
+    def storage(self) -> Storage:
+        """The claims, volumes and storage classes, the same record while nothing changed. They are read from the first
+        call on."""
 
     def autoscaler(self, ref: Ref) -> str:
         """Another controller that sets this workload's count, such as an HPA, in a few words; empty: none is known."""

@@ -10,10 +10,12 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
+from elasticd.kit.volume_view import VolumeView
 from elasticd.model.moves import MoveDecision, PoolPast
 from elasticd.model.placement import DisruptionBudget, PodDecision, PoolObservation
 from elasticd.model.pod_spec import Needs
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Container, Node, Pod
 from elasticd.registry import Hooks
 
@@ -59,17 +61,21 @@ def node_table(
     use: Mapping[str, Mapping[str, float]] | None = None,
     peaks: Mapping[str, Mapping[str, float]] | None = None,
     measured: Mapping[str, Mapping[str, float]] | None = None,
+    storage: Storage | None = None,
 ) -> NodeTable:
     """These nodes, by name, as the `nodes` that hooks are given, with the pods that run on them.
 
     `use` is what each node uses, by series and node's name: `{"cpu": {"node-a": 3.5}}`, in cores or bytes; `peaks` the
-    most that it used; `measured` is `use` without estimates for new pods, where that differs.
+    most that it used; `measured` is `use` without estimates for new pods, where that differs. `storage`: the claims and
+    volumes that pods with claims need.
     """
     on: dict[str, list[Pod]] = {}
     for running in pods:
         on.setdefault(running.node, []).append(running)
     by_name = tuple(sorted(nodes, key=lambda node: node.name))
-    return NodeTableBuilder().columns(by_name, on, use, peaks, measured)
+    table = NodeTableBuilder().columns(by_name, on, use, peaks, measured)
+    table.volumes = None if storage is None else VolumeView(storage)
+    return table
 
 
 def pool_observation(pending: Iterable[Pod] = (), *, at: float = NOW, **more: Any) -> PoolObservation:

@@ -29,6 +29,7 @@ from .conflicts import amount_of, disk_taken, free_of, port_taken, room_beside
 from .neighbours import apart_from_wanted, kept_off, too_near, uneven, unknown, unlabelled
 from .node_conditions import CORDONED, FAILED, READY, SIGNS, failed, relabelled, tainted
 from .refusals import Lack, Mended, refusals_of
+from .storage import in_the_way, too_many, unreachable
 
 Part = Literal[
     "unschedulable",
@@ -39,6 +40,7 @@ Part = Literal[
     "resources",
     "pods",
     "disks",
+    "volume-limits",
     "spread",
     "pod-affinity",
     "anti-affinity",
@@ -49,8 +51,9 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
     """Refuses the nodes that kube-scheduler would refuse: without it a pod goes anywhere.
 
     The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-    NodeResourcesFit, VolumeRestrictions, PodTopologySpread and InterPodAffinity. The first plugin that refuses a node
-    gives the reason; NodeResourcesFit gives one for each resource that does not suffice. The texts are elasticd's own,
+    NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread and
+    InterPodAffinity, but that what no eviction would mend comes first. The first plugin that refuses a node gives the
+    reason; NodeResourcesFit gives one for each resource that does not suffice. The texts are elasticd's own,
     as kube-scheduler's change from version to version. Pods that are being deleted still take their room, but do not
     count for spread constraints. Pods on nodes outside the pool are not seen: they count for no constraint, and their
     affinity and anti-affinity have no effect.
@@ -96,7 +99,7 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
         """A refusal for each reason; none where no node is refused."""
         unfit = [*self._unfit(pod.needs, nodes), *self._misplaced(pod, nodes)]
         unfit = [lack for lack in unfit if lack.nodes.any()]
-        kinds = (self._ports, self._shortages, self._disks, self._uneven, self._repelled)
+        kinds = (self._ports, self._shortages, self._disks, self._unattachable, self._uneven, self._repelled)
         stages = [list(stage(pod, nodes)) for stage in kinds]
         return refusals_of(unfit, stages, nodes) if unfit or any(stages) else []
 
@@ -123,7 +126,9 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
             yield Lack("node(s) didn't match added_affinity", ~added, mends=partial(_always, mend, nodes))
 
     def _misplaced(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
-        """Nodes that other pods make unfit, which no eviction would mend."""
+        """Nodes that volumes or other pods make unfit, which no eviction would mend."""
+        if pod.volume_claims:
+            yield from unreachable(pod, nodes)
         if "spread" not in self.skip:
             yield from unlabelled(spread_needs(pod, self.default_spread), nodes)
         if pod.needs.has_pod_terms:
@@ -160,6 +165,12 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
         if pod.needs.disks and "disks" not in self.skip:
             clash = any_of((disk_taken(disk, nodes) for disk in pod.needs.disks), every_node(nodes))
             yield Lack("node(s) had no available disk", clash, every_node(nodes))
+
+    def _unattachable(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        if pod.volume_claims:
+            yield from in_the_way(pod, nodes)
+            if "volume-limits" not in self.skip:
+                yield from too_many(pod, nodes)
 
     def _uneven(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if "spread" not in self.skip and (needs := spread_needs(pod, self.default_spread)).spread:

@@ -1,27 +1,27 @@
-"""Computes what a pod is short of on a node, and which pods' eviction provides it: amounts, ports, disks, a place away
-from certain pods, and fewer pods where a spread constraint allows no more."""
+"""Computes what a pod is short of on a node, and which pods' eviction provides it: amounts, ports, disks, claims, a
+place away from certain pods, fewer pods where a spread constraint allows no more, and fewer volumes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elasticd.api import Nodes, Pod, Struct
-from elasticd.kit import counting_nodes, needed, selected_by, spreading
+from elasticd.kit import counting_nodes, exclusive, needed, selected_by, spreading, surplus, uses
 
 
 class Shortage(Struct, frozen=True, gc=False):
     """What a pod lacks on a node once all pods that are being deleted are gone: whole amounts by resource, and the UIDs
-    of pods that clash with it (ports, disks, anti-affinity). An amount may also be the number of pods that must leave
-    for a spread constraint: then `counting` has the UIDs of those that count."""
+    of pods that clash with it (ports, disks, claims, anti-affinity). An amount may also be the number of pods that must
+    leave for a spread constraint, or of volumes: then `counting` has how much of it goes with each pod, by its UID."""
 
     amounts: dict[str, int]
     clashing: frozenset[str]
-    counting: Mapping[str, frozenset[str]] = {}
+    counting: Mapping[str, Mapping[str, int]] = {}
 
     def given_by(self, pod: Pod) -> Mapping[str, int]:
         """What the pod's eviction provides of any amount."""
         takes = needed(pod)
         if not self.counting:
             return takes
-        return {**takes, **{name: 1 for name, uids in self.counting.items() if pod.uid in uids}}
+        return {**takes, **{name: amounts[pod.uid] for name, amounts in self.counting.items() if pod.uid in amounts}}
 
 
 def shortage_of(
@@ -36,20 +36,24 @@ def shortage_of(
     }
     lacks |= {name: lack for name, lack in missing.items() if lack > lacks.get(name, 0)}
     needs = pod.needs
+    alone = exclusive(pod, nodes.volumes) if pod.volume_claims else frozenset()
     picky = needs.ports or needs.disks or needs.repels or nodes.repels()
     clashing = [resident for resident in nodes.pods(node) if _clash(pod, resident, node, nodes)] if picky else []
+    clashing += [resident for resident in nodes.claiming(node) if alone and uses(resident, alone)]
     crowded = dict(_crowded(pod, node, nodes)) if needs.spread else {}
+    if pod.volume_claims:
+        crowded |= {f"volumes of {driver}": (more, given) for driver, more, given in surplus(pod, node, nodes)}
     if not lacks and not clashing and not crowded:
         return None
     for name in lacks:
         lacks[name] -= sum(needed(leaver).get(name, 0) for leaver in leaving)
     staying = frozenset(resident.uid for resident in clashing if not resident.deleted)
     lacks |= {name: number for name, (number, _) in crowded.items()}
-    counting = {name: uids for name, (_, uids) in crowded.items()}
+    counting = {name: given for name, (_, given) in crowded.items()}
     return Shortage({name: lack for name, lack in lacks.items() if lack > 0}, staying, counting)
 
 
-def _crowded(pod: Pod, node: int, nodes: Nodes) -> Iterator[tuple[str, tuple[int, frozenset[str]]]]:
+def _crowded(pod: Pod, node: int, nodes: Nodes) -> Iterator[tuple[str, tuple[int, Mapping[str, int]]]]:
     """How many pods must leave the node for each hard spread constraint of the pod, and which count."""
     for index, (spread, counted) in enumerate(zip(pod.needs.spread, counting_nodes(pod.needs, nodes), strict=True)):
         rules = spread.selector(pod.labels)
@@ -57,14 +61,14 @@ def _crowded(pod: Pod, node: int, nodes: Nodes) -> Iterator[tuple[str, tuple[int
             continue
         excess = int(spreading(pod, spread, nodes, counted).skew[node]) - spread.max_skew
         if excess > 0:
-            uids = frozenset(
-                resident.uid
+            counting = {
+                resident.uid: 1
                 for resident in nodes.pods(node)
                 if resident.namespace == pod.namespace
                 and not resident.deleted
                 and all(rule.matches(resident.labels) for rule in rules)
-            )
-            yield f"spread {index}", (excess, uids)
+            }
+            yield f"spread {index}", (excess, counting)
 
 
 def _clash(pod: Pod, resident: Pod, node: int, nodes: Nodes) -> bool:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from elasticd.decision.observe import fingerprint, observe, on_nodes, series_of
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import Bounds, Policy, Trust
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import (
     BulkLookup,
     Node,
@@ -76,6 +77,9 @@ class View(Struct):
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         return {}
+
+    def storage(self) -> Storage:
+        return Storage()
 
 
 def pod(name: str, phase: str = "Running", deleted: bool = False) -> Pod:

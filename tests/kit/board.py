@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.model.actions import Action, Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod
 from elasticd.ports.cluster import Kind, Snapshot
 from tests.kit.clusters import Scripted, Shown
@@ -25,6 +26,7 @@ class Board(Scripted):
         self.nodes = {node.name: node for node in nodes}
         self.pods = {pod.name: pod for pod in pods}
         self.limits: tuple[DisruptionBudget, ...] | None = ()
+        self.storage = Storage()
         self.lingers = False
         """Whether an evicted pod stays until `remove` is called, as one that is slow to end."""
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
@@ -104,3 +106,6 @@ class Standing(Shown):
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         return {}
+
+    def storage(self) -> Storage:
+        return self._board.storage

@@ -10,6 +10,7 @@ from math import inf
 from elasticd.model.actions import Action, Answer
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
@@ -65,6 +66,9 @@ class Alone:
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         return {}
+
+    def storage(self) -> Storage:
+        return Storage()
 
 
 class Shown(Alone):

@@ -34,9 +34,11 @@ from elasticd.cluster.kubernetes.watch.informer import (
     follow_nodes,
     follow_pods,
     follow_pulls,
+    follow_storage,
 )
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PullSink
+from elasticd.cluster.kubernetes.watch.storage import StorageStores
 from elasticd.cluster.kubernetes.watch.store import (
     AutoscalerStore,
     NamespaceStore,
@@ -59,6 +61,7 @@ from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Kind
 from elasticd.ports.metrics_api import Followed, Pull
@@ -83,6 +86,7 @@ class LiveSnapshot:
         self.pod_store, self.node_store, self.workload_store = PodStore(), NodeStore(), WorkloadStore()
         self.job_store, self.autoscaler_store = JobStore(deps.clock.now), AutoscalerStore()
         self._budget_store, self.namespace_store = BudgetStore(self.pod_store), NamespaceStore()
+        self.storage_stores, self._storage_informers = StorageStores(), dict[str, Informer]()
         self._deps, self._group, self._on_pending = deps, tasks, on_pending
         self._always = {
             _POD: follow_pods(deps, self.pod_store),
@@ -203,6 +207,16 @@ class LiveSnapshot:
             informer = self._always[_NAMESPACE] = follow_namespaces(self._deps, self.namespace_store)
             self._tasks.append(self._group.create_task(informer.run()))
         return self.namespace_store.labels() if informer.confirmed() > 0 else None
+
+    def storage(self) -> Storage:
+        """The first call starts the watches."""
+        if not self._storage_informers:
+            followed = follow_storage(self._deps, self.storage_stores)
+            self._storage_informers = dict(followed.values())
+            self._always |= {kind: informer for kind, (_, informer) in followed.items()}
+            self._tasks += [self._group.create_task(each.run()) for each in self._storage_informers.values()]
+        unread = [plural for plural, informer in self._storage_informers.items() if informer.confirmed() <= 0]
+        return self.storage_stores.storage(tuple(unread))
 
     def autoscaler(self, ref: Ref) -> str:
         names = self.autoscaler_store.scaling(ref)
@@ -376,6 +390,7 @@ class KubernetesCluster:
         self.snapshot.pod_store.placement_callbacks.append(callback)
         self.snapshot.node_store.placement_callbacks.append(callback)
         self.snapshot.namespace_store.placement_callbacks.append(callback)
+        self.snapshot.storage_stores.on_change(callback)
 
     @property
     def taken_over(self) -> float:

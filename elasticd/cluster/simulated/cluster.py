@@ -24,6 +24,7 @@ from elasticd.kit.requests import resized, unfit
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
@@ -151,6 +152,9 @@ class SimulatedSnapshot:
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         """Simulated namespaces have no labels."""
         return {}
+
+    def storage(self) -> Storage:
+        return Storage()
 
     def autoscaler(self, ref: Ref) -> str:
         return ""

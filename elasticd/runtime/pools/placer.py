@@ -223,7 +223,7 @@ class Placer:
     ) -> PoolCase:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
         usage = self.views.look(pool.policy, wants, readings, now, strays)
-        columns = pool.columns(snapshot, usage)
+        columns = pool.columns(snapshot, usage, volumes=pool.needs_volumes(pods))
         self._take_expected(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if pool.disturbs else ()
         observation = PoolObservation(

@@ -10,10 +10,11 @@ import numpy as np
 from elasticd.base.memo import Memo
 from elasticd.base.news import LastReported
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
+from elasticd.kit.volume_view import VolumeView
 from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy
-from elasticd.model.workload import Failure, Node
+from elasticd.model.workload import Failure, Node, Pod
 from elasticd.ports.cluster import Snapshot
 from elasticd.registry import FailureCounter, Hooks
 from elasticd.runtime.pools.usage_view import KnownUsage, WantedSeries
@@ -50,14 +51,20 @@ class Pool:
         self.mute = ""
         """Why a plugin is no longer asked for a person's report; empty: it is. Decisions go on without that."""
 
-    def columns(self, snapshot: Snapshot, usage: KnownUsage) -> NodeTable:
-        """Build the table of its nodes, and count the known series of nodes in `measured`."""
+    def columns(self, snapshot: Snapshot, usage: KnownUsage, *, volumes: bool = False) -> NodeTable:
+        """Build the table of its nodes, with the cluster's `volumes` if a pod needs them; and count the known series of
+        nodes in `measured`."""
         nodes = self.nodes("", snapshot.nodes())
         namespaces = snapshot.namespaces()
         table = self._builder.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured, namespaces)
+        table.volumes = VolumeView(snapshot.storage()) if volumes else None
         counts = [int(np.isfinite(table.use(series)).sum()) for series in self.wants.nodes]
         self.measured = (sum(counts), len(counts) * len(nodes))
         return table
+
+    def needs_volumes(self, pods: Iterable[Pod]) -> bool:
+        """Whether a plan for these pods depends on volumes: one of them has claims, or such may be moved."""
+        return any(pod.volume_claims for pod in pods) or (self.moves and self.policy.moves.claims)
 
     def count_failure(self, asker: Asker, failures: Iterable[Failure], hooks_asked: Collection[str]) -> None:
         """Count failures in a row, for each kind of plan apart, because each asks other hooks. Log each change.

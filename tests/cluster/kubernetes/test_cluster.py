@@ -573,6 +573,52 @@ async def test_labels_of_namespaces_are_read_once_pods_need_them(
         assert snapshot.namespaces() == {"shop": {"team": "shop"}, "ops": {"team": "ops"}}
 
 
+STORAGE = {
+    "persistentvolumeclaims": "/api/v1/persistentvolumeclaims",
+    "persistentvolumes": "/api/v1/persistentvolumes",
+    "storageclasses": "/apis/storage.k8s.io/v1/storageclasses",
+    "csinodes": "/apis/storage.k8s.io/v1/csinodes",
+}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_volumes_are_followed_from_the_first_question_on(api: FakeApi, open_cluster: Open) -> None:
+    claim = {"metadata": {"name": "data", "namespace": "shop", "uid": "u", "resourceVersion": "3"}}
+    limits = {"drivers": [{"name": "csi", "allocatable": {"count": 3}}]}
+    for name, path in STORAGE.items():
+        item = claim if name == "persistentvolumeclaims" else {"metadata": {"name": name}, "spec": limits}
+        api.on("GET", path, page(item))
+    feeds = {name: api.feed(path) for name, path in STORAGE.items()}
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        assert [api.asked("GET", path) for path in STORAGE.values()] == [[]] * 4
+        assert set(snapshot.storage().unknown) == set(STORAGE)
+        await cluster.observe(0.0, frozenset())  # waits for the first lists
+        known = snapshot.storage()
+        assert (list(known.claims), list(known.volumes)) == ([("shop", "data")], ["persistentvolumes"])
+        assert (list(known.classes), known.limits) == (["storageclasses"], {"csinodes": {"csi": 3}})
+        assert (known.unknown, snapshot.storage() is known) == ((), True)
+        told = list[int]()
+        cluster.on_change(lambda: told.append(1))
+        feeds["persistentvolumeclaims"].push("DELETED", claim)
+        await until(lambda: told)
+        assert snapshot.storage().claims == {}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_volumes_that_may_not_be_read_are_named(api: FakeApi, open_cluster: Open) -> None:
+    for path in STORAGE.values():
+        api.on("GET", path, page())
+        api.feed(path)
+    api.on("GET", STORAGE["csinodes"], status(403, "Forbidden", "not for you"))
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        snapshot.storage()
+        await cluster.observe(0.0, frozenset())
+        assert snapshot.storage().unknown == ("csinodes",)
+        assert cluster.problems() == {("storage.k8s.io/v1", "CSINode"): "not for you"}
+
+
 RECORDS = "/api/v1/namespaces/home/configmaps"
 
 

@@ -13,6 +13,7 @@ from elasticd.model.pod_spec import (
     Expression,
     Needs,
     NodePreference,
+    PodClaim,
     PodPreference,
     PodTerm,
     Port,
@@ -186,24 +187,46 @@ def test_what_a_pod_needs(spec: dict[str, Any], expected: dict[str, Any]) -> Non
             id="an operator of a later Kubernetes",
         ),
         pytest.param({"resourceClaims": [{"name": "gpu"}]}, ("resource claims",), id="resource claims"),
-        pytest.param(
-            volume(persistentVolumeClaim={"claimName": "c"}), ("persistent volume claims",), id="persistent volume"
-        ),
-        pytest.param(volume(ephemeral={}), ("persistent volume claims",), id="ephemeral volume"),
         pytest.param(volume(azureDisk={}), ("volumes of a limited number",), id="volume with an attach limit"),
         pytest.param({"workloadRef": {"name": "g"}}, ("groups of pods that start together",), id="gang of 1.35"),
         pytest.param({"schedulingGroup": {"podGroupName": "g"}}, ("groups of pods that start together",), id="gang"),
         pytest.param(
-            {"resourceClaims": [{"name": "gpu"}], **volume(persistentVolumeClaim={})},
-            ("resource claims", "persistent volume claims"),
+            {"resourceClaims": [{"name": "gpu"}], **volume(cinder={})},
+            ("resource claims", "volumes of a limited number"),
             id="several",
         ),
     ],
 )
 def test_what_elasticd_does_not_know_is_reported_in_words(spec: dict[str, Any], unsupported: tuple[str, ...]) -> None:
-    found = pod_of(**spec).needs
-    assert found.unsupported == unsupported
-    assert found.claims == ("persistent volume claims" in unsupported)
+    assert pod_of(**spec).needs.unsupported == unsupported
+
+
+@pytest.mark.parametrize(
+    ("volumes", "claims"),
+    [
+        pytest.param([{"name": "v", "emptyDir": {}}], (), id="none"),
+        pytest.param([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}], (PodClaim("c"),), id="one"),
+        pytest.param([{"name": "v", "ephemeral": {}}], (PodClaim("p-v", own=True),), id="of an ephemeral volume"),
+        pytest.param(
+            [
+                {"name": "v", "persistentVolumeClaim": {"claimName": "c"}},
+                {"name": "w", "persistentVolumeClaim": {"claimName": "c"}},
+                {"name": "x", "persistentVolumeClaim": {"claimName": "d"}},
+            ],
+            (PodClaim("c"), PodClaim("d")),
+            id="one of them twice",
+        ),
+    ],
+)
+def test_claims_of_a_pod_are_told_once_each(volumes: list[Any], claims: tuple[PodClaim, ...]) -> None:
+    found = pod_of(volumes=volumes)
+    assert (found.volume_claims, found.needs.claims) == (claims, bool(claims))
+
+
+def test_pods_with_claims_of_their_own_share_a_record() -> None:
+    first, second = (pod_of(**volume(persistentVolumeClaim={"claimName": f"data-{index}"})) for index in range(2))
+    assert first.needs is second.needs
+    assert (first.volume_claims, second.volume_claims) == ((PodClaim("data-0"),), (PodClaim("data-1"),))
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,21 @@ import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import JSON, ApiError
 from elasticd.cluster.kubernetes.watch.discovery import (
+    CLAIMS,
+    CSI_NODES,
     EVENTS,
     JOBS,
     NAMESPACES,
     NODES,
     PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
     Resource,
     UnknownKindError,
 )
@@ -27,11 +32,23 @@ from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Em
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_event
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
+from elasticd.cluster.kubernetes.watch.storage import (
+    StorageStores,
+    WireClaim,
+    WireCsiNode,
+    WirePersistentVolume,
+    WireStorageClass,
+    to_attachable,
+    to_claim,
+    to_storage_class,
+    to_volume,
+)
 from elasticd.cluster.kubernetes.watch.store import (
     AutoscalerStore,
     NamespaceStore,
     NodeStore,
     PodStore,
+    Sink,
     WorkloadStore,
     to_autoscaler,
     to_namespace,
@@ -171,6 +188,23 @@ def follow_namespaces(deps: Dependencies, store: NamespaceStore) -> Informer:
     """The names and labels of all namespaces."""
     codec = wire.Codec(wire.ObjectMeta, to_namespace)
     return _follow(deps, NAMESPACES, Feed(codec, store, (_PARTIAL.format("List"), _PARTIAL.format(""))))
+
+
+def follow_storage(deps: Dependencies, stores: StorageStores) -> dict[Kind, tuple[str, Informer]]:
+    """All claims, volumes, storage classes and CSINodes: by kind, as the API calls them, and what watches them."""
+    feeds: dict[Kind, tuple[Resource, wire.Codec[Any, Any], Sink]] = {
+        ("v1", "PersistentVolumeClaim"): (CLAIMS, wire.Codec(WireClaim, to_claim), stores.claims),
+        ("v1", "PersistentVolume"): (VOLUMES, wire.Codec(WirePersistentVolume, to_volume), stores.volumes),
+        (_STORAGE, "StorageClass"): (STORAGE_CLASSES, wire.Codec(WireStorageClass, to_storage_class), stores.classes),
+        (_STORAGE, "CSINode"): (CSI_NODES, wire.Codec(WireCsiNode, to_attachable), stores.nodes),
+    }
+    return {
+        kind: (resource.plural, _follow(deps, resource, Feed(codec, store)))
+        for kind, (resource, codec, store) in feeds.items()
+    }
+
+
+_STORAGE = "storage.k8s.io/v1"
 
 
 def follow_pulls(deps: Dependencies, sink: PullSink) -> Informer:

@@ -127,7 +127,20 @@ def to_pod(pod: wire.WirePod, offset: float = 0.0) -> model.Pod:
         meta.annotations is not None and MIRROR in meta.annotations,
         resize_message,
         shape.overall,
+        _claims_of(pod) if shape.needs.claims else (),
     )
+
+
+def _claims_of(pod: wire.WirePod) -> tuple[pod_spec.PodClaim, ...]:
+    """The claims of a pod, each once. The one of an ephemeral volume is named after the pod and the volume."""
+    claims: dict[str, pod_spec.PodClaim] = {}
+    for volume in pod.spec.volumes or ():
+        if (use := volume.persistent_volume_claim) is not None:
+            claims.setdefault(use.claim_name, pod_spec.PodClaim(use.claim_name))
+        elif volume.ephemeral is not None:
+            name = f"{pod.metadata.name}-{volume.name}"
+            claims[name] = pod_spec.PodClaim(name, own=True)
+    return tuple(claims.values())
 
 
 def _waits(scheduled: wire.WireCondition | None, offset: float) -> float | None:
@@ -162,11 +175,22 @@ def _shape_of(pod: wire.WirePod) -> _Shape:
 
 
 def _key(pod: wire.WirePod) -> bytes:
-    """A cache key of everything that a pod's template decides: its spec apart from its node, and what is allocated.
-    Every pod that is read passes here, and one encoded text is faster to build and compare than the parts. (It is no
-    valid JSON: absent parts of a status leave no mark.)"""
-    spec = replace(pod.spec, node_name="", affinity=_affinity(pod))
+    """A cache key of everything that a pod's template decides: its spec apart from its node and the names of volumes
+    and claims, and what is allocated. Every pod that is read passes here, and one encoded text is faster to build and
+    compare than the parts. (It is no valid JSON: absent parts of a status leave no mark.)"""
+    volumes = tuple([_nameless(volume) for volume in pod.spec.volumes or ()])
+    spec = replace(pod.spec, node_name="", affinity=_affinity(pod), volumes=volumes)
     return _TEXT.encode((spec, _allocated(pod.status)))
+
+
+def _nameless(volume: wire.WireVolume) -> wire.WireVolume:
+    """A volume without what differs between pods of one template: the name of a token's volume is chance, and each pod
+    of a StatefulSet has claims of its own."""
+    claim = None if volume.persistent_volume_claim is None else _SOME_CLAIM
+    return replace(volume, name="", persistent_volume_claim=claim)
+
+
+_SOME_CLAIM = wire.WireClaimUse()
 
 
 _TEXT = msgspec.json.Encoder()
@@ -259,7 +283,7 @@ def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     spec = pod.spec
     affinity = _affinity(pod) or wire.WireAffinity()
     nodes = _read(affinity.node_affinity, _NODE_AFFINITY)
-    terms = None if nodes.required is None else tuple(map(_term, nodes.required.node_selector_terms or ()))
+    terms = None if nodes.required is None else tuple(map(term_of, nodes.required.node_selector_terms or ()))
     near, away = (_read(raw, _POD_AFFINITY) for raw in (affinity.pod_affinity, affinity.pod_anti_affinity))
     volumes = spec.volumes or ()
     restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
@@ -284,7 +308,7 @@ def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         attracts=tuple(map(_pod_term, near.required or ())),
         prefers=(*_pod_preferences(near, 1), *_pod_preferences(away, -1)),
         prefers_nodes=tuple(
-            pod_spec.NodePreference(_term(each.preference), each.weight) for each in nodes.preferred or ()
+            pod_spec.NodePreference(term_of(each.preference), each.weight) for each in nodes.preferred or ()
         ),
         spread=tuple(map(_spread, _read(spec.topology_spread_constraints, list[wire.WireSpread]))),
         images=tuple(
@@ -322,7 +346,8 @@ def _amounts(quantities: wire.Amounts) -> dict[str, float]:
     return {name: value for name, value in parsed.items() if isfinite(value)}
 
 
-def _term(term: wire.NodeTerm) -> pod_spec.Term:
+def term_of(term: wire.NodeTerm) -> pod_spec.Term:
+    """A term of node affinity."""
     labels, fields = term.match_expressions or (), term.match_fields or ()
     return pod_spec.Term(tuple(map(_expression, labels)), tuple(map(_expression, fields)))
 
@@ -376,7 +401,6 @@ def _unsupported(spec: wire.PodSpec, needs: pod_spec.Needs) -> list[str]:
         "operators of its node affinity": _has_unknown(_node_rules(needs), get_args(pod_spec.Operator)),
         "operators of its label selectors": _has_unknown(_pod_rules(needs), _SELECTING),
         "resource claims": bool(_read(spec.resource_claims, list[Raw])),
-        "persistent volume claims": any(map(_claims, volumes)),
         "volumes of a limited number": any(volume.azure_disk or volume.cinder for volume in volumes),
         "groups of pods that start together": any(group not in (b"", b"null") for group in groups),
     }
@@ -417,7 +441,7 @@ def _spread(spread: wire.WireSpread) -> pod_spec.TopologySpread:
     return pod_spec.TopologySpread(
         topology=sys.intern(spread.topology_key),
         max_skew=spread.max_skew,
-        labels=_rules(spread.label_selector),
+        labels=rules_of(spread.label_selector),
         hard=spread.when_unsatisfiable != "ScheduleAnyway",
         min_domains=1 if spread.min_domains is None else spread.min_domains,
         match_keys=spread.match_label_keys or (),
@@ -426,7 +450,7 @@ def _spread(spread: wire.WireSpread) -> pod_spec.TopologySpread:
     )
 
 
-def _rules(selector: wire.LabelSelector | None) -> tuple[pod_spec.Expression, ...] | None:
+def rules_of(selector: wire.LabelSelector | None) -> tuple[pod_spec.Expression, ...] | None:
     """The rules of a selector; None: there is no selector, so it selects nothing."""
     if selector is None:
         return None
@@ -436,9 +460,9 @@ def _rules(selector: wire.LabelSelector | None) -> tuple[pod_spec.Expression, ..
 
 def _pod_term(term: wire.WirePodTerm) -> pod_spec.PodTerm:
     """A term of inter-pod affinity. An empty selector of namespaces selects all."""
-    among = _rules(term.namespace_selector)
+    among = rules_of(term.namespace_selector)
     namespaces = None if among == () else term.namespaces or ()
-    return pod_spec.PodTerm(sys.intern(term.topology_key), _rules(term.label_selector), namespaces, among or None)
+    return pod_spec.PodTerm(sys.intern(term.topology_key), rules_of(term.label_selector), namespaces, among or None)
 
 
 def _pod_preferences(

@@ -153,12 +153,19 @@ class WireDisk(Wire, frozen=True):
     read_only: bool = False
 
 
-class WireVolume(Wire, frozen=True):
-    """A volume of a pod, if it matters to where the pod can be. Not its name: that of a token's volume is chance."""
+class WireClaimUse(Wire, frozen=True):
+    """The claim of a volume."""
 
+    claim_name: str = ""
+
+
+class WireVolume(Wire, frozen=True):
+    """A volume of a pod, if it matters to where the pod can be."""
+
+    name: str = ""
     empty_dir: Named | None = None
     host_path: Named | None = None
-    persistent_volume_claim: Named | None = None
+    persistent_volume_claim: WireClaimUse | None = None
     ephemeral: Named | None = None
     azure_disk: Named | None = None
     cinder: Named | None = None

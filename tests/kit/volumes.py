@@ -1,0 +1,58 @@
+"""Claims, volumes and classes for tests of placing: of one namespace, `shop`, and sized in GiB.
+
+Knows the model; knows no strategy.
+"""
+
+from typing import Any
+
+from elasticd.model.pod_spec import Expression, PodClaim, Term
+from elasticd.model.volumes import Storage, StorageClass, Volume, VolumeClaim
+from elasticd.model.workload import Pod
+from tests.kit.pools import GIB, pod
+
+ZONE = "topology.kubernetes.io/zone"
+DRIVER = "csi.example.com"
+
+
+def within(label: str, *values: str) -> tuple[Term, ...]:
+    """The node affinity of a volume that is of use where a label has one of these values."""
+    return (Term((Expression(label, "In", values),)),)
+
+
+def volume(name: str, gib: float = 1, **more: Any) -> Volume:
+    """A free volume of class `fast`, writable by one node."""
+    fields: dict[str, Any] = {
+        "class_name": "fast",
+        "modes": ("ReadWriteOnce",),
+        "available": True,
+        "uid": f"uid-{name}",
+        "version": "1",
+    }
+    return Volume(name, size=gib * GIB, **(fields | more))
+
+
+def claim(name: str, gib: float = 1, **more: Any) -> VolumeClaim:
+    """A claim of class `fast`; with a `volume` it is bound."""
+    fields: dict[str, Any] = {
+        "class_name": "fast",
+        "modes": ("ReadWriteOnce",),
+        "bound": "volume" in more,
+        "version": "1",
+    }
+    return VolumeClaim("shop", name, f"uid-{name}", size=gib * GIB, **(fields | more))
+
+
+def storage(*things: Volume | VolumeClaim | StorageClass, **more: Any) -> Storage:
+    """All of these."""
+    return Storage(
+        {each.key: each for each in things if isinstance(each, VolumeClaim)},
+        {each.name: each for each in things if isinstance(each, Volume)},
+        {each.name: each for each in things if isinstance(each, StorageClass)},
+        **more,
+    )
+
+
+def claiming(name: str, *claims: str | PodClaim, **more: Any) -> Pod:
+    """A pod that uses these claims."""
+    uses = tuple(PodClaim(each) if isinstance(each, str) else each for each in claims)
+    return pod(name, volume_claims=uses, **{"claims": True, **more})
