@@ -46,7 +46,14 @@ from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
-from elasticd.runtime.workers import BandWorker, DecisionWorker, EvictionOrderWorker, MovesWorker, PlanWorker
+from elasticd.runtime.workers import (
+    BandWorker,
+    DecisionWorker,
+    EvictionOrderWorker,
+    MovesWorker,
+    PlanWorker,
+    SeparateWorker,
+)
 from elasticd.sources.poller import SourcePoller, opened
 from elasticd.sources.threads import DaemonThreads
 from elasticd.telemetry import memory
@@ -320,7 +327,7 @@ async def assembled(
         streams = max(1, min(STREAMS, most_connections() // 4))
         events = Events(lambda: daemon.summary(), journal.decisions, most=streams)  # noqa: PLW0108  # it is not there yet
         listeners = [metrics, plugins, FailureLog(), events, *listeners, *([publisher] if publisher else [])]
-        loop = Loop(cluster, journal, clock, listeners, DecisionWorker())
+        loop = Loop(cluster, journal, clock, listeners, SeparateWorker(DecisionWorker))
         sources = opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         pollers = await stack.enter_async_context(sources)
         loop.set_sources(pollers, bander=BandWorker())

@@ -29,6 +29,15 @@ _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, "elasticd_spec"))
 
 
+_OWN = frozenset({"elasticd", "elasticd_plugins"})
+
+
+def third_party(kind: type[Any]) -> str:
+    """The package of the third party whose type this is; empty for what elasticd brings."""
+    package = kind.__module__.partition(".")[0]
+    return "" if package in _OWN else package
+
+
 def _marked(plugin: Any, name: str) -> dict[str, Any] | None:
     """The options of @hookimpl on a module's or a type's attribute, None where it stands on none."""
     owner = plugin if isinstance(plugin, ModuleType | type) else type(plugin)
@@ -243,6 +252,8 @@ class Hooks:
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.own_pace = any(strategy.own_pace() for strategy in distinct)
+        self.third_parties = frozenset(filter(None, (third_party(type(strategy)) for strategy in distinct)))
+        """The packages of those that elasticd does not bring."""
         self.looks_back = max((strategy.looks_back() for strategy in distinct), default=0)
         self.screened: dict[str, tuple[str, ...] | None] = {}
         """The series that strategies of the count or the poll interval read, by strategy."""

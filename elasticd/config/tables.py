@@ -16,13 +16,12 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.text import is_name, shown
 from elasticd.model.policy import Strategy
-from elasticd.registry import HOOKS, Installed, Registry, implemented
+from elasticd.registry import HOOKS, Installed, Registry, implemented, third_party
 from elasticd.sources.settled import answered
 
 PLACING = frozenset(hook for hook in HOOKS if "nodes" in signature(getattr(hookspecs, hook)).parameters)
 """The hooks that are about the pods of a pool: they are given its nodes."""
 
-_OWN = frozenset({"elasticd", "elasticd_plugins"})
 _NAMES = Annotated[tuple[str, ...], Meta(max_length=10_000)]
 
 _CONSTANTS: Mapping[str, tuple[Any, str]] = {
@@ -77,7 +76,7 @@ def _settle(record: Strategy, file: str, key: str) -> None:
     """Ask a strategy for its constants. A third party's is never asked again: what it answered stands in its instance,
     before its methods, so that none of them runs on the event loop."""
     reads = _reads_of(record, file, key)
-    if type(record).__module__.partition(".")[0] in _OWN:
+    if not third_party(type(record)):
         return
     for name, (kind, words) in _CONSTANTS.items():
         ask, problem = partial(methodcaller(name), record), f"{name}() must give {words}"

@@ -31,7 +31,7 @@ from elasticd.runtime.execute import carry_out
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.schedule import Schedule, spread
 from elasticd.runtime.screening import Bander, Screening
-from elasticd.runtime.workers import Worker, at_once
+from elasticd.runtime.workers import Decided, Decider, at_once
 from elasticd.sources.poller import PATIENCE, SLACK, SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
 
@@ -66,7 +66,7 @@ class Loop:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[Listener] = (),
-        worker: Worker[Case, Evaluated] | None = None,
+        worker: Decider | None = None,
         idle: float = IDLE,
     ) -> None:
         self._cluster, self._journal, self._clock = cluster, journal, clock
@@ -82,7 +82,7 @@ class Loop:
         self._evaluations: dict[Key, LastEvaluation] = {}
         self.actions: Actions[Key] = Actions()
         self._turn = 0
-        self._led = True
+        self._led, self._ended = True, False
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
         self._kinds: frozenset[Kind] = frozenset()
@@ -133,9 +133,12 @@ class Loop:
 
     async def run(self) -> None:
         """Tick at once, and then whenever something is due, until cancelled."""
-        await self.tick(self._clock.now())
-        while True:
-            await self.step()
+        try:
+            await self.tick(self._clock.now())
+            while True:
+                await self.step()
+        finally:
+            self._ended = True
 
     async def step(self) -> None:
         if not (self._news or self._screening.fresh):  # what set it has been handled
@@ -330,17 +333,51 @@ class Loop:
         answers = iter(await self._worker(asked) if asked else ())
         decisions = []
         for key, case in cases:
-            answer = next(answers) if isinstance(case, Case) else Evaluated(case)
-            if isinstance(answer, str):
-                policy_index.block(key[0], answer)
-                failure, stuck = Failure(answer, "", "blocked"), policy_index.stuck(key[0])
-                answer = Evaluated(self._hold(key, policy_index.members[key], now, failure, "PluginBlocked", stuck))
-            if answer.until < inf and key in self._evaluations:
-                self._evaluations[key] = replace(self._evaluations[key], until=answer.until)
-            if isinstance(case, Case) and answer.decision.confirmed is not None:
-                self._basis.write(case)
-            decisions.append((key, answer.decision))
+            answer: Decided = next(answers) if isinstance(case, Case) else Evaluated(case)
+            if isinstance(answer, asyncio.Future):
+                # Until it is there, the workload counts as one that is acted on: it is not looked at again.
+                later = self._decide_later(policy_index, key, case, answer, now)
+                self.actions.begin(key, f"decide {key[0]}", later)
+            else:
+                decisions.append((key, self._decided(policy_index, key, case, answer, now)))
         return decisions
+
+    def _decided(
+        self, policy_index: PolicyIndex, key: Key, case: Case | Decision, answer: Evaluated | str, now: float
+    ) -> Decision:
+        if isinstance(answer, str):
+            policy_index.block(key[0], answer)
+            failure, stuck = Failure(answer, "", "blocked"), policy_index.stuck(key[0])
+            answer = Evaluated(self._hold(key, policy_index.members[key], now, failure, "PluginBlocked", stuck))
+        if answer.until < inf and key in self._evaluations:
+            self._evaluations[key] = replace(self._evaluations[key], until=answer.until)
+        if isinstance(case, Case) and answer.decision.confirmed is not None:
+            self._basis.write(case)
+        return answer.decision
+
+    async def _decide_later(
+        self,
+        policy_index: PolicyIndex,
+        key: Key,
+        case: Case | Decision,
+        answer: "asyncio.Future[Evaluated | str]",
+        now: float,
+    ) -> None:
+        """Settle a decision for which its tick did not wait, unless other policies are in force by then, or none."""
+        try:
+            evaluated = await answer
+        finally:
+            self.actions.end(key)
+        if self._ended:
+            return
+        if policy_index is self._policy_index:
+            self._settle(key, self._decided(policy_index, key, case, evaluated, now), now)
+            self._journal.flush()
+        else:
+            self._evaluations.pop(key, None)
+            self._schedule_next(key, now, None)
+        if key not in self.actions:
+            self._catch_up(key, self._clock.now())
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:
         previous = self._journal.latest(*key)
@@ -370,10 +407,13 @@ class Loop:
             self.actions.end(key)
             now = self._clock.now()
             self._schedule_next(key, now, decision.interval)
-            # News came meanwhile, or a time at which a strategy may change its mind.
-            if key in self._missed or self._next_change(key) <= now:
-                self._missed.discard(key)
-                self._schedule.advance(key, now + REST)
+            self._catch_up(key, now)
+
+    def _catch_up(self, key: Key, now: float) -> None:
+        """Look soon if news came meanwhile, or a time at which a strategy may change its mind."""
+        if key in self._missed or self._next_change(key) <= now:
+            self._missed.discard(key)
+            self._schedule.advance(key, now + REST)
 
     def _schedule_next(self, key: Key, now: float, interval: float | None) -> None:
         """Schedule the next look after the interval, or up to the policy's jitter sooner."""

@@ -37,6 +37,15 @@ Worker = Callable[[Sequence[C]], Awaitable[list[R | str]]]
 """Works on cases, and returns the results in their order; a string instead of a result says where the case got
 stuck."""
 
+Decided = Evaluated | str | asyncio.Future[Evaluated | str]
+"""What came of a case, or will."""
+
+Decider = Callable[[Sequence[Case]], Awaitable[Sequence[Decided]]]
+"""The same for decisions about workloads; of what takes long it returns a future."""
+
+HURRY = 0.05
+"""Seconds for which decisions wait for strategies of third parties that other decisions are made by."""
+
 
 def at_once(work: Callable[[C], R]) -> Worker[C, R]:
     """Work here and now: for virtual time, where nothing else waits."""
@@ -133,6 +142,48 @@ class ThreadWorker(Generic[C, R]):
         self._inbox.put(None)
         self._inbox, self._thread = self._start_thread()
         return stuck_at
+
+
+class SeparateWorker:
+    """A worker for what elasticd brings, and one for each set of third parties whose strategies a policy has. Nobody
+    waits longer than HURRY for a third party but its own policies."""
+
+    def __init__(self, make: Callable[[], Worker[Case, Evaluated]]) -> None:
+        self._make, self._own = make, make()
+        self._others: dict[frozenset[str], tuple[asyncio.Lock, Worker[Case, Evaluated]]] = {}
+
+    async def __call__(self, cases: Sequence[Case]) -> Sequence[Decided]:
+        """Work on all cases."""
+        groups: dict[frozenset[str], list[int]] = {}
+        for index, case in enumerate(cases):
+            groups.setdefault(case.hooks.third_parties, []).append(index)
+        own = groups.pop(frozenset(), [])
+        begun = {
+            by: asyncio.create_task(self._work(by, [cases[index] for index in group])) for by, group in groups.items()
+        }
+        decided: dict[int, Decided] = {}
+        if own:
+            decided.update(zip(own, await self._own([cases[index] for index in own]), strict=True))
+        if begun:
+            await asyncio.wait(begun.values(), timeout=HURRY)
+        for by, group in groups.items():
+            decided.update((index, _nth(begun[by], place)) for place, index in enumerate(group))
+        return [decided[index] for index in range(len(cases))]
+
+    async def _work(self, by: frozenset[str], cases: Sequence[Case]) -> list[Evaluated | str]:
+        """One batch of these third parties after the other: a batch that waits behind another is not stuck."""
+        lock, worker = self._others.get(by) or self._others.setdefault(by, (asyncio.Lock(), self._make()))
+        async with lock:
+            return await worker(cases)
+
+
+def _nth(batch: "asyncio.Task[list[Evaluated | str]]", place: int) -> Decided:
+    """A result of a batch, or a future of it, which may be cancelled without the others."""
+
+    async def wait() -> Evaluated | str:
+        return (await asyncio.shield(batch))[place]
+
+    return batch.result()[place] if batch.done() else asyncio.ensure_future(wait())
 
 
 def _hold(case: Case, message: str) -> Evaluated:

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isclose
+from statistics import median
 from typing import NamedTuple
 
+from tests.kit.lateness import Late
 from tests.kube.client import JSON
 
 SLACK = 3.0
@@ -133,6 +135,31 @@ def untrue(
                 name = decision["workload"]["name"]
                 found.append(f"{name} was decided by {series} = {value:g}, which was not so for {limit:g} s")
     return found
+
+
+class Window(NamedTuple):
+    """A time in which others misbehaved, or did not."""
+
+    begin: float
+    end: float
+    disturbed: bool
+
+
+def delayed(late: Sequence[Late], windows: Sequence[Window], most: float = 0.1) -> list[str]:
+    """I8: decisions that others disturb come no more than so many seconds later than those that nobody does.
+
+    What a busy machine does to a decision now and then it does in any window, so the worst decisions of many windows
+    of both kinds are compared, by their medians; and `late` leaves out for how long the daemon had no processor."""
+    worst: dict[bool, list[float]] = {True: [], False: []}
+    for window in windows:
+        within = [one.seconds for one in late if window.begin <= one.due < window.end]
+        worst[window.disturbed] += [max(within)] if within else []
+    if not all(worst.values()):
+        return ["nothing was decided"]
+    disturbed, others = median(worst[True]), median(worst[False])
+    if disturbed - others <= most:
+        return []
+    return [f"decisions that others disturb come {disturbed:.3f} s late, without {others:.3f} s"]
 
 
 class Turn(NamedTuple):

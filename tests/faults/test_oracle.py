@@ -9,7 +9,8 @@ from elasticd.model.actions import Mark, Scale
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Ref, Sample, Series
 from tests.faults import oracle
-from tests.faults.oracle import Eviction, Stay, Turn
+from tests.faults.oracle import Eviction, Stay, Turn, Window
+from tests.kit.lateness import Late
 
 CORDONS = {"a": [(10.0, 20.0)]}
 STAYS = {"batch": [Stay(0.0, "a"), Stay(30.0, "b")]}
@@ -145,6 +146,36 @@ def test_a_value_that_was_true_too_long_ago_is_told(made: Any, count: int) -> No
     told = [(89.0, 3.0), (90.0, 3.0), (97.0, 4.0), (99.0, 5.0)]
     assert len(oracle.untrue([made], "load", told, limit=3.0)) == count
     assert oracle.untrue([made], "another", told, limit=3.0) == []
+
+
+QUIET, SPIKE = (0.0, 0.01, 0.02), (0.0, 0.9, 0.02)
+LATE = [
+    pytest.param(QUIET, QUIET, 0, id="nobody is"),
+    pytest.param(QUIET, (0.0, 0.11, 0.0), 0, id="a little"),
+    pytest.param(QUIET, (0.0, 0.13, 0.0), 1, id="one in each window"),
+    pytest.param(SPIKE, SPIKE, 0, id="all are"),
+    pytest.param(SPIKE, QUIET, 0, id="only without"),
+    pytest.param(QUIET, (), 1, id="nothing is decided meanwhile"),
+]
+
+
+@pytest.mark.parametrize(("undisturbed", "disturbed", "count"), LATE)
+def test_decisions_that_others_delay_are_told(
+    undisturbed: tuple[float, ...], disturbed: tuple[float, ...], count: int
+) -> None:
+    windows = [Window(10.0 * number, 10.0 * number + 10, number % 2 == 1) for number in range(6)]
+    late = [
+        Late(window.begin + at, seconds)
+        for window in windows
+        for at, seconds in enumerate(disturbed if window.disturbed else undisturbed)
+    ]
+    assert len(oracle.delayed(late, windows)) == count
+
+
+def test_what_delays_a_decision_once_is_no_neighbour() -> None:
+    windows = [Window(10.0 * number, 10.0 * number + 10, number % 2 == 1) for number in range(6)]
+    late = [Late(10.0 * number + 5, 2.0 if number == 3 else 0.01) for number in range(6)]
+    assert oracle.delayed(late, windows) == []
 
 
 PREEMPTED = [

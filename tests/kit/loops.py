@@ -21,7 +21,6 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.base.clock import VirtualClock
-from elasticd.decision.decide import Case, Evaluated
 from elasticd.journal import Journal, Key
 from elasticd.model.actions import Action, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
@@ -33,7 +32,7 @@ from elasticd.model.workload import Readings
 from elasticd.ports.cluster import Kind
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
-from elasticd.runtime.workers import Worker
+from elasticd.runtime.workers import Decider
 from elasticd.sources.poller import SourcePoller
 from tests.kit.clusters import Alone, Unasked
 
@@ -187,7 +186,7 @@ class Play(Told):
         self,
         *policies: Policy,
         folder: Path | None = None,
-        worker: Worker[Case, Evaluated] | None = None,
+        worker: Decider | None = None,
         listeners: Sequence[Listener] = (),
         caps: PolicyCaps | None = None,
         **loads: float,

@@ -17,7 +17,8 @@ from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.decision.decide import Case, Evaluated, evaluate
 from elasticd.kit.history import begin
 from elasticd.registry import Hooks
-from elasticd.runtime.workers import DecisionWorker, ThreadWorker, at_once
+from elasticd.runtime import workers
+from elasticd.runtime.workers import DecisionWorker, SeparateWorker, ThreadWorker, at_once
 from elasticd.testing import observation
 from tests.kit.loops import WEB, Play, Want, policy
 
@@ -241,6 +242,122 @@ async def test_a_blocked_policy_is_held_until_reload_while_others_continue(judge
     await play.to(55)
     assert play.last("bad").reason == "Late"
     assert play.cluster.has[WEB].replicas == 1
+
+
+class Own(Fixed, tag="own", frozen=True):
+    """One that elasticd brings."""
+
+
+Own.__module__ = "elasticd_plugins.own"
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+async def test_others_wait_only_briefly_for_a_third_party(order: str) -> None:
+    cases = {"a": case("a", Blocks()), "b": case("b", Own())}
+    found = dict(zip(order, await SeparateWorker(DecisionWorker)([cases[name] for name in order]), strict=True))
+    assert short([cast(Evaluated, found["b"])]) == ["Fixed"]
+    late = found["a"]
+    assert isinstance(late, asyncio.Future)
+    GATE.set()
+    assert short([await late]) == ["Late"]
+
+
+async def test_a_third_party_that_is_quick_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "HURRY", 60.0)
+    cases = [case("a", Fixed()), case("b", Own()), case("c", Fixed())]
+    assert await SeparateWorker(DecisionWorker)(cases) == await at_once(evaluate)(cases)
+
+
+async def test_a_batch_behind_another_is_not_called_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "HURRY", 0.0)
+    worker = SeparateWorker(lambda: DecisionWorker(patience=0.2))
+    (first,), (second,) = [await worker([case(name, strategy)]) for name, strategy in (("a", Blocks()), ("b", Fixed()))]
+    assert isinstance(first, asyncio.Future)
+    assert isinstance(second, asyncio.Future)
+    stuck, behind = await first, await second
+    assert stuck == f"stuck in test_workers.py:{line('here')} recommend_replicas"
+    assert short([behind]) == ["Fixed"]
+
+
+class Gated:
+    """Decides at once, but for the policy `slow`, of which it gives futures; `answers` are those of its cases."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[Case, asyncio.Future[Evaluated | str]]] = []
+        self.asked = asyncio.Event()
+
+    async def __call__(self, cases: Sequence[Case]) -> list[Evaluated | str | asyncio.Future[Evaluated | str]]:
+        return [self._later(one) if one.policy.name == "slow" else evaluate(one) for one in cases]
+
+    def _later(self, one: Case) -> "asyncio.Future[Evaluated | str]":
+        answer: asyncio.Future[Evaluated | str] = asyncio.get_running_loop().create_future()
+        self.answers.append((one, answer))
+        self.asked.set()
+        return answer
+
+    def answer(self) -> None:
+        """Answer the first that has none."""
+        one, answer = self.answers.pop(0)
+        answer.set_result(evaluate(one))
+
+
+SLOW, QUICK = policy("slow", Own(), interval=10.0), policy("quick", Want(), mode="observe", interval=10.0)
+
+
+async def played(worker: Gated, seconds: float) -> Play:
+    """Both policies for so many seconds, in which `slow` is asked and has no answer yet."""
+    play = Play(SLOW, QUICK, worker=worker)
+    while play.clock.now() < seconds:
+        await play.loop.step()
+    return play
+
+
+async def test_a_late_decision_is_carried_out_and_delays_no_other() -> None:
+    worker = Gated()
+    play = await played(worker, 35.0)
+    assert len(play.times("quick")) == 4
+    assert play.times("slow") == []
+    assert len(worker.answers) == 1  # it is not asked again meanwhile
+    worker.answer()
+    await play.loop.actions.drain()
+    assert play.last("slow").reason == "Fixed"
+    while not worker.answers:
+        await play.loop.step()
+    assert play.clock.now() < 60.0  # it is asked again at its next time
+
+
+async def test_a_late_decision_of_a_policy_replaced_meanwhile_is_none() -> None:
+    worker = Gated()
+    play = await played(worker, 5.0)
+    play.loop.apply([policy("slow", Own(), interval=20.0), QUICK])
+    await play.loop.step()
+    worker.answer()
+    await play.loop.actions.drain()
+    assert play.times("slow") == []
+    while not worker.answers:  # it is asked again, by the policy in force
+        await play.loop.step()
+    assert worker.answers[0][0].policy.interval == 20.0
+
+
+async def test_a_late_decision_after_the_end_is_none() -> None:
+    worker = Gated()
+    play = Play(SLOW, worker=worker)
+    running = asyncio.create_task(play.loop.run())
+    await worker.asked.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    worker.answer()
+    await play.loop.actions.drain()
+    assert play.made == []
+    assert play.cluster.acts == []
+
+
+async def test_a_policy_found_stuck_later_is_held() -> None:
+    worker = Gated()
+    play = await played(worker, 5.0)
+    worker.answers.pop(0)[1].set_result("stuck in x.py:1 f")
+    await play.loop.actions.drain()
+    assert (play.last("slow").reason, play.last("slow").verdict) == ("PluginBlocked", "hold")
 
 
 @pytest.mark.slow

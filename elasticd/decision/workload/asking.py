@@ -38,6 +38,10 @@ class Asks(Protocol):
     def recalls(self) -> float:
         """The longest time for which any strategy wants series remembered, in seconds."""
 
+    @property
+    def third_parties(self) -> frozenset[str]:
+        """The packages of the strategies and limits that elasticd does not bring."""
+
     def implements(self, hook: str) -> bool:
         """Whether any of them implements a hook."""
 
