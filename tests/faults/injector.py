@@ -247,6 +247,8 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 REASONS: Mapping[int, str] = {
+    401: "Unauthorized",
+    403: "Forbidden",
     409: "Conflict",
     422: "Invalid",
     429: "TooManyRequests",

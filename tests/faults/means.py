@@ -96,7 +96,8 @@ def _names(tree: ast.AST) -> set[str]:
 
 
 @cache
-def _places() -> Mapping[str, Sequence[Path]]:
+def places() -> Mapping[str, Sequence[Path]]:
+    """The files in which each test is, by its name."""
     found = defaultdict[str, list[Path]](list)
     for path in sorted(TESTS.rglob("test_*.py")):
         for name in re.findall(r"^(?:async )?def (test_\w+)\(", path.read_text(), re.MULTILINE):
@@ -106,6 +107,6 @@ def _places() -> Mapping[str, Sequence[Path]]:
 
 def means(tests: Iterable[str]) -> list[str]:
     """By what means these tests bring about what they are about."""
-    used = {one for test in tests for path in _places().get(test, ()) for one in uses(path, test, set())}
+    used = {one for test in tests for path in places().get(test, ()) for one in uses(path, test, set())}
     found = [words for words, markers in MEANS.items() if any(one.startswith(markers) for one in used)]
     return found or ["plain calls"]

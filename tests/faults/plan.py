@@ -33,7 +33,7 @@ SOURCES: Mapping[Server, Unknown] = {"Prometheus": "no prometheus", "MQTT": "no 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 RESOURCES = ("pods", "eviction", "binding", "configmaps", "leases", "scale", "deployments", "*")
 WATCHED = ("pods", "nodes", "deployments", "*")
-CODES = (409, 429, 500, 503, 504)
+CODES = (401, 403, 409, 429, 500, 503, 504)
 QUERY_CODES = (422, 429, 503)
 """What a Prometheus answers where it will not or cannot."""
 PACKETS: Mapping[Packet, Sequence[str]] = {
