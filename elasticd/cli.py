@@ -68,6 +68,12 @@ from elasticd.ui.shipped import write_demo, write_examples
 from elasticd.ui.terminal import Terminal, show
 
 
+NO_THREAD = "can't start new thread"
+"""What Python says when the system refuses another thread."""
+
+LIMITS_OF_THREADS = "a limit of processes (pids of the container, TasksMax=, ulimit -u) or of memory is reached"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. What its exit code means: base.errors.EXIT_CODES."""
     _open_closed_streams()
@@ -235,6 +241,11 @@ def _run(arguments: argparse.Namespace) -> int:
         for line in plain(str(error)).split("\n"):
             logging.getLogger("elasticd").error("%s", line)
         return error.exit_code
+    except RuntimeError as error:
+        if str(error) != NO_THREAD:
+            raise
+        logging.getLogger("elasticd").error("%s", f"threads: must start, do not: {LIMITS_OF_THREADS}")
+        return EXIT_UNAVAILABLE
     return 0
 
 

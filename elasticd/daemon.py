@@ -63,6 +63,7 @@ from elasticd.telemetry.events import STREAMS, Events
 from elasticd.telemetry.failure_log import FailureLog
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
+from elasticd.telemetry.out_of_memory import MemoryGuard, guarded
 from elasticd.telemetry.summaries import DaemonSummary
 from elasticd.telemetry.systemd import Notifier
 from elasticd.telemetry.watchdog import watched
@@ -344,6 +345,11 @@ async def assembled(
 
 async def run(path: Path, listeners: Sequence[Listener] = ()) -> None:
     """Run until SIGTERM or SIGINT. Raises ElasticdError, in one line, for what a person must put right first."""
+    with guarded() as guard:
+        await _run(path, listeners, guard)
+
+
+async def _run(path: Path, listeners: Sequence[Listener], guard: MemoryGuard) -> None:
     registry = discover()
     settings = load_settings(path, registry)
     for unfit in examine(settings, str(path)):
@@ -355,7 +361,7 @@ async def run(path: Path, listeners: Sequence[Listener] = ()) -> None:
     for problem in (*registry.problems, *settings.renamed):
         log.warning("%s", problem)
     asyncio.get_running_loop().set_default_executor(DaemonThreads())  # a plugin that blocks in one must not outlive us
-    stop, process = asyncio.Event(), _Process(path, settings, registry, loaded)
+    stop, process = asyncio.Event(), _Process(path, settings, registry, loaded, guard)
     for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, process.reload)):
         asyncio.get_running_loop().add_signal_handler(number, event.set)
     work = asyncio.create_task(process.work(policies, listeners))
@@ -378,6 +384,7 @@ class _Process:
     settings: Settings
     registry: Registry
     loaded: object
+    guard: MemoryGuard
     notifier: Notifier = field(default_factory=Notifier)
     reload: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -394,19 +401,21 @@ class _Process:
                 status = f"{counted(len(policies), 'policy')} in force, pages at {address}"
                 log.info("%s", status)
                 self.notifier.ready(status)
-                with watched(metrics.blocked):
-                    await run_together(
-                        daemon.loop.run(),
-                        daemon.placer.run(),
-                        daemon.mover.run(),
-                        daemon.mover.surging.run(),
-                        daemon.events.run(),
-                        control_file.serve(settings.state, daemon.mover.trigger),
-                        self._watch_files(),
-                        self._reload(daemon),
-                        self._feed_watchdog(daemon),
-                        self._watch_memory(daemon),
-                    )
+                self.guard.holdings = partial(self._holdings, daemon)
+                works = (
+                    daemon.loop.run(),
+                    daemon.placer.run(),
+                    daemon.mover.run(),
+                    daemon.mover.surging.run(),
+                    daemon.events.run(),
+                    control_file.serve(settings.state, daemon.mover.trigger),
+                    self._watch_files(),
+                    self._reload(daemon),
+                    self._feed_watchdog(daemon),
+                    self._watch_memory(daemon),
+                )
+                with watched(metrics.blocked, self.guard):
+                    await run_together(*map(self.guard.over, works))
 
     async def _watch_files(self) -> None:
         """Ask for a reload when the policy files differ from those read last, and have not changed since the last
@@ -486,15 +495,18 @@ class _Process:
     async def _watch_memory(self, daemon: Daemon) -> None:
         """Say what there is most of when the limit of memory is near, once, until it is not."""
         nearness = memory.Nearness()
-        installed = (*self.registry.strategies.values(), *self.registry.sources.values())
-        packages = {"elasticd", *(plugin.type.__module__.partition(".")[0] for plugin in installed)}
         while True:
             if (present := memory.memory()) is not None and nearness.changed(present.share):
-                most = memory.most([*daemon.holdings(), *memory.entries(packages)])
                 share = f"{present.share:.0%} of {present.limit >> 20} MB of memory are in use"
-                daemon.memory = f"{share}; the daemon holds {most}" if nearness.near else ""
+                daemon.memory = f"{share}; {self._holdings(daemon)}" if nearness.near else ""
                 log.warning("%s", daemon.memory or f"{share} again")
             await asyncio.sleep(MEMORY_LOOK)
+
+    def _holdings(self, daemon: Daemon) -> str:
+        """What the daemon holds most of."""
+        installed = (*self.registry.strategies.values(), *self.registry.sources.values())
+        packages = {"elasticd", *(plugin.type.__module__.partition(".")[0] for plugin in installed)}
+        return f"the daemon holds {memory.most([*daemon.holdings(), *memory.entries(packages)])}"
 
 
 async def run_together(*works: Coroutine[object, object, None]) -> None:

@@ -13,6 +13,7 @@ EXIT_CHANGES = 1
 """Policies would change something, as with `kubectl diff`, or decide otherwise."""
 EXIT_UNAVAILABLE = 69
 EXIT_BLOCKED = 70
+EXIT_NO_MEMORY = 71
 EXIT_CONFIG = 78
 
 EXIT_CODES = {
@@ -21,6 +22,7 @@ EXIT_CODES = {
     2: "wrong arguments",
     EXIT_UNAVAILABLE: "something that is needed is not there, such as the API server, the journal or a running daemon",
     EXIT_BLOCKED: "the watchdog has ended `run`: the event loop did not turn for 12 s",
+    EXIT_NO_MEMORY: "`run` has no memory left within the limit of the process (`ulimit -v`, `LimitAS=`)",
     EXIT_CONFIG: "a mistake in a file that a person wrote; the line that was printed names it",
     130: "interrupted by Ctrl-C",
 }

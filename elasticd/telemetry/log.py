@@ -3,11 +3,15 @@
 Knows formats and streams; knows nothing of what is logged.
 """
 
+import contextlib
 import logging
 import math
 import os
+import queue
+import threading
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from typing import IO, Literal
 
 import msgspec
@@ -25,6 +29,9 @@ MOST, MINUTE = 20, 60.0
 
 _PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 """The priority of syslog(3) from each level on; below the last it is 7."""
+
+APART = 1.0
+"""Seconds to wait for a line that is logged apart."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -49,6 +56,28 @@ def is_journal(stream: IO[str], environment: Mapping[str, str]) -> bool:
     except (OSError, ValueError):
         return False
     return (device, inode) == (str(stat.st_dev), str(stat.st_ino))
+
+
+class ApartLog:
+    """Logs from a thread of its own, which is left behind if the log itself blocks, as a pipe does that nobody reads.
+    The thread is there from the beginning: where there is no memory left, one may begin and never be heard of."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[tuple[threading.Event, partial[None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="log", daemon=True).start()
+
+    def log(self, logger: logging.Logger, level: int, text: str, *arguments: object) -> None:
+        """Log this, and wait for that at most a second."""
+        logged = threading.Event()
+        self._lines.put((logged, partial(logger.log, level, text, *arguments)))
+        logged.wait(APART)
+
+    def _work(self) -> None:
+        while True:
+            logged, line = self._lines.get()
+            with contextlib.suppress(MemoryError):
+                line()
+            logged.set()
 
 
 class Sparing(logging.Filter):

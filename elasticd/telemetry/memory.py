@@ -1,7 +1,7 @@
 """How near the daemon is to the limit of its memory, and what it has most of.
 
-Knows the files of control groups, and containers of Python; knows nothing of what they hold. It counts entries, which
-takes milliseconds: what they weigh would take seconds to find out, just when there is no memory for it.
+Knows the files of control groups and of processes, and containers of Python; knows nothing of what they hold. It counts
+entries, which takes milliseconds: what they weigh would take seconds to find out, just when there is no memory for it.
 """
 
 import sys
@@ -52,9 +52,9 @@ _VERSIONS = {
 
 
 def memory(root: Path = Path("/")) -> Memory | None:
-    """The memory of the control group of this process, or of the one around it that is nearest to its limit, as the
-    kubelet counts it; None without a limit."""
-    limited = [level for level in _levels(root) if level.limit < _NO_LIMIT]
+    """The memory of the control group of this process, or of the one around it, as the kubelet counts it, or its own
+    addresses or data: what is nearest to its limit. None without a limit."""
+    limited = [level for level in (*_levels(root), *_own(root)) if level.limit < _NO_LIMIT]
     return max(limited, key=lambda level: level.share, default=None)
 
 
@@ -74,6 +74,17 @@ def _level(folder: Path, files: _Files) -> Iterator[Memory]:
     reclaimable = stats.get(files.reclaimable, "0")
     if limit.isdigit() and int(limit) and used.isdigit() and reclaimable.isdigit():
         yield Memory(max(0, int(used) - int(reclaimable)), int(limit))
+
+
+def _own(root: Path) -> Iterator[Memory]:
+    """What is limited by `ulimit -v` and `-d`, beyond which Python raises MemoryError."""
+    limits = _read(root / "proc/self/limits").splitlines()
+    sizes = dict(line.split(":", 1) for line in _read(root / "proc/self/status").splitlines() if ":" in line)
+    for name, size in (("Max address space", "VmSize"), ("Max data size", "VmData")):
+        limit = next((line.removeprefix(name).split()[0] for line in limits if line.startswith(name)), "")
+        used = sizes.get(size, "").removesuffix("kB").strip()
+        if limit.isdigit() and int(limit) and used.isdigit():
+            yield Memory(int(used) << 10, int(limit))
 
 
 def _read(path: Path) -> str:

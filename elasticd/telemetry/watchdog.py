@@ -1,4 +1,5 @@
 """Watches the event loop from a thread: says who blocks it and then, so that another daemon can lead, ends the process.
+Looks for memory at each tick, too.
 
 Knows threads, stack frames and the scheduler of Linux; knows nothing of what runs on the loop. It needs Python's
 interpreter lock as everybody does: what blocks with the lock held is left to systemd's watchdog or the kubelet's probe.
@@ -10,6 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -17,6 +19,7 @@ from typing import Literal
 from elasticd.base.errors import EXIT_BLOCKED
 from elasticd.base.stacks import blocking, frames_of
 from elasticd.base.text import one_line
+from elasticd.telemetry.out_of_memory import MemoryGuard
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +32,6 @@ NAME_AFTER = 5
 END_AFTER = 12
 """Ticks without a turn of the loop after which the daemon ends. Less than a Lease lasts: the one who takes over waits
 no longer for it."""
-
-LOG_PATIENCE = 1.0
-"""Seconds to wait for the log: what blocks the loop may be whoever reads it."""
 
 Step = Literal["", "name", "end", "turns again"]
 
@@ -56,10 +56,10 @@ class Blockage:
 
 
 @contextlib.contextmanager
-def watched(on_blocked: Callable[[], None]) -> Iterator[None]:
+def watched(on_blocked: Callable[[], None], memory: MemoryGuard) -> Iterator[None]:
     """Watch the running event loop, which must be that of this thread, for as long as the block runs. `on_blocked` is
     called once for each blockage, in the watchdog's thread."""
-    watchdog = _Watchdog(asyncio.get_running_loop(), on_blocked)
+    watchdog = _Watchdog(asyncio.get_running_loop(), on_blocked, memory)
     thread = threading.Thread(target=watchdog.run, name="watchdog", daemon=True)
     thread.start()
     try:
@@ -69,17 +69,19 @@ def watched(on_blocked: Callable[[], None]) -> Iterator[None]:
 
 
 class _Watchdog:
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_blocked: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_blocked: Callable[[], None], memory: MemoryGuard) -> None:
         self._loop, self._on_blocked, self._watched = loop, on_blocked, threading.current_thread()
+        self._memory = memory
         self._blockage, self._turned = Blockage(), threading.Event()
         self._waited = 0.0
         self.stop = threading.Event()
 
     def run(self) -> None:
         """Look at the loop every second. Its end means that the loop is closed, or `stop` was set."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        with contextlib.suppress(RuntimeError), self._memory:  # the loop is closed
             self._loop.call_soon_threadsafe(self._turned.set)
             while not self.stop.wait(TICK):
+                self._memory.look()
                 turned = self._turned.is_set()
                 self._do(self._blockage.tick(turned=turned, starved=self._starved()))
                 if turned:
@@ -91,16 +93,17 @@ class _Watchdog:
         return min(1.0, (self._waited - before) / TICK)
 
     def _do(self, step: Step) -> None:
+        tell = partial(self._memory.apart.log, log)
         match step:
             case "name":
                 self._on_blocked()
-                _log(logging.ERROR, "the event loop does not turn, for %d s: it is in %s", NAME_AFTER, self._where())
+                tell(logging.ERROR, "the event loop does not turn, for %d s: it is in %s", NAME_AFTER, self._where())
             case "end":
                 text = "the event loop does not turn, for %d s: it is in %s; the daemon ends, so that another can lead"
-                _log(logging.CRITICAL, text, END_AFTER, self._where())
+                tell(logging.CRITICAL, text, END_AFTER, self._where())
                 os._exit(EXIT_BLOCKED)
             case "turns again":
-                _log(logging.WARNING, "the event loop turns again")
+                tell(logging.WARNING, "the event loop turns again")
             case _:
                 pass
 
@@ -127,10 +130,3 @@ def seconds_without_processor(thread: threading.Thread) -> float:
         return int(stat.split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
-
-
-def _log(level: int, text: str, *arguments: object) -> None:
-    """Log from another thread, which is left behind if the log itself blocks."""
-    thread = threading.Thread(target=log.log, args=(level, text, *arguments), daemon=True)
-    thread.start()
-    thread.join(LOG_PATIENCE)

@@ -66,6 +66,30 @@ def test_the_limit_is_read_as_the_kubelet_reads_it(
     assert memory(tmp_path) == expected
 
 
+LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+Max data size             DATA               unlimited            bytes
+Max address space         ADDRESSES          unlimited            bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "addresses", "expected"),
+    [
+        pytest.param("unlimited", "unlimited", None, id="none"),
+        pytest.param("unlimited", str(200 * MB), Memory(100 * MB, 200 * MB), id="ulimit -v"),
+        pytest.param(str(50 * MB), "unlimited", Memory(40 * MB, 50 * MB), id="ulimit -d"),
+        pytest.param(str(50 * MB), str(110 * MB), Memory(100 * MB, 110 * MB), id="the nearer of both"),
+    ],
+)
+def test_the_limits_of_the_process_count_too(
+    tmp_path: Path, data: str, addresses: str, expected: Memory | None
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/limits").write_text(LIMITS.replace("DATA", data).replace("ADDRESSES", addresses))
+    (tmp_path / "proc/self/status").write_text(f"Name:\telasticd\nVmSize:\t{100 << 10} kB\nVmData:\t{40 << 10} kB\n")
+    assert memory(tmp_path) == expected
+
+
 @pytest.mark.parametrize(
     ("shares", "near"),
     [
