@@ -54,6 +54,28 @@ async def test_a_record_that_another_daemon_has_written_since_stays(
     assert list(server.records) == ["elasticd-restore-u"]
 
 
+@pytest.mark.parametrize("ran", [True, False], ids=["its copy ran", "before its pod was created"])
+async def test_a_record_that_a_finalizer_keeps_is_deleted(
+    server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture, *, ran: bool
+) -> None:
+    server.remembers = False
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        record = server.records["elasticd-restore-u"]
+        if ran:
+            await until(server.made_anew)
+        record["metadata"]["deletionTimestamp"] = "2026-03-02T08:00:00Z"
+        server.records["elasticd-restore-u"] = record
+        if not ran:
+            await until(lambda: not one.underway)
+        server.take_away()
+    looks = len(server.api.asked("GET", RECORDS))
+    async with daemon(session, clock, resumes=True) as other:
+        await until(lambda: len(server.api.asked("GET", RECORDS)) > looks + 3)
+        assert (len(server.created), other.underway, other.left_alone) == (int(ran), [], "")
+    assert "was recreated before" not in caplog.text
+
+
 async def test_records_that_cannot_be_listed_are_reported(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:

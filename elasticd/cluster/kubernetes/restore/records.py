@@ -2,7 +2,8 @@
 
 Its name follows from the pod's UID, so that only one daemon can be the one that wrote it: the record is also the claim
 to the pod. A record counts only if it is genuine: it has elasticd's seal, and the server created it at about the time
-that is sealed in it, so it is no copy of an earlier one. Knows how such a record is written, checked, found and
+that is sealed in it, so it is no copy of an earlier one. One that is being deleted, and is kept by a finalizer, is
+deleted. Knows how such a record is written, checked, found and
 removed; knows nothing of when.
 """
 
@@ -142,6 +143,8 @@ class Records:
                 return None
             raise
         wire = decoded(body, _RECORD, "ConfigMap")
+        if wire.metadata.deletion_timestamp:
+            return None
         checked = self._check(wire)
         if isinstance(checked, str) and await self._key.read():  # it may have been sealed with a newer key
             checked = self._check(wire)
@@ -184,7 +187,8 @@ class Records:
 
     async def _list(self) -> list[_WireRecord]:
         request = replace(CONFIG_MAPS.request("list", self.home), params={"labelSelector": LABEL})
-        return decoded(await self._session.send(request), _RECORDS, "list of ConfigMaps").items or []
+        records = decoded(await self._session.send(request), _RECORDS, "list of ConfigMaps").items or []
+        return [record for record in records if not record.metadata.deletion_timestamp]
 
     def _sealed(self, restoration: Restoration) -> dict[str, str]:
         data = restoration.data()
