@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib.metadata import version
 from math import inf
@@ -63,10 +64,9 @@ from elasticd.ui import pods as show_pods
 from elasticd.ui import sources as show_sources
 from elasticd.ui.journaled import decided, history, latest, latest_of_all, workloads
 from elasticd.ui.names import no_samples, pod_of, why_nothing, workload_of
-from elasticd.ui.printer import Printer
+from elasticd.ui.printer import printing
 from elasticd.ui.shipped import write_demo, write_examples
-from elasticd.ui.terminal import Terminal, show
-
+from elasticd.ui.terminal import show
 
 NO_THREAD = "can't start new thread"
 """What Python says when the system refuses another thread."""
@@ -235,8 +235,11 @@ def _run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     log.set_up(sys.stderr, arguments.log_format, arguments.log_level)
     try:
-        listeners = [Printer(Terminal(), dry_run=_settings(arguments).dry_run)] if arguments.decisions else []
-        asyncio.run(daemon.run(arguments.config, listeners))
+        with ExitStack() as stack:
+            listeners = []
+            if arguments.decisions:
+                listeners.append(stack.enter_context(printing(dry_run=_settings(arguments).dry_run)))
+            asyncio.run(daemon.run(arguments.config, listeners))
     except ElasticdError as error:  # in the form that was asked for, a line each
         for line in plain(str(error)).split("\n"):
             logging.getLogger("elasticd").error("%s", line)

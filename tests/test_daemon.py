@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import resource
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -212,6 +214,33 @@ def test_who_stops_reading_its_decisions_does_not_end_it(tmp_path: Path) -> None
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.slow
+def test_who_reads_no_decisions_holds_nothing_up(tmp_path: Path) -> None:
+    settings = write(tmp_path, web=policy())
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x")
+    os.set_blocking(writing, True)
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            daemons.command("run", "--decisions", "--config", settings), stderr=log, stdout=writing
+        )
+    try:
+        running = Daemon(tmp_path, process)
+        running.replicas(4)
+        (tmp_path / "policies" / "web.toml").write_text(policy(6).replace("value = 10", "value = 5"))
+        running.replicas(6)
+        assert running.stop() == 0
+        assert "Fatal" not in running.log
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reading)
+        os.close(writing)
 
 
 def test_a_process_resumed_after_sigstop_is_healthy_and_decides(running: Daemon) -> None:

@@ -1,10 +1,15 @@
 """What `run --decisions` prints, as it is decided.
 
-Knows the records and a terminal; knows nothing of how anything is decided.
+Knows the records, a terminal and a thread; knows nothing of how anything is decided.
 """
 
 import logging
-from contextlib import suppress
+import os
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -19,11 +24,62 @@ from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
 from elasticd.ui import decisions
 from elasticd.ui.pods import mark, moving_line, on_the_way, outcome_line, placing_line
+from elasticd.ui.terminal import Terminal
 
 MOST = 10_000
-"""Decisions, and pods, that are remembered."""
+"""Decisions, and pods, that are remembered, and records that wait to be printed."""
+
+CLOSING = 1.0
+"""Seconds to print what waits when the daemon ends."""
 
 log = logging.getLogger(__name__)
+
+
+class PrinterThread:
+    """Prints from a thread of its own, so that a reader who stopped reading (a full pipe, Ctrl-S in a terminal) holds
+    up nothing else: what does not fit in the backlog meanwhile is left out."""
+
+    def __init__(self, printer: "Printer", backlog: int = MOST) -> None:
+        self._printer, self._overflowing = printer, LastReported(first=False)
+        self._records: queue.Queue[Notice | None] = queue.Queue(backlog)
+        self._thread = threading.Thread(target=self._work, name="printer", daemon=True)
+        self._thread.start()
+
+    def on(self, record: Notice) -> None:
+        """Have a record printed, if there is room for it."""
+        full = False
+        try:
+            self._records.put_nowait(record)
+        except queue.Full:
+            full = True
+        if self._overflowing.changed(full) and full:
+            log.warning("--decisions: their reader does not keep up: some are left out, all else goes on")
+
+    def _work(self) -> None:
+        while (record := self._records.get()) is not None:
+            self._printer.on(record)
+
+    def close(self) -> bool:
+        """Print what waits, for a second at most; return whether the thread has ended."""
+        with suppress(queue.Full):
+            self._records.put_nowait(None)
+        self._thread.join(CLOSING)
+        return not self._thread.is_alive()
+
+
+@contextmanager
+def printing(*, dry_run: bool) -> Iterator[PrinterThread]:
+    """Print on a copy of stdout for as long as the block runs: a thread that is left behind with it holds no lock of
+    stdout itself, which the process needs to end."""
+    copy = os.dup(sys.stdout.fileno())
+    file = os.fdopen(copy, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+    printer = PrinterThread(Printer(Terminal(file), dry_run=dry_run))
+    try:
+        yield printer
+    finally:
+        if printer.close():
+            with suppress(OSError):  # what could not be written has been told
+                file.close()
 
 
 class Printer:

@@ -7,7 +7,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -24,9 +24,10 @@ class Terminal(Console):
     """A terminal, or a pipe, where lines are as long as they are and have no colours. Square brackets and colons are
     what they are."""
 
-    def __init__(self) -> None:
-        pipe: dict[str, Any] = {} if sys.stdout.isatty() else {"width": PIPE, "color_system": None}
-        super().__init__(highlight=False, markup=False, emoji=False, **pipe)
+    def __init__(self, file: IO[str] | None = None) -> None:
+        """Print into this file; default: stdout."""
+        pipe: dict[str, Any] = {} if (file or sys.stdout).isatty() else {"width": PIPE, "color_system": None}
+        super().__init__(file=file, highlight=False, markup=False, emoji=False, **pipe)
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, in a pipe without the spaces that fill up the rows of a table."""

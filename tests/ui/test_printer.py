@@ -1,6 +1,7 @@
 """What `run --decisions` prints of pods: what is news, with how it ended."""
 
 import errno
+import threading
 from io import StringIO
 from typing import Any
 
@@ -14,7 +15,7 @@ from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
-from elasticd.ui.printer import Printer
+from elasticd.ui.printer import Printer, PrinterThread
 from elasticd.ui.terminal import Terminal
 from tests.kit.pools import NOW
 from tests.kit.records import WEB, decision, outcome
@@ -306,3 +307,27 @@ def test_a_full_disk_costs_lines_and_nothing_else() -> None:
         file.room = room
         printer.on(record)
     assert [line.split()[2] for line in file.getvalue().splitlines()] == ["wait:", "should"]
+
+
+class Unread(StringIO):
+    """A pipe that nobody reads, until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.release = threading.Event(), threading.Event()
+
+    def write(self, text: str) -> int:
+        self.entered.set()
+        self.release.wait()
+        return super().write(text)
+
+
+def test_what_waits_for_a_reader_is_limited(caplog: pytest.LogCaptureFixture) -> None:
+    pipe = Unread()
+    printer = PrinterThread(Printer(Console(file=pipe)), backlog=2)
+    printer.on(decision(0.0))
+    pipe.entered.wait()
+    for second in range(1, 6):
+        printer.on(decision(float(second), replicas=second))
+    assert caplog.messages == ["--decisions: their reader does not keep up: some are left out, all else goes on"]
+    pipe.release.set()
