@@ -29,6 +29,8 @@ from elasticd.base.errors import (
     EXIT_CHANGES,
     EXIT_CONFIG,
     EXIT_UNAVAILABLE,
+    LIMITS_OF_THREADS,
+    NO_THREAD,
     ConfigError,
     ElasticdError,
     UnavailableError,
@@ -67,11 +69,6 @@ from elasticd.ui.names import no_samples, pod_of, why_nothing, workload_of
 from elasticd.ui.printer import printing
 from elasticd.ui.shipped import write_demo, write_examples
 from elasticd.ui.terminal import show
-
-NO_THREAD = "can't start new thread"
-"""What Python says when the system refuses another thread."""
-
-LIMITS_OF_THREADS = "a limit of processes (pids of the container, TasksMax=, ulimit -u) or of memory is reached"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -28,6 +28,11 @@ EXIT_CODES = {
 }
 """What every command's exit code means."""
 
+NO_THREAD = "can't start new thread"
+"""What Python's RuntimeError says when the system refuses another thread."""
+
+LIMITS_OF_THREADS = "a limit of processes (pids of the container, TasksMax=, ulimit -u) or of memory is reached"
+
 UNREADABLE = (ValueError, RecursionError)
 """What decoders raise for text or bytes that they cannot read, the second where they are nested too deeply."""
 

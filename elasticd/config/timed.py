@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import LIMITS_OF_THREADS, NO_THREAD, ConfigError
 from elasticd.sources.threads import DaemonThreads
 
 T = TypeVar("T")
@@ -29,10 +29,15 @@ class TimedReads:
         self._threads = DaemonThreads(LEFT_BEHIND)
 
     async def __call__(self, place: Path, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a call returns that reads a file or folder. Raises ConfigError if it takes too long."""
+        """What a call returns that reads a file or folder. Raises ConfigError if it takes too long, or no thread can be
+        started for it."""
         try:
             async with asyncio.timeout(LONGEST):
                 return await asyncio.wrap_future(self._threads.submit(read, *args, **kwargs))
         except TimeoutError:
             why = f"a file or a plugin blocks (once {LEFT_BEHIND} reads are stuck, only a restart reads it again)"
             raise ConfigError(str(place), "", f"must be read within {LONGEST:g} s, is not: {why}") from None
+        except RuntimeError as error:
+            if str(error) != NO_THREAD:
+                raise
+            raise ConfigError(str(place), "", f"must be readable in a thread, is not: {LIMITS_OF_THREADS}") from None

@@ -293,7 +293,8 @@ class Journal:
 
     def _compress(self, folder: Path) -> None:
         if paths := plain(folder, self._path):
-            self._compressor.submit(self._compress_all, paths)
+            with contextlib.suppress(RuntimeError):  # without another thread they stay as they are until the next one
+                self._compressor.submit(self._compress_all, paths)
 
     def _compress_all(self, paths: list[Path]) -> None:
         """Compress these segments, as far as they can be; log when that begins to fail, and when it succeeds again."""

@@ -60,12 +60,18 @@ class DaemonThreads(ThreadPoolExecutor):
         self._free = threading.Semaphore(0)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """Run a call in a free thread, in a new one, or as soon as one is free."""
+        """Run a call in a free thread, in a new one, or as soon as one is free, which it waits for where the system
+        refuses another. The future raises RuntimeError if there is none at all."""
         future: Future[T] = Future()
-        self._calls.put((future, partial(fn, *args, **kwargs)))
         if not self._free.acquire(blocking=False) and self._begun < self._at_once:
-            self._begun += 1
-            threading.Thread(target=self._work, name="source call", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name="source call", daemon=True).start()
+                self._begun += 1
+            except RuntimeError as error:
+                if not self._begun:
+                    future.set_exception(error)
+                    return future
+        self._calls.put((future, partial(fn, *args, **kwargs)))
         return future
 
     def _work(self) -> None:

@@ -37,8 +37,9 @@ class MemoryGuard:
     the block. As a filter of the log: if the event loop's thread logs one. In a plugin's thread such an error is the
     plugin's own, and ends nothing while there is memory left for the daemon."""
 
-    def __init__(self) -> None:
-        """Guard the loop of the thread that calls."""
+    def __init__(self, leave: Callable[[int], None] = os._exit) -> None:
+        """Guard the loop of the thread that calls. `leave` ends the process, without any cleaning up."""
+        self._leave = leave
         self.holdings: Callable[[], str] = str
         """What the daemon holds most of."""
         self.apart = ApartLog()
@@ -85,7 +86,7 @@ class MemoryGuard:
                     self._reserve.close()
                 self.apart.log(log, logging.CRITICAL, "%s", f"no memory is left: {why}{self._held()}; the daemon ends")
             finally:
-                os._exit(EXIT_NO_MEMORY)
+                self._leave(EXIT_NO_MEMORY)
 
     def _held(self) -> str:
         try:
@@ -96,9 +97,9 @@ class MemoryGuard:
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[MemoryGuard]:
+def guarded(leave: Callable[[int], None] = os._exit) -> Iterator[MemoryGuard]:
     """Guard the process, and what is logged, for as long as the block runs."""
-    guard, handlers = MemoryGuard(), list(logging.getLogger().handlers)
+    guard, handlers = MemoryGuard(leave), list(logging.getLogger().handlers)
     for handler in handlers:
         handler.addFilter(guard)
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import LIMITS_OF_THREADS, ConfigError
 from elasticd.config import timed
 from elasticd.config.timed import LEFT_BEHIND, TimedReads
 
@@ -47,3 +47,16 @@ async def test_no_more_threads_are_stuck_than_allowed(never: threading.Event) ->
 async def test_what_a_read_raises_is_raised() -> None:
     with pytest.raises(ValueError, match="three"):
         await TimedReads()(PLACE, int, "three")
+
+
+async def test_a_read_without_a_thread_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reads = TimedReads()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(ConfigError) as raised:
+            await reads(PLACE, int, "3")
+    assert str(raised.value) == f"{PLACE}: must be readable in a thread, is not: {LIMITS_OF_THREADS}"
+    assert await reads(PLACE, int, "3") == 3

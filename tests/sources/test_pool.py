@@ -51,6 +51,33 @@ async def test_an_idle_thread_is_reused_and_shutdown_ends_all_threads() -> None:
     assert len(set(used)) == 1
 
 
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system refuses threads, as at a limit of processes."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+async def test_a_call_waits_for_a_thread_if_more_are_refused(request: pytest.FixtureRequest) -> None:
+    loop, pool, gate = asyncio.get_running_loop(), DaemonThreads(), threading.Event()
+    first = loop.run_in_executor(pool, gate.wait)
+    request.getfixturevalue("refused")
+    others = [loop.run_in_executor(pool, int) for _ in range(3)]
+    gate.set()
+    assert await asyncio.gather(first, *others) == [True, 0, 0, 0]
+    pool.shutdown()
+
+
+@pytest.mark.usefixtures("refused")
+async def test_without_any_thread_a_call_fails() -> None:
+    pool = DaemonThreads()
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await asyncio.get_running_loop().run_in_executor(pool, int)
+
+
 @pytest.mark.slow
 def test_a_process_with_a_hanging_call_can_exit() -> None:
     code = "import time; from elasticd.sources.threads import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from elasticd import daemon
-from elasticd.base.errors import EXIT_NO_MEMORY, EXIT_UNAVAILABLE, ConfigError
+from elasticd.base.errors import EXIT_NO_MEMORY, EXIT_UNAVAILABLE, LIMITS_OF_THREADS, ConfigError
+from elasticd.telemetry import log
 from elasticd.telemetry.out_of_memory import SHORT_FOR, MemoryGuard, guarded
 from tests.kit.daemons import PATIENCE, Daemon, called, policy, write
 
@@ -67,8 +68,8 @@ def short(folder: Path, call: str) -> tuple["subprocess.Popen[bytes]", Path]:
     """A daemon whose third decision limits its memory, and makes this call."""
     write(folder, web=policy())
     (folder / "short.py").write_text(SHORT.replace("CALL", call))
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen([sys.executable, "short.py"], cwd=folder, stderr=log), folder / "log"
+    with (folder / "log").open("wb") as output:
+        return subprocess.Popen([sys.executable, "short.py"], cwd=folder, stderr=output), folder / "log"
 
 
 @pytest.mark.slow
@@ -83,12 +84,12 @@ def short(folder: Path, call: str) -> tuple["subprocess.Popen[bytes]", Path]:
     ],
 )
 def test_without_memory_a_daemon_says_so_and_ends(tmp_path: Path, call: str) -> None:
-    process, log = short(tmp_path, call)
+    process, output = short(tmp_path, call)
     try:
         assert process.wait(PATIENCE) == EXIT_NO_MEMORY == 71
     finally:
         process.kill()
-    (line,) = [line for line in log.read_text().splitlines() if "CRITICAL" in line]
+    (line,) = [line for line in output.read_text().splitlines() if "CRITICAL" in line]
     assert "no memory is left: " in line
     assert line.endswith("; the daemon ends")
 
@@ -111,17 +112,21 @@ class _EndedError(Exception):
     """Instead of the end of the process."""
 
 
-@pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The exit codes with which the process would have ended."""
-    codes: list[int] = []
+class Process:
+    """What would have ended."""
 
-    def end(code: int) -> None:
-        codes.append(code)
+    def __init__(self) -> None:
+        self.ended: list[int] = []
+        """The exit codes."""
+
+    def leave(self, code: int) -> None:
+        self.ended.append(code)
         raise _EndedError
 
-    monkeypatch.setattr("os._exit", end)
-    return codes
+
+@pytest.fixture
+def process() -> Process:
+    return Process()
 
 
 def raised_from(inner: Exception, outer: Exception) -> Exception:
@@ -138,21 +143,21 @@ def raised_from(inner: Exception, outer: Exception) -> Exception:
         pytest.param(raised_from(MemoryError(), KeyError(7)), id="what came of it"),
     ],
 )
-def test_an_error_without_memory_ends_the_process(ends: list[int], error: Exception) -> None:
-    with pytest.raises(_EndedError), guarded():
+def test_an_error_without_memory_ends_the_process(process: Process, error: Exception) -> None:
+    with pytest.raises(_EndedError), guarded(process.leave):
         raise error
-    assert ends == [EXIT_NO_MEMORY]
+    assert process.ended == [EXIT_NO_MEMORY]
 
 
-def test_a_logged_error_without_memory_ends_the_process(ends: list[int]) -> None:
-    guard = MemoryGuard()
+def test_a_logged_error_without_memory_ends_the_process(process: Process) -> None:
+    guard = MemoryGuard(process.leave)
     trouble = (MemoryError, MemoryError(), None)
     record = logging.LogRecord("elasticd.lease", logging.ERROR, "", 1, "the lease cannot be kept", None, trouble)
     with pytest.raises(_EndedError):
         guard.filter(record)
     record.thread = -1  # logged by another thread, it is that thread's
     assert guard.filter(record)
-    assert ends == [EXIT_NO_MEMORY]
+    assert process.ended == [EXIT_NO_MEMORY]
 
 
 @pytest.mark.parametrize(
@@ -164,39 +169,45 @@ def test_a_logged_error_without_memory_ends_the_process(ends: list[int]) -> None
     ],
 )
 def test_what_ends_the_daemon_is_told_as_it_is(
-    ends: list[int], monkeypatch: pytest.MonkeyPatch, *, mappable: bool, error: Exception, ended: bool
+    process: Process, monkeypatch: pytest.MonkeyPatch, *, mappable: bool, error: Exception, ended: bool
 ) -> None:
-    guard = MemoryGuard()
+    guard = MemoryGuard(process.leave)
     if not mappable:
         monkeypatch.setattr(mmap, "mmap", _no_mapping)
     with pytest.raises(_EndedError if ended else type(error)), guard:
         raise error
-    assert bool(ends) == ended
+    assert bool(process.ended) == ended
 
 
 def _no_mapping(*_: object, **__: object) -> None:
     raise OSError
 
 
-def test_the_process_ends_after_looks_in_a_row_without_memory(ends: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    guard, mapped = MemoryGuard(), mmap.mmap
+def test_the_process_ends_after_looks_in_a_row_without_memory(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, mapped = MemoryGuard(process.leave), mmap.mmap
     for mapping in (*[_no_mapping] * (SHORT_FOR - 1), mapped, *[_no_mapping] * (SHORT_FOR - 1)):
         monkeypatch.setattr(mmap, "mmap", mapping)
         guard.look()
-    assert not ends
+    assert not process.ended
     with pytest.raises(_EndedError):
         guard.look()
-    assert ends == [EXIT_NO_MEMORY]
+    assert process.ended == [EXIT_NO_MEMORY]
 
 
 def test_a_limit_of_threads_is_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     async def start(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(daemon, "run", start)
+    monkeypatch.setattr(log, "set_up", lambda *_: None)  # it would stay for the tests that follow
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     code, _, errors = called(capsys, "run", "--config", write(tmp_path, web=policy()))
-    assert code == EXIT_UNAVAILABLE
-    assert errors.count("\n") == 1
-    assert "threads: must start, do not: a limit of processes (pids of the container, TasksMax=, ulimit -u)" in errors
+    assert (code, errors) == (EXIT_UNAVAILABLE, "")
+    assert caplog.messages == [f"threads: must start, do not: {LIMITS_OF_THREADS}"]
