@@ -1,6 +1,6 @@
 """What is written into the cluster while another autoscaler and elasticd change places.
 
-Knows names of annotations alone.
+Knows names of annotations and of limits alone.
 """
 
 FENCE = "elasticd.io/fenced"
@@ -9,3 +9,12 @@ while `elasticd takeover` is at work, or has been killed."""
 
 STOPPED = "elasticd.io/stopped"
 """The annotation of an autoscaler that `elasticd takeover` has stopped: what it was before, as JSON."""
+
+UNREAD = "perhaps a HorizontalPodAutoscaler (they have not been read since this daemon began to lead)"
+"""In place of the autoscaler of a workload: it may have one."""
+
+FENCED = "fence"
+"""The name of the limit by which a workload that changes hands stands still."""
+
+AUTOSCALER = "autoscaler"
+"""The name of the limit by which the count is left to an HPA that scales the workload, or may."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from elasticd.kit.handover import AUTOSCALER, FENCED
 from elasticd.kit.surge import MOVED
 from elasticd.model.history import Change, Past, Point, Run
 from elasticd.model.jobs import JOB_KIND
@@ -71,8 +72,10 @@ def remember(past: Past, decision: Decision) -> Past:
 
 
 def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
-    """Recent changes by others, with one made since. None for a job set, as Jobs end by themselves."""
-    foreign = past.others(decision.at, decision.current)
+    """Recent changes by others, with one made since. None for a job set, as Jobs end by themselves. While the count is
+    another's to set, or changes hands, a change takes nothing away from elasticd, and is none of them."""
+    yields = any(limit.name in (AUTOSCALER, FENCED) for limit in decision.limits)
+    foreign = past.foreign if yields else past.others(decision.at, decision.current)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()
     if foreign and foreign[0].at < decision.at - HORIZON:

@@ -13,13 +13,14 @@ from msgspec import Struct
 
 from elasticd.decision.basis import Remade, folded
 from elasticd.journal.lines import Record
+from elasticd.kit.handover import AUTOSCALER, FENCED, UNREAD
 from elasticd.model.records import Basis, Decision
 from elasticd.model.workload import Observation, Ref
 
 LONGEST = 300.0
 """Seconds for which a decision stands, at most: after them it is not known what was."""
 
-_VETOES = frozenset({"freeze", "owner", "surge", "fence"})
+_VETOES = frozenset({"freeze", "owner", AUTOSCALER, "surge", FENCED})
 """Names of what holds a count whatever the policy wants."""
 
 _NEEDED = frozenset({"workload", "fault", "autoscaler", "nodes", "rooms"})
@@ -110,7 +111,8 @@ def _take(
     comparison = comparisons.setdefault(
         key, Comparison(workload=decision.workload, policy=decision.policy, since=decision.at, until=decision.at)
     )
-    comparison.beside = (observation.autoscaler if observation else "") or comparison.beside
+    if observation and observation.autoscaler not in ("", UNREAD):
+        comparison.beside = observation.autoscaler
     moment = _moment(decision, observation, last)
     if last is not None:
         comparison.their_changes += moment.current != last.current

@@ -27,7 +27,7 @@ from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.objects import Object, Objects
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Resource
-from elasticd.kit.handover import FENCE, STOPPED
+from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.kit.surge import SURGE
 from elasticd.migration.documents import KINDS
 from elasticd.model.policy import MOST
@@ -195,12 +195,11 @@ def _latest(status: StatusReport, ref: Ref) -> Decision | None:
 
 def _yields(decision: Decision) -> bool:
     """Whether the daemon leaves the count to an HPA."""
-    hpa = KINDS["hpa"].name
-    return any(limit.reason == "ForeignOwner" and limit.message.startswith(hpa) for limit in decision.limits)
+    return any((limit.name, limit.reason) == (AUTOSCALER, "ForeignOwner") for limit in decision.limits)
 
 
 def _holds(decision: Decision) -> bool:
-    return _yields(decision) or any(limit.reason == "Fenced" for limit in decision.limits)
+    return _yields(decision) or any(limit.name == FENCED for limit in decision.limits)
 
 
 async def _fence(site: Site, verb: str) -> None:
@@ -220,7 +219,7 @@ async def _fence(site: Site, verb: str) -> None:
 
 
 def _has_seen(decision: Decision, mark: str) -> bool:
-    return any(limit.reason == "Fenced" and one_line(mark, 200) in limit.message for limit in decision.limits)
+    return any(limit.name == FENCED and one_line(mark, 200) in limit.message for limit in decision.limits)
 
 
 async def _unfence(site: Site) -> None:

@@ -1,7 +1,7 @@
 """A workload changes hands with one writer at a time, whatever is seen late and wherever the command is killed.
 
-A world in memory: an API server with resource versions, an HPA controller and a daemon, each of which sees objects some
-steps late.
+A world in memory: an API server with resource versions, an HPA controller and two daemons of which one leads, each of
+which sees objects some steps late.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import to_autoscaler
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
-from elasticd.kit.handover import FENCE, STOPPED
+from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.migration.takeover import Site, hand_back, take_over
 from elasticd.model.records import Decision
 from elasticd.model.reports import StatusReport
@@ -62,11 +62,11 @@ class World:
             "deployments": [{"metadata": metadata, "spec": {"replicas": THEIRS}}],
             "horizontalpodautoscalers": [{"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}],
         }
-        self.seen = {(who, plural): 0 for who in ("hpa", "daemon") for plural in self.versions}
+        self.seen = {(who, plural): 0 for who in ("hpa", "daemon a", "daemon b") for plural in self.versions}
         self.writers: list[str] = []
         self.writes, self.kill_at, self.moment = 0, -1, "after"
         self.decided: list[Limit] = []
-        self.in_flight: int | None = None
+        self.leader, self.in_flight = "daemon a", ""
         self.decide()  # a daemon that has decided nothing yet does not yield, and is refused
 
     def newest(self, plural: str) -> Table:
@@ -84,10 +84,12 @@ class World:
         return self.versions[plural][self.seen[who, plural]]
 
     def step(self) -> None:
-        """Time passes: each controller may do something."""
+        """Time passes: each controller may do something, and now and then the other daemon leads."""
         for act in self.random.sample([self.control, self.decide], 2):
             if self.random.random() < 0.7:
                 act()
+        if self.random.random() < 0.1:
+            self.lead()
 
     def control(self) -> None:
         """One pass of the HPA controller: it scales by the HPA that it sees, and then writes its status to that one."""
@@ -102,19 +104,40 @@ class World:
             self.write("deployments", {"spec": {"replicas": count}})
             self.writers.append(who)
 
+    def lead(self) -> None:
+        """The other daemon leads, whatever it has seen of workloads, and has read the HPAs. What the one before it had
+        begun may have been carried out."""
+        if self.random.random() < 0.5:
+            self.finish()
+        self.leader, self.in_flight = "daemon b" if self.leader == "daemon a" else "daemon a", ""
+        plural = "horizontalpodautoscalers"
+        self.seen[self.leader, plural] = len(self.versions[plural]) - 1
+
+    def finish(self) -> None:
+        """Carry out what the daemon has begun, unless the workload changed: then only if its count and marks are the
+        same (elasticd/cluster/kubernetes/write/scale.py)."""
+        version, self.in_flight = self.in_flight, ""
+        if version:
+            workload = self.newest("deployments")
+            same = version == workload["metadata"]["resourceVersion"] or (
+                workload["spec"] == self.versions["deployments"][int(version)]["spec"]
+                and FENCE not in (workload["metadata"].get("annotations") or {})
+            )
+            self.scale("daemon", OURS, active=same)
+
     def decide(self) -> None:
-        """One evaluation of the daemon; the action of the one before has ended first."""
-        if self.in_flight is not None:
-            self.in_flight = None
-            self.scale("daemon", OURS, active=True)
-        workload, hpa = self.view("daemon", "deployments"), self.view("daemon", "horizontalpodautoscalers")
+        """One evaluation of the daemon that leads; the action of the one before has ended first."""
+        self.finish()
+        workload, hpa = (self.view(self.leader, plural) for plural in ("deployments", "horizontalpodautoscalers"))
         annotations, limits = workload["metadata"].get("annotations") or {}, []
         if FENCE in annotations:
-            limits.append(Limit("Fenced", f"the workload is annotated {FENCE}: {annotations[FENCE]}", 4, 4))
+            message = f"the workload is annotated {FENCE}: {annotations[FENCE]}"
+            limits.append(Limit("Fenced", message, 4, 4, name=FENCED))
         if not to_autoscaler(msgspec.convert(hpa, WireAutoscaler)).stopped:
-            limits.append(Limit("ForeignOwner", "HorizontalPodAutoscaler web scales it too", 4, 4))
-        if not limits:
-            self.in_flight = OURS
+            message = "HorizontalPodAutoscaler web scales it too"
+            limits.append(Limit("ForeignOwner", message, 4, 4, name=AUTOSCALER))
+        if not limits and workload["spec"]["replicas"] != OURS:
+            self.in_flight = workload["metadata"]["resourceVersion"]
         self.decided = limits
 
     # What the command sees.

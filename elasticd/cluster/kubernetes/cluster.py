@@ -57,6 +57,7 @@ from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
+from elasticd.kit.handover import UNREAD
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
@@ -81,20 +82,36 @@ class LiveSnapshot:
     """What is watched of a cluster, and a Snapshot of it. It is live: each call answers as of now, with immutable
     records."""
 
-    def __init__(self, deps: Dependencies, tasks: asyncio.TaskGroup, on_pending: Callable[[], None]) -> None:
-        """`on_pending` is called whenever somebody asks which pods wait."""
+    def __init__(
+        self,
+        deps: Dependencies,
+        tasks: asyncio.TaskGroup,
+        on_pending: Callable[[], None],
+        led_since: Callable[[], float],
+    ) -> None:
+        """`on_pending` is called whenever somebody asks which pods wait; `led_since` says when this daemon last began
+        to lead."""
         self.pod_store, self.node_store, self.workload_store = PodStore(), NodeStore(), WorkloadStore()
         self.job_store, self.autoscaler_store = JobStore(deps.clock.now), AutoscalerStore()
         self._budget_store, self.namespace_store = BudgetStore(self.pod_store), NamespaceStore()
         self.storage_stores, self._storage_informers = StorageStores(), dict[str, Informer]()
-        self._deps, self._group, self._on_pending = deps, tasks, on_pending
-        self._always = {
-            _POD: follow_pods(deps, self.pod_store),
-            _NODE: follow_nodes(deps, self.node_store),
-            _AUTOSCALER: follow_autoscalers(deps, self.autoscaler_store),
-        }
+        self._deps, self._group, self._on_pending, self._led_since = deps, tasks, on_pending, led_since
+        self._always = {_POD: follow_pods(deps, self.pod_store), _NODE: follow_nodes(deps, self.node_store)}
         self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(informer.run()) for informer in self._always.values()]
+        self._follow_autoscalers()
+
+    def _follow_autoscalers(self) -> None:
+        self._autoscalers_since = self._deps.clock.now()
+        self._always[_AUTOSCALER] = informer = follow_autoscalers(self._deps, self.autoscaler_store)
+        self._autoscalers_task = self._group.create_task(informer.run())
+
+    def read_autoscalers_again(self) -> None:
+        """Read them anew if this daemon leads since they were. A watch may be late: another may have led when they were
+        changed, and have been seen to yield to them."""
+        if self._autoscalers_since < self._led_since():
+            self._autoscalers_task.cancel()
+            self._follow_autoscalers()
 
     def _informers(self) -> list[tuple[Kind, Informer]]:
         return [*self._always.items(), *[(kind, informer) for kind, (informer, _) in self._kinds.items()]]
@@ -127,7 +144,7 @@ class LiveSnapshot:
             informer.awaited = True
 
     async def close(self) -> None:
-        await cancel(*self._tasks, *[task for _, task in self._kinds.values()])
+        await cancel(*self._tasks, self._autoscalers_task, *[task for _, task in self._kinds.values()])
 
     def problems(self) -> dict[Kind, str]:
         return {kind: informer.problem for kind, informer in self._informers() if informer.problem}
@@ -219,6 +236,8 @@ class LiveSnapshot:
         return self.storage_stores.storage(tuple(unread))
 
     def autoscaler(self, ref: Ref) -> str:
+        if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:
+            return UNREAD
         names = self.autoscaler_store.scaling(ref)
         return f"HorizontalPodAutoscaler {', '.join(names)}" if names else ""
 
@@ -258,7 +277,10 @@ class KubernetesCluster:
 
     def __init__(self, parts: ClusterParts, tasks: asyncio.TaskGroup) -> None:
         self._parts, self._group = parts, tasks
-        self.snapshot = view = LiveSnapshot(parts.deps, tasks, self._resume)
+        elector = parts.elector
+        self.snapshot = view = LiveSnapshot(
+            parts.deps, tasks, self._resume, lambda: elector.since if elector is not None else -math.inf
+        )
         deps, session, clock = parts.deps, parts.deps.session, parts.deps.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)
@@ -287,7 +309,7 @@ class KubernetesCluster:
         self._kubelets = Kubelets(session, deps.times)
         self.summary = self._kubelets.summary
         self._restoring = False
-        self._tasks = [tasks.create_task(parts.elector.run())] if parts.elector is not None else []
+        self._tasks = [tasks.create_task(elector.run())] if elector is not None else []
 
     async def close(self) -> None:
         """Stop all watches, stop leading, and release the lease."""
@@ -324,8 +346,11 @@ class KubernetesCluster:
             self._tasks.append(self._group.create_task(looking))
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> LiveSnapshot:
-        """The cluster as it is now. Only the first observation of a kind waits, for its first list."""
+        """The cluster as it is now. Only the first observation of a kind waits, for its first list; that of a daemon
+        that begins to lead, for a new one of the HPAs."""
         self.snapshot.watch_kinds(kinds)
+        await self.snapshot.settled(self._parts.patience)
+        self.snapshot.read_autoscalers_again()
         await self.snapshot.settled(self._parts.patience)
         return self.snapshot
 

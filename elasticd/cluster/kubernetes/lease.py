@@ -60,6 +60,8 @@ class Elector:
     def __init__(self, session: Session, clock: Clock, settings: LeaseSettings, identity: str) -> None:
         self._session, self._clock, self._settings, self._identity = session, clock, settings, identity
         self._until = _NEVER
+        self.since = _NEVER
+        """When it last began to lead, as far back as others may have led before."""
         self.taken_over = _NEVER
         """When the lease was last taken from somebody else."""
         self._last_spec: LeaseSpec | None = None
@@ -190,6 +192,8 @@ class Elector:
         # What others wrote into it (labels, new fields) is written back as it was read.
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, HOLDER: note}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
+        if not self.leading:
+            self.since = self._clock.now()
         self._until = started + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from elasticd.cluster.kubernetes.credentials import Credentials
 
 JSON = "application/json"
+PARTIAL, PARTIAL_LIST = (f"{JSON};as=PartialObjectMetadata{what};g=meta.k8s.io;v=v1,{JSON}" for what in ("", "List"))
+"""What to accept where the metadata of an object, or of those of a list, is enough."""
+
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import one_line, shown
 from elasticd.base.units import parse_time
-from elasticd.kit.handover import FENCE
+from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, UNREAD
 from elasticd.kit.surge import MOVED, SURGE, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
@@ -48,15 +48,30 @@ def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, 
         standing.append(veto)
     if FENCE in workload.annotations:
         message = f"the workload is annotated {FENCE}: {one_line(workload.annotations[FENCE], 200)}"
-        standing.append(Veto(_stand_still("Fenced", message, workload.replicas, "fence")))
+        standing.append(Veto(_stand_still("Fenced", message, workload.replicas, FENCED)))
     if SURGE in workload.annotations and (note := surged(workload)) is not None:
         message = f"a pod of it is being moved, another being made first ({note})"
         limit = _stand_still(MOVED, message, workload.replicas, "surge")
         return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
-    if policy.mode == "act" and (owner := _find_owner(policy.foreign, observation, past)):
-        limit = Limit("ForeignOwner", owner, workload.replicas, workload.replicas, "AbleToScale", "owner")
-        standing.append(Veto(limit, trouble=True))
+    if policy.mode == "act" and (veto := _judge_others(policy.foreign, observation, past)):
+        standing.append(veto)
     return tuple(standing)
+
+
+def _judge_others(foreign: Foreign, observation: Observation, past: Past) -> Veto | None:
+    """The veto for another controller that scales the workload, or may."""
+    current, autoscaler = observation.workload.replicas, observation.autoscaler
+    if autoscaler and foreign.autoscalers == "yield":
+        if autoscaler == UNREAD:
+            message = f"{autoscaler} scales it"
+            return Veto(Limit("AutoscalersUnread", message, current, current, "AbleToScale", AUTOSCALER))
+        message = f"{autoscaler} scales it too; take that or this policy away, or let this one only observe"
+        return Veto(Limit("ForeignOwner", message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
+    if FENCE in observation.workload.annotations:  # it holds anyway, and the change may be that of the autoscaler
+        return None
+    if message := _find_overwriter(foreign, observation, past):
+        return Veto(Limit("ForeignOwner", message, current, current, "AbleToScale", "owner"), trouble=True)
+    return None
 
 
 def _stand_still(reason: str, message: str, current: int, strategy: str) -> Limit:
@@ -73,6 +88,14 @@ def annotated_freeze(annotations: Mapping[str, str], at: float) -> str:
     if way not in _FROZEN or any(isnan(time) for time in times):
         return "?"
     return "" if any(time <= at for time in times) else way
+
+
+def forbidden(annotations: Mapping[str, str], before: int, after: int, at: float) -> str:
+    """Why the annotations of a workload forbid to change its count now; empty: they do not."""
+    way = annotated_freeze(annotations, at)
+    down, up = _FROZEN.get(way, (bool(way), bool(way)))
+    mark = FENCE if FENCE in annotations else FREEZE if (down and after < before) or (up and after > before) else ""
+    return mark and f"it is annotated {mark}: {one_line(annotations[mark], 200)}"
 
 
 def _read_annotation(annotations: Mapping[str, str], observation: Observation) -> Veto | None:
@@ -97,10 +120,8 @@ def _freeze(way: str, message: str, current: int) -> Limit:
     return Limit("Frozen", message, lowest, highest, "AbleToScale", "freeze", standstill=way == "both")
 
 
-def _find_owner(foreign: Foreign, observation: Observation, past: Past) -> str:
-    """Which other controller scales the workload, in a sentence; empty: none."""
-    if observation.autoscaler and foreign.autoscalers == "yield":
-        return f"{observation.autoscaler} scales it too; take that or this policy away, or let this one only observe"
+def _find_overwriter(foreign: Foreign, observation: Observation, past: Past) -> str:
+    """Who overwrites what elasticd sets, in a sentence; empty: nobody."""
     changes = past.others(observation.at, observation.workload.replicas)
     if not changes or not foreign.strikes:
         return ""

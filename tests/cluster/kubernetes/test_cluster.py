@@ -14,6 +14,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
+from elasticd.kit.handover import UNREAD
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Cluster, Kind
@@ -439,6 +440,34 @@ async def test_missing_autoscaling_api_is_no_problem_but_a_403_is(api: FakeApi, 
     async with open_cluster() as cluster:
         assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == ""
         assert cluster.problems() == {("autoscaling", "HorizontalPodAutoscaler"): "not for you"}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_hpas_that_cannot_be_listed_yet_may_scale_it(api: FakeApi, open_cluster: Open) -> None:
+    serve_autoscaling(api)
+    api.on("GET", HPAS, status(500, "InternalError", "boom"))
+    async with open_cluster(request_timeout=0.2) as cluster:
+        assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == UNREAD
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_who_begins_to_lead_reads_the_hpas_anew(api: FakeApi, open_cluster: Open) -> None:
+    """The watch of the standby is late: it does not tell of the HPA that was restored while another led."""
+    serve_autoscaling(api)
+    api.on("GET", HPAS, page())
+    server = LeaseServer(api)
+    lease = LeaseSettings(namespace="home", duration=1, renew=0.5, retry=0.1)
+    async with open_cluster(lease=lease) as cluster:
+        await until(lambda: cluster.leading)
+        assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == ""
+        server.steal("another")
+        await until(lambda: not cluster.leading)
+        api.on("GET", HPAS, page(hpa()))
+        assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == ""
+        await until(lambda: cluster.leading)
+        assert cluster.snapshot.autoscaler(REF) == UNREAD
+        snapshot = await cluster.observe(0.0, KINDS)
+        assert snapshot.autoscaler(REF) == "HorizontalPodAutoscaler theirs"
 
 
 async def test_snapshot_shows_what_pods_leave_of_the_nodes(

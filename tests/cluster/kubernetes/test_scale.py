@@ -16,9 +16,10 @@ from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.scale import AT_ONCE, Scaler
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.workload import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, scale, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, page, scale, status
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+OBJECTS = "/apis/apps/v1/namespaces/shop/deployments"
 ACTION = Scale(Ref("shop", "Deployment", "web"), "u", "5", before=3, after=6, reason="busy")
 CONFLICT = status(409, "Conflict", "the object has been modified")
 
@@ -39,9 +40,16 @@ class Bench:
         return await self.scaler.scale(action, allowed)
 
 
+def marked(version: str = "8", **annotations: str) -> dict[str, Any]:
+    """A list of the workload's metadata, which has these annotations of elasticd's."""
+    notes = {f"elasticd.io/{name}": text for name, text in annotations.items()}
+    return page({"metadata": {"name": "web", "namespace": "shop", "resourceVersion": version, "annotations": notes}})
+
+
 @pytest.fixture
-def bench(session: Session, clock: HurriedClock) -> Bench:
+def bench(api: FakeApi, session: Session, clock: HurriedClock) -> Bench:
     """A scaler on the fake server."""
+    api.on("GET", OBJECTS, marked())
     return Bench(session, clock)
 
 
@@ -60,6 +68,52 @@ async def test_status_update_meanwhile_is_no_conflict(api: FakeApi, bench: Bench
     assert await bench.scale() == Answer("done", 200)
     versions = [seen.body["metadata"]["resourceVersion"] for seen in api.asked("PATCH", PATH)]
     assert versions == ["5", "8"]
+
+
+async def test_a_repeated_write_has_the_version_of_the_marks(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, CONFLICT, scale(6))
+    api.on("GET", PATH, scale(3, version="9"))
+    await bench.scale()
+    assert api.asked("PATCH", PATH)[1].body["metadata"]["resourceVersion"] == "8"
+    (listed,) = api.asked("GET", OBJECTS)
+    assert listed.query == {"fieldSelector": "metadata.name=web"}
+    assert "as=PartialObjectMetadataList" in listed.headers["Accept"]
+
+
+UP, DOWN = ACTION, Scale(ACTION.workload, "u", "5", before=6, after=3, reason="calm")
+MOVE = Scale(ACTION.workload, "u", "5", before=3, after=4, reason="elasticd.io/surge up")
+
+
+@pytest.mark.parametrize(
+    ("action", "marks", "message"),
+    [
+        pytest.param(UP, {"fenced": "by anna"}, "it is annotated elasticd.io/fenced: by anna", id="fence"),
+        pytest.param(UP, {"freeze": "both"}, "it is annotated elasticd.io/freeze: both", id="freeze"),
+        pytest.param(UP, {"freeze": "up; by anna"}, "it is annotated elasticd.io/freeze: up; by anna", id="freeze up"),
+        pytest.param(UP, {"freeze": "??"}, "it is annotated elasticd.io/freeze: ??", id="unreadable"),
+        pytest.param(UP, {"freeze": "down"}, "", id="up while it may not go down"),
+        pytest.param(DOWN, {"freeze": "up"}, "", id="down while it may not go up"),
+        pytest.param(DOWN, {"freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="freeze down"),
+        pytest.param(UP, {"freeze": "both; until 2001-01-01T00:00:00Z"}, "", id="a freeze that is over"),
+        pytest.param(MOVE, {"freeze": "both"}, "", id="a pod that is being moved"),
+    ],
+)  # fmt: skip
+async def test_a_mark_written_meanwhile_is_a_conflict(
+    api: FakeApi, bench: Bench, action: Scale, marks: dict[str, str], message: str
+) -> None:
+    api.on("GET", OBJECTS, marked(**marks))
+    api.on("PATCH", PATH, CONFLICT, scale(action.after))
+    api.on("GET", PATH, scale(action.before))
+    answer = await bench.scale(action)
+    assert (answer.result, answer.message) == ("conflict" if message else "done", message)
+    assert len(api.asked("PATCH", PATH)) == (1 if message else 2)
+
+
+async def test_a_workload_that_vanished_from_its_list_is_gone(api: FakeApi, bench: Bench) -> None:
+    api.on("GET", OBJECTS, page())
+    api.on("PATCH", PATH, CONFLICT)
+    api.on("GET", PATH, scale(3))
+    assert await bench.scale() == Answer("conflict", 404, "it is gone", "NotFound")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decision.decide import Case, announcements, decide
 from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
-from elasticd.kit.handover import FENCE
+from elasticd.kit.handover import FENCE, UNREAD
 from elasticd.kit.history import begin, remember
 from elasticd.kit.surge import SURGE
 from elasticd.model.policy import Bounds, Foreign, Policy
@@ -192,6 +192,21 @@ def test_it_yields_unless(policy: dict[str, Any], replicas: int) -> None:
     assert decided(9, autoscaler="HorizontalPodAutoscaler theirs", **policy).replicas == replicas
 
 
+@pytest.mark.parametrize(
+    ("wish", "policy", "replicas", "reason"),
+    [
+        pytest.param(9, {}, 5, "AutoscalersUnread", id="it waits"),
+        pytest.param(5, {}, 5, "Wanted", id="nothing to do"),
+        pytest.param(9, {"foreign": Foreign(autoscalers="ignore")}, 9, "Wanted", id="who was told to go on"),
+        pytest.param(9, {"mode": "observe"}, 9, "Wanted", id="who only observes"),
+    ],
+)
+def test_it_waits_until_autoscalers_were_read(wish: int, policy: dict[str, Any], replicas: int, reason: str) -> None:
+    found = decided(wish, autoscaler=UNREAD, **policy)
+    assert (found.replicas, found.reason) == (replicas, reason)
+    assert conditions(found)["AbleToScale"] != "ForeignOwner"
+
+
 def test_an_old_view_is_the_first_trouble() -> None:
     assert decided(9, autoscaler="HorizontalPodAutoscaler theirs", age=600).reason == "StaleCluster"
 
@@ -296,3 +311,25 @@ def test_a_count_that_a_move_has_changed_is_nobody_elses() -> None:
     past = remember(past, during)
     after = remember(past, decided(5, 5, past=past))
     assert (past.foreign, past.count, after.foreign) == ((), 5, ())
+
+
+THEIRS = "HorizontalPodAutoscaler theirs"
+
+
+@pytest.mark.parametrize(
+    ("during", "strike"),
+    [
+        pytest.param({"autoscaler": THEIRS}, False, id="it yields to an autoscaler"),
+        pytest.param({"annotations": {FENCE: "back"}}, False, id="the workload changes hands"),
+        pytest.param({"annotations": {FENCE: "back"}, "autoscaler": THEIRS}, False, id="both"),
+        pytest.param({"autoscaler": UNREAD}, False, id="autoscalers are unread"),
+        pytest.param({"annotations": {FREEZE: "both"}}, True, id="a freeze"),
+        pytest.param({}, True, id="nothing"),
+    ],
+)
+def test_what_an_autoscaler_sets_is_no_strike(during: dict[str, Any], strike: bool) -> None:
+    past = replace(begin(NOW - 60, 9), changes=(Change(NOW - 60, 5, 9, "Wanted"),), count=9)
+    after = remember(past, decided(9, 5, past=past, **during))
+    assert after.count == 5
+    assert bool(strikes(after.changes, after.foreign)) == strike
+    assert decided(9, 5, past=after, foreign=Foreign(strikes=1)).replicas == (5 if strike else 9)

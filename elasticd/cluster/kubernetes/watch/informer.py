@@ -14,7 +14,7 @@ from typing import Any
 
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
-from elasticd.cluster.kubernetes.session import JSON, ApiError
+from elasticd.cluster.kubernetes.session import PARTIAL, PARTIAL_LIST, ApiError
 from elasticd.cluster.kubernetes.watch.discovery import (
     CLAIMS,
     CSI_NODES,
@@ -62,7 +62,6 @@ from elasticd.ports.cluster import Kind
 logger = logging.getLogger(__name__)
 
 _TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet"))
-_PARTIAL = f"application/json;as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1,{JSON}"
 _LOOK_AGAIN = 30.0
 
 
@@ -114,6 +113,11 @@ class Informer:
     @property
     def skipped(self) -> int:
         return sum(reflector.skipped for reflector in self._reflectors)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the kind was read, or is known to be unreadable."""
+        return self._resolved.is_set() and all(reflector.settled.is_set() for reflector in self._reflectors)
 
     async def settled(self) -> None:
         """Return once the kind was read, or is known to be unreadable."""
@@ -187,7 +191,7 @@ def follow_nodes(deps: Dependencies, store: NodeStore) -> Informer:
 def follow_namespaces(deps: Dependencies, store: NamespaceStore) -> Informer:
     """The names and labels of all namespaces."""
     codec = wire.Codec(wire.ObjectMeta, to_namespace)
-    return _follow(deps, NAMESPACES, Feed(codec, store, (_PARTIAL.format("List"), _PARTIAL.format(""))))
+    return _follow(deps, NAMESPACES, Feed(codec, store, (PARTIAL_LIST, PARTIAL)))
 
 
 def follow_storage(deps: Dependencies, stores: StorageStores) -> dict[Kind, tuple[str, Informer]]:
@@ -257,6 +261,6 @@ def follow_kind(deps: Dependencies, kind: Kind, store: WorkloadStore) -> Informe
             return Feed(wire.Codec(wire.WireWorkload, partial(to_workload, *kind)), store.of(kind))
         scales = ScaleSink(deps.session, deps.clock, kind, resource, store.of(kind), proved)
         codec = wire.Codec(wire.ObjectMeta, attrgetter("metadata"))
-        return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")))
+        return Feed(codec, scales, (PARTIAL_LIST, PARTIAL))
 
     return Informer(deps, find, feed)

@@ -9,13 +9,17 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.session import ApiError, Session, Verb, decoded, encode
+from elasticd.cluster.kubernetes.session import PARTIAL_LIST, ApiError, Request, Session, Verb, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
-from elasticd.cluster.kubernetes.wire.objects import WireScale
+from elasticd.cluster.kubernetes.wire.convert import annotations_of
+from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta, WireList, WireScale
 from elasticd.cluster.kubernetes.write.answers import READ_BACK_AFTER, conflict, failed, refused_by, unknown_kind
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
+from elasticd.decision.workload.vetoes import forbidden
+from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Scale
 
 Written = Callable[[Scale, WireScale], None]
@@ -26,6 +30,7 @@ the server longer than writing."""
 
 _REPEATS = 3
 _SCALE = msgspec.json.Decoder(WireScale)
+_OBJECTS = msgspec.json.Decoder(WireList[ObjectMeta])
 
 
 class Scaler:
@@ -95,8 +100,11 @@ class Scaler:
     async def _look_again(
         self, resource: Resource, action: Scale, code: int, lost: ApiError | None = None
     ) -> Answer | str:
-        """A version moves with each status update: it is a conflict only if the workload or its count is another."""
+        """A version moves with each status update: it is a conflict only if the workload or its count is another, or it
+        has been marked since, as one that changes hands. The version is that of the marks, which are read first."""
         try:
+            listed = await self._session.send(_metadata_request(resource, action))
+            objects = decoded(listed, _OBJECTS, "list").items
             scale = await self._send("get", resource, action)
         except ApiError as error:
             return conflict(error.code, f"it changed, and cannot be read again: {error}")
@@ -104,7 +112,17 @@ class Scaler:
             return self._judge(lost, scale, action)
         if (difference := _another(scale, action)) or scale.replicas != action.before:
             return conflict(code, difference or f"it has {scale.replicas} replicas, not {action.before}")
-        return scale.metadata.resource_version
+        if not objects:
+            return conflict(404, "it is gone")
+        metadata = objects[0].metadata
+        return self._read_marks(metadata, action) or metadata.resource_version
+
+    def _read_marks(self, metadata: Metadata, action: Scale) -> Answer | None:
+        """Refuse what a mark forbids that was written since the workload was judged."""
+        if action.reason.startswith(SURGE):  # not before it has ended: see kit/surge.py
+            return None
+        why = forbidden(annotations_of(metadata), action.before, action.after, self._clock.now())
+        return conflict(409, why) if why else None
 
     async def _read_back(self, lost: ApiError, resource: Resource, action: Scale) -> Answer:
         """The write may or may not have been carried out: only reading tells, and it is never repeated blindly."""
@@ -132,6 +150,13 @@ class Scaler:
     async def _send(self, verb: Verb, resource: Resource, action: Scale, body: bytes | None = None) -> WireScale:
         request = resource.request(verb, action.workload.namespace, action.workload.name, "scale", body)
         return decoded(await self._session.send(request), _SCALE, "Scale")
+
+
+def _metadata_request(resource: Resource, action: Scale) -> Request:
+    """The metadata of the workload, by a list: the right to that is needed anyway."""
+    ref = action.workload
+    params = {"fieldSelector": f"metadata.name={ref.name}"}
+    return replace(resource.request("list", ref.namespace), params=params, accept=PARTIAL_LIST)
 
 
 def _another(scale: WireScale, action: Scale) -> str:
