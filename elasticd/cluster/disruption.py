@@ -38,6 +38,10 @@ FEWEST = 4
 SETTLING = 60.0
 """Seconds for which a workload may still be busy after it was scaled."""
 
+LATER = 0.1
+"""Seconds after which an eviction that was counted when it was begun counts anew when it is done: it may have waited
+for the server."""
+
 SHARE = 10
 """Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
 
@@ -101,6 +105,7 @@ class DisruptionGuard(ClusterWrapper):
         self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
         self._journal = journal
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
+        self._under_way: list[Disruption] = []
         self._scaled_at: dict[str, float] = {}
         self._moved: dict[str, _Moved] = {}
         """By the workload's UID, until as many are ready as before."""
@@ -120,11 +125,12 @@ class DisruptionGuard(ClusterWrapper):
         within = self._settings.within
         while self._recent and self._recent[0].at <= now - within:
             self._recent.popleft()
+        forgotten = [one for one in self._under_way if one.at <= now - within]
         blackouts = [window.told for window in standing(self._settings.blackout, now).value if window.span.inside]
         return DisruptionState(
             within=within,
             most=self._most,
-            recent=tuple(self._recent),
+            recent=(*forgotten, *self._recent),
             breaker=self._sudden_loss(now),
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
@@ -155,10 +161,28 @@ class DisruptionGuard(ClusterWrapper):
                 return Answer("refused", message=forgotten, reason="Disturbed")
         if isinstance(action, Evict) and action.target:
             self._note_move(action)
-        answer = await self._inner.act(action)
-        if answer.result in ("refused", "conflict") and disruption is not None:
+        return await (self._inner.act(action) if disruption is None else self._disturb(action, disruption))
+
+    async def _disturb(self, action: Action, disruption: Disruption) -> Answer:
+        """Do what was counted. It counts until it is done, however long that takes, and from then on."""
+        self._under_way.append(disruption)
+        try:
+            answer = await self._inner.act(action)
+        finally:
+            self._under_way.remove(disruption)
+        if answer.result in ("refused", "conflict"):
             self._take_back(disruption)  # it was not done; what failed may have been
+        elif self._clock.now() > disruption.at + LATER:
+            self._count_anew(disruption)
         return answer
+
+    def _count_anew(self, disruption: Disruption) -> None:
+        """Count from now on what was counted when it was begun."""
+        with suppress(ValueError):  # it lasted longer than it is remembered
+            self._recent.remove(disruption)
+        self._write(replace(disruption, undone=True))
+        self._recent.append(replace(disruption, at=self._clock.now()))
+        self._write(self._recent[-1])
 
     def _write(self, disruption: Disruption) -> str:
         """Write it to the disk at once, so that a daemon that is killed and started again knows it. Returns why it

@@ -1,6 +1,7 @@
 """The one door: what is let through to a cluster, and what is not."""
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import msgspec
@@ -31,12 +32,16 @@ class Behind(Scripted):
         self.pods: tuple[Pod, ...] = PODS
         self.done: list[Action] = []
         self.answer = Answer("done")
+        self.lasts: Callable[[], Awaitable[object]] | None = None
+        """What is waited for before the answer."""
 
     async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
         return Shown((self.workload, self.pods), nodes=self.nodes)
 
     async def act(self, action: Action) -> Answer:
         self.done.append(action)
+        if self.lasts is not None:
+            await self.lasts()
         return self.answer
 
 
@@ -88,6 +93,39 @@ async def test_a_spent_budget_refuses_until_its_time_has_passed(
     assert refused.message == f"1 pod {words} went within 60 s, and 1 may"
     await door.wait(60)
     assert (await door.disruption.act(second)).result == "done"
+
+
+async def test_an_eviction_counts_from_when_it_is_done() -> None:
+    door = Door(per_node=1)
+    await door.look()
+    door.behind.lasts = lambda: door.wait(30)  # the server was slow, or asked for a pause
+    assert (await door.disruption.act(evict())).result == "done"
+    assert door.refusal(evict("x", owner="other")) is not None
+    await door.wait(59)
+    assert door.refusal(evict("x", owner="other")) is not None
+    await door.wait(1)
+    assert door.refusal(evict("x", owner="other")) is None
+
+
+async def test_an_eviction_under_way_counts_however_long_it_takes() -> None:
+    door, gate = Door(per_node=1), asyncio.Event()
+    await door.look()
+    door.behind.lasts = gate.wait
+    evicting = asyncio.create_task(door.disruption.act(evict()))
+    await door.wait(600)
+    assert door.refusal(evict("x", owner="other")) == ("Disturbed", "1 pod of node a went within 60 s, and 1 may")
+    gate.set()
+    assert (await evicting).result == "done"
+    await door.wait(60)
+    assert door.refusal(evict("x", owner="other")) is None
+
+
+async def test_a_slow_eviction_that_is_refused_counts_no_more() -> None:
+    door = Door(per_node=1)
+    await door.look()
+    door.behind.answer, door.behind.lasts = Answer("refused"), lambda: door.wait(30)
+    await door.disruption.act(evict())
+    assert door.refusal(evict("x", owner="other")) is None
 
 
 @pytest.mark.parametrize(

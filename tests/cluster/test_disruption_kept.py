@@ -50,6 +50,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+async def test_a_slow_eviction_counts_from_its_end_after_a_restart(folder: Path) -> None:
+    with daemon(folder) as one:
+        one.behind.lasts = lambda: one.clock.sleep_until(NOW + 100)
+        assert [await one.refusal("p0"), await one.refusal("p1")] == ["", ""]
+    with daemon(folder, NOW + 650) as one:
+        assert await one.refusal("p2") == SPENT
+    with daemon(folder, NOW + 701) as one:
+        assert await one.refusal("p2") == ""
+
+
 async def test_evictions_before_a_restart_count(folder: Path) -> None:
     refusals = []
     for second in range(4):
