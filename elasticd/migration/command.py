@@ -32,6 +32,7 @@ from elasticd.migration.cronhpa import cron_policy
 from elasticd.migration.documents import KINDS, Document, Kind, is_of, read_documents
 from elasticd.migration.hpa import FLAGS, Controller, controller_of, hpa_policy
 from elasticd.migration.keda import PROMETHEUS, scaled_job_policy, scaled_object_policy
+from elasticd.migration.kube_scheduler import scheduler_policies
 from elasticd.migration.policy import Imported, sources_text
 from elasticd.migration.takeover import Site, hand_back, take_over
 from elasticd.migration.vpa import vpa_policy
@@ -44,7 +45,10 @@ from elasticd.ui.journaled import workloads
 from elasticd.ui.names import workload_of
 from elasticd.ui.terminal import show
 
-IMPORT = "Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, to observe beside them."
+IMPORT = (
+    "Write policies that decide as HPAs, ScaledObjects, ScaledJobs, CronHPAs or VPAs do, or place pods as a "
+    "kube-scheduler with this configuration does, to observe beside them."
+)
 SOURCES = "sources.txt"
 """The file beside policies with the sources that they need. Not TOML by name, or it would be read as a policy."""
 
@@ -84,8 +88,7 @@ def run_import(arguments: argparse.Namespace) -> int:
         if owner := _owner(document):
             print(plain(f"{document.file}: belongs to {owner}, which is imported instead of it"), file=sys.stderr)
             continue
-        imported = _checked(convert(document), registry)
-        policies += [imported] if imported is not None else []
+        policies += [policy for imported in convert(document) if (policy := _checked(imported, registry)) is not None]
     if not policies:
         raise UnavailableError(f"{_place(arguments)}: no policy could be made of {counted(len(objects), 'object')}")
     if arguments.out is None:
@@ -110,6 +113,9 @@ def _place(arguments: argparse.Namespace) -> str:
 
 
 def _is_live(arguments: argparse.Namespace) -> bool:
+    if arguments.kind == "kubescheduler" and (arguments.namespace or arguments.all_namespaces):
+        key = "-n" if arguments.namespace else "--all-namespaces"
+        raise ConfigError("", key, "must not be given for kubescheduler, whose configuration is a file, is")
     if arguments.namespace and arguments.all_namespaces:
         raise ConfigError("", "-n", "must not stand beside --all-namespaces, does")
     if arguments.all_namespaces and arguments.names:
@@ -170,11 +176,13 @@ def _is_named(document: Document, kind: Kind, names: Sequence[str]) -> bool:
     return not names or document.table["kind"] != kind.name or document.table["metadata"].get("name") in names
 
 
-Converter = Callable[[Document], Imported]
+Converter = Callable[[Document], list[Imported]]
 
 
 def _converter(arguments: argparse.Namespace, documents: Sequence[Document], version: str) -> Converter:
-    """What makes a policy of one object."""
+    """What makes policies of one object: one, but of a KubeSchedulerConfiguration one for each profile."""
+    if arguments.kind == "kubescheduler":
+        return lambda document: scheduler_policies(document.table, document.file)
     namespace = arguments.namespace or "default"
     controller = _controller(arguments, version)
     convert: dict[str, Callable[..., Imported]] = {
@@ -188,7 +196,7 @@ def _converter(arguments: argparse.Namespace, documents: Sequence[Document], ver
         hpas = _hpas(documents, namespace)
         convert["cronhpa"] = partial(cron_policy, zone=arguments.zone, years=(year, year + 1), hpas=hpas)
     one = convert[arguments.kind]
-    return lambda document: one(document.table, document.file, namespace)
+    return lambda document: [one(document.table, document.file, namespace)]
 
 
 def _controller(arguments: argparse.Namespace, version: str) -> Controller:
@@ -208,7 +216,7 @@ def _hpas(documents: Iterable[Document], namespace: str) -> Mapping[str, Any]:
 
 def _checked(imported: Imported, registry: Registry) -> Imported | None:
     """The same if its policy is one, with its notes printed; None if not, with the reason."""
-    about = f"{imported.kind} {imported.namespace}/{imported.name}"
+    about = imported.about
     for note in imported.notes:
         print(plain(f"{about}: {one_line(note)}"), file=sys.stderr)
     if imported.table is None:

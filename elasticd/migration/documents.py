@@ -34,6 +34,9 @@ KINDS = {
     "scaledjob": Kind("keda.sh", ("v1alpha1",), "ScaledJob"),
     "cronhpa": Kind("autoscaling.alibabacloud.com", ("v1beta1",), "CronHorizontalPodAutoscaler"),
     "vpa": Kind("autoscaling.k8s.io", ("v1", "v1beta2"), "VerticalPodAutoscaler"),
+    "kubescheduler": Kind(
+        "kubescheduler.config.k8s.io", ("v1", "v1beta3", "v1beta2", "v1beta1"), "KubeSchedulerConfiguration"
+    ),
 }
 """What the command line calls them."""
 

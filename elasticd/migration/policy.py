@@ -32,12 +32,17 @@ class Imported(Struct, frozen=True):
     @property
     def policy(self) -> str:
         """The name of the policy, which no object of another namespace can have: no namespace has a dot."""
-        return f"{self.namespace}.{self.name}"
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    @property
+    def about(self) -> str:
+        """The object, in a few words."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     @property
     def text(self) -> str:
         """The policy's file."""
-        head = [f"Made from {self.kind} {self.namespace}/{self.name} by `elasticd import`. It only observes."]
+        head = [f"Made from {self.about} by `elasticd import`. It only observes."]
         head += [f"Differs: {note}" for note in self.notes]
         if self.sources:
             head.append("Its series need these sources in elasticd.toml:")
