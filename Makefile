@@ -66,7 +66,7 @@ pictures: .venv/dev ## take the pictures of the status page in docs/pictures aga
 
 # What was measured is kept in build/, so that one that was interrupted goes on where it was.
 reproduce: .venv/forecast ## measure the papers that elasticd implements again (ARGS='bald-eagle --seeds 10', --markdown, --json)
-	@mkdir -p build && exec $(BIN)/elasticd reproduce --study build/papers.jsonl $(ARGS)
+	@exec $(BIN)/elasticd reproduce --study build/papers $(ARGS)
 
 lint: .venv/dev ## check style, types, import contracts and the length of functions
 	$(BIN)/ruff check .

@@ -21,6 +21,7 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import one_line
 from elasticd.lab.backtest import Options, load_backtest, options_of
 from elasticd.lab.ideal import IDEAL, RECORDED, ideal, recorded
+from elasticd.lab.kept import study_file
 from elasticd.lab.over_time import run_charts
 from elasticd.lab.papers.named import PAPERS
 from elasticd.lab.papers.pictures import check_folder, save_pictures
@@ -98,7 +99,7 @@ def takes_tune(parser: argparse.ArgumentParser) -> None:
     add("--changes", type=float, default=inf, metavar="COUNT", help="of the count in a day, at most; default: any")
     add("--held-out", type=float, default=1 / 3, metavar="SHARE", help="of the recording, at its end; default: a third")
     add("--generations", type=int, default=6, help="of the search, each of five points an option; default: 6")
-    add("--study", type=Path, metavar="FILE", help="keep what was played here, and go on where it was interrupted")
+    add("--study", type=Path, metavar="FOLDER", help="keep what was played here, and go on where it was interrupted")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
     add("--json", action="store_true", help="for a machine")
 
@@ -125,7 +126,7 @@ def takes_reproduce(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help=f"of {', '.join(PAPERS)}; default: all")
     add("--seeds", type=int, default=5, help="how often each random measurement is made, at least 5; default: 5")
-    add("--study", type=Path, metavar="FILE", help="keep what was measured here, and go on where it was interrupted")
+    add("--study", type=Path, metavar="FOLDER", help="keep what was measured here, and go on where it was interrupted")
     add("--times", action="store_true", help="also measure how long things take, which differs from run to run")
     add("--plot", type=Path, metavar="FOLDER", help="draw the pictures of each paper there, as SVG")
     add("--png", action="store_true", help="as PNG instead")
@@ -198,7 +199,9 @@ def tune(arguments: argparse.Namespace) -> int:
     player = Player(arguments.policy, registry, seen, ranges, arguments.jobs)
     limits = Limits(arguments.unserved / 100, arguments.changes)
     about = {"policy": arguments.policy.read_text(), "search": arguments.search, "hours": hours, "options": options}
-    study = Study(arguments.study, {**about, "cluster": sha256(encode(scenario.cluster)).hexdigest()})
+    study = Study(
+        study_file(arguments.study, "trials.jsonl"), {**about, "cluster": sha256(encode(scenario.cluster)).hexdigest()}
+    )
     price = partial(cost, limits=limits, days=hours / 24)
     trials = searching(
         (arguments.generations + 1) * GENERATION * len(ranges),
@@ -222,7 +225,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     seeds = range(arguments.seeds)
     if arguments.plot:
         check_folder(arguments.plot, option="--plot")
-    papers = measured([(name, PAPERS[name]) for name in names], seeds, Kept(arguments.study), times=arguments.times)
+    study = study_file(arguments.study, "papers.jsonl")
+    papers = measured([(name, PAPERS[name]) for name in names], seeds, Kept(study), times=arguments.times)
     if arguments.plot:
         save_pictures(arguments.plot, papers, "png" if arguments.png else "svg", force=arguments.force)
     if arguments.markdown and not arguments.json:

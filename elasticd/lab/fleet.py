@@ -26,8 +26,11 @@ _LARGE = "1GiB"
 class Pending(Protocol):
     """What a task will come to."""
 
-    def result(self) -> Any:
-        """Wait for it. Raises what the task raised."""
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for it. Raises what the task raised, and TimeoutError after so many seconds."""
+
+    def done(self) -> bool:
+        """Whether it has ended."""
 
     def add_done_callback(self, fn: Callable[[Any], object], /) -> Any:
         """Call this with the future when it is done, perhaps in another thread."""

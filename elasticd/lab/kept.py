@@ -41,17 +41,31 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=lambda waits: waits.tobytes())
 _decoder = msgspec.msgpack.Decoder(_Written, dec_hook=lambda _, data: np.frombuffer(data, dtype=np.float32))
 
 
+def make_study(folder: Path) -> None:
+    """Make the folder of --study, if it is not there. Raises ConfigError for what cannot be one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError("", "--study", f"must be a folder, {folder} is not: {error.strerror}") from None
+
+
+def study_file(folder: Path | None, name: str) -> Path | None:
+    """The file of this name in the folder of --study, which is made if it is not there; None without a folder. Raises
+    ConfigError."""
+    if folder is None:
+        return None
+    make_study(folder)
+    return folder / name
+
+
 class KeptRuns:
     """The finished runs in a folder, by what they depend on. Without a folder none is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         """Raises ConfigError for what is no folder and cannot become one."""
         self._folder = folder
-        try:
-            if folder is not None:
-                folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise ConfigError("", "--study", f"must be a folder, {folder} is not: {error.strerror}") from None
+        if folder is not None:
+            make_study(folder)
 
     def load(self, key: str) -> Run | None:
         """The run of this key; None where there is none, or its file is damaged."""

@@ -23,6 +23,9 @@ ENDINGS = (".png", ".svg")
 WIDTH, HEIGHT, HEAD = 9.0, 2.1, 0.9
 """Inches: of a picture, of each of its charts, and of the legend and the axis below them."""
 
+NARROW = 4.4
+"""Inches: the width of a picture for a phone, so that its text can be read there."""
+
 MOST_COLUMNS, CHARACTERS, BESIDE = 6, 128, 9
 """Of the legend: columns and characters of a line at most, and as how many characters a mark counts."""
 
@@ -76,20 +79,20 @@ def check_plot(out: Path, *, force: bool, option: str) -> None:
     check_new(out, force=force, option=option)
 
 
-def draw(charts: Sequence[Chart], form: str) -> bytes:
-    """Draw charts one above the other. `form`: png or svg. Charts of the same x axis share it, and a series has one
-    colour in all of them. Raises ConfigError where matplotlib is not installed."""
+def draw(charts: Sequence[Chart], form: str, width: float = WIDTH) -> bytes:
+    """Draw charts one above the other. `form`: png or svg; `width`: in inches. Charts of the same x axis share it, and
+    a series has one colour in all of them. Raises ConfigError where matplotlib is not installed."""
     plt = load_matplotlib("matplotlib")
     with plt.base.rc_context(_SETTINGS):
-        figure = plt.figure.Figure(figsize=(WIDTH, HEIGHT * len(charts) + HEAD), layout="constrained")
+        figure = plt.figure.Figure(figsize=(width, HEIGHT * len(charts) + HEAD), layout="constrained")
         shared = len({chart.x for chart in charts}) == 1 and charts[0].kind != "bars"
         all_axes = figure.subplots(len(charts), 1, sharex=shared, squeeze=False)[:, 0]
         styles = _styles(charts)
         for chart, axes in zip(charts, all_axes, strict=True):
-            _draw_chart(plt, axes, chart, styles)
+            _draw_chart(plt, axes, chart, styles, ticks=round(12 * width / WIDTH))
         for axes in all_axes[:-1] if shared else ():
             axes.set_xlabel("")
-        _add_legend(figure, all_axes)
+        _add_legend(figure, all_axes, round(CHARACTERS * width / WIDTH))
         return _saved(figure, form)
 
 
@@ -134,7 +137,7 @@ def _styles(charts: Sequence[Chart]) -> dict[str, dict[str, object]]:
     return {**dict(zip(names, cycle(looks), strict=False)), **dict(zip(others, cycle(greys), strict=False))}
 
 
-def _draw_chart(plt: Any, axes: Any, chart: Chart, styles: Mapping[str, dict[str, object]]) -> None:
+def _draw_chart(plt: Any, axes: Any, chart: Chart, styles: Mapping[str, dict[str, object]], ticks: int) -> None:
     axes.grid(visible=True, axis="y" if chart.kind == "bars" else "both")
     axes.set(title=_literal(chart.title), xlabel=_axis_title(chart.x), ylabel=_axis_title(chart.y))
     if chart.log:
@@ -146,7 +149,7 @@ def _draw_chart(plt: Any, axes: Any, chart: Chart, styles: Mapping[str, dict[str
             _draw_line(axes, line, chart.kind, styles)
         axes.margins(x=0.01)
         if chart.x.unit in _MULTIPLES:
-            axes.xaxis.set_major_locator(plt.ticker.MaxNLocator(nbins=12, steps=_MULTIPLES[chart.x.unit]))
+            axes.xaxis.set_major_locator(plt.ticker.MaxNLocator(nbins=ticks, steps=_MULTIPLES[chart.x.unit]))
     if not chart.log and all(not value < 0 for line in chart.lines for value in (*line.y, *line.low)):
         axes.set_ylim(bottom=0)
     if not chart.log and all(float(value).is_integer() for line in chart.lines for value in line.y):
@@ -188,25 +191,25 @@ _HATCHES = {"--": "//", ":": r"\\", "-.": "xx"}
 """Of bars, by the dashes that a line of the same series has."""
 
 
-def _add_legend(figure: Any, all_axes: Sequence[Any]) -> None:
+def _add_legend(figure: Any, all_axes: Sequence[Any], characters: int) -> None:
     """One legend above all charts, with each series once; none where there is nothing to tell apart."""
     handles: dict[str, Any] = {}
     for axes in all_axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if len(handles) > 1:
-        columns = _columns([len(name) for name in handles])
+        columns = _columns([len(name) for name in handles], characters)
         figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns)
 
 
-def _columns(lengths: Sequence[int]) -> int:
-    """Into how many columns names of so many characters fit. They fill one after the other, the first ones by one name
-    more where they are not equally long."""
+def _columns(lengths: Sequence[int], characters: int) -> int:
+    """Into how many columns names of such lengths fit, in a line of so many characters. They fill one after the other,
+    the first ones by one name more where they are not equally long."""
     for columns in range(min(MOST_COLUMNS, len(lengths)), 1, -1):
         each, longer = divmod(len(lengths), columns)
         ends = [column * each + min(column, longer) for column in range(columns + 1)]
         widest = [max(lengths[first:last]) for first, last in pairwise(ends)]
-        if sum(widest) + BESIDE * columns <= CHARACTERS:
+        if sum(widest) + BESIDE * columns <= characters:
             return columns
     return 1
 

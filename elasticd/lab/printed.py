@@ -137,7 +137,8 @@ def tuned(found: Tuned) -> Iterator[RenderableType]:
     """The options that were found, what else was possible, and how they did on what they were not searched on."""
     options = [wanted.path for wanted in found.ranges]
     kept = violation(found.best.figures, found.limits, found.days) == 0
-    yield Text(f"{counted(len(found.trials), 'point')} over {found.days:.3g} days", style="bold")
+    days = f"{found.days:.3g}"
+    yield Text(f"{counted(len(found.trials), 'point')} over {days} day{'' if days == '1' else 's'}", style="bold")
     shown = [trial for trial in trade_off(found.trials) if trial.figures != IMPOSSIBLE]
     shown += [] if found.best in shown else [found.best]
     rows = (

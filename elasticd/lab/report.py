@@ -17,7 +17,7 @@ from elasticd.lab.advice import LARGEST, NamedChange, Shortage, advice, decisive
 from elasticd.lab.figures import figures
 from elasticd.lab.ideal import COMPARED, IDEAL, RECORDED
 from elasticd.lab.over_time import point_seconds, run_charts
-from elasticd.lab.plot import draw, inline, load_matplotlib
+from elasticd.lab.plot import NARROW, draw, inline, load_matplotlib
 from elasticd.lab.printed import cells, columns
 from elasticd.lab.runs import Run, Runs
 from elasticd.lab.scenario import Candidate, Scenario
@@ -48,7 +48,8 @@ body{font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}th,td{overflow-wr
 h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2.5rem}h3{font-size:1rem;margin-bottom:.25rem}
 .answer{border-left:.3rem solid var(--good);padding:.1rem 1rem}.answer.none{border-color:var(--bad)}
 .answer strong{font-size:1.2rem}figure{margin:1rem 0}figcaption,.note{color:var(--grey);font-size:.875rem}
-.scroll{overflow-x:auto}svg{display:block;width:100%;min-width:38rem;height:auto}
+.scroll{overflow-x:auto}svg{display:block;width:100%;height:auto}
+.narrow{display:none}@media screen and (max-width:40rem){.narrow{display:block}.wide{display:none}}
 table{border-collapse:collapse;font-size:.875rem}th,td{padding:.3rem .8rem .3rem 0;text-align:left;vertical-align:top}
 th{color:var(--grey);font-weight:normal;white-space:nowrap}tbody tr{border-top:1px solid var(--line)}
 td.short{white-space:nowrap;font-variant-numeric:tabular-nums}td.long{min-width:18rem;overflow-wrap:anywhere}
@@ -159,8 +160,10 @@ def _pictures(runs: Runs) -> Iterator[str]:
 
 def _picture(runs: Runs, only: Ref | None, prefix: str, caption: str) -> str:
     label = f"Demand, replicas and unserved demand over time of {only or 'all workloads'}"
-    svg = inline(draw(run_charts(runs, only), "svg"), prefix, label)
-    return f'<figure><div class="scroll">{svg}</div><figcaption>{escape(caption)}</figcaption></figure>'
+    charts = run_charts(runs, only)
+    wide, narrow = inline(draw(charts, "svg"), prefix, label), inline(draw(charts, "svg", NARROW), f"{prefix}n", label)
+    pictures = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    return f"<figure>{pictures}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _most_unserved(runs: Runs) -> list[Ref]:

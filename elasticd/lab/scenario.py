@@ -36,6 +36,9 @@ from elasticd.registry import Registry
 from elasticd.sources.mqtt import Mqtt
 from elasticd.sources.prometheus import Prometheus
 
+LOOK = 0.25
+"""Seconds between looks at how far runs in other processes are."""
+
 SERVED = (Mqtt, Prometheus)
 """Sources whose samples come from a server, in real time."""
 
@@ -175,8 +178,11 @@ def _play_missing(
     """Play what is not there yet, and keep it."""
     at_a_time = min(jobs, len(tasks))
     if at_a_time > 1 or (dask and tasks):
-        with fleet(dask) if dask else _processes(at_a_time) as submit:
-            return _play_at_once(scenario, tasks, progress, submit, kept)
+        if dask:
+            with fleet(dask) as submit:
+                return _play_at_once(scenario, tasks, progress, partial(submit, _play), kept)
+        with _processes(at_a_time, len(tasks)) as (begin, noted):
+            return _play_at_once(scenario, tasks, progress, partial(begin, _play_noting), kept, noted)
     runs, parts = {}, scenario.table.parts
 
     def passed(name: str, seconds: float) -> None:
@@ -221,20 +227,45 @@ def _play_at_once(
     progress: Callable[[str, float], None],
     submit: Submit,
     kept: KeptRuns,
+    passed: Sequence[float] = (),
 ) -> dict[_Place, Run]:
+    """`passed`: how many seconds of each task have passed, as whoever plays it notes; empty: nobody does."""
     shared = replace(scenario, candidates=())
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the processes that now start inherit
     try:
-        futures = [submit(_play, shared, task) for task in tasks]
+        futures = [
+            submit(shared, task) if not passed else submit(shared, task, index) for index, task in enumerate(tasks)
+        ]
     finally:
         signal.signal(signal.SIGINT, interrupted)
     for task, future in zip(tasks, futures, strict=True):
         future.add_done_callback(partial(_keep, kept, task.key))
+    told = [0.0] * len(tasks)
+
+    def tell(index: int, seconds: float) -> None:
+        if seconds > told[index]:
+            progress(tasks[index].candidate.name, seconds - told[index])
+            told[index] = seconds
+
     runs = {}
-    for task, future in zip(tasks, futures, strict=True):
+    for index, (task, future) in enumerate(zip(tasks, futures, strict=True)):
+        while not _is_done(future):
+            for each, seconds in enumerate(passed):
+                tell(each, seconds / scenario.table.parts)
         runs[task.place] = future.result()
-        progress(task.candidate.name, _seconds(scenario))
+        tell(index, _seconds(scenario))
     return runs
+
+
+def _is_done(future: Pending) -> bool:
+    """Wait a little for a task to end; whether it has."""
+    try:
+        future.result(timeout=LOOK)
+    except TimeoutError:
+        return future.done()
+    except Exception:
+        return True  # who takes the result hears of it
+    return True
 
 
 def _keep(kept: KeptRuns, key: str, future: Pending) -> None:
@@ -244,12 +275,33 @@ def _keep(kept: KeptRuns, key: str, future: Pending) -> None:
         kept.save(key, future.result())
 
 
+_shared: list[Any] = []
+"""In a process that plays: the array in which it notes how many seconds of each task have passed."""
+
+
+def _share(passed: Any) -> None:
+    _shared[:] = [passed]
+
+
+def _play_noting(scenario: Scenario, task: _Task, index: int) -> Run:
+    """Play a task in a process of a pool, and note how far it is."""
+    seconds = 0.0
+
+    def note(more: float) -> None:
+        nonlocal seconds
+        seconds += more
+        _shared[0][index] = seconds
+
+    return _play(scenario, task, note)
+
+
 @contextmanager
-def _processes(count: int) -> Iterator[Submit]:
-    """Where so many processes do the tasks. They end with this one, however it is told to."""
+def _processes(count: int, tasks: int) -> Iterator[tuple[Submit, Sequence[float]]]:
+    """Where so many processes do the tasks, and how many seconds of each have passed. They end with this one, however
+    it is told to."""
     terminated = signal.signal(signal.SIGTERM, _exit)
     try:
-        yield from _pool(count)
+        yield from _pool(count, tasks)
     finally:
         signal.signal(signal.SIGTERM, terminated)
 
@@ -258,10 +310,12 @@ def _exit(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _pool(count: int) -> Iterator[Submit]:
-    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+def _pool(count: int, tasks: int) -> Iterator[tuple[Submit, Sequence[float]]]:
+    context = get_context("spawn")
+    passed: Any = context.Array("d", tasks, lock=False)  # each is written by one process
+    with ProcessPoolExecutor(count, context, _share, (passed,)) as pool:
         try:
-            yield pool.submit
+            yield pool.submit, passed
         except BrokenProcessPool:
             problem = "a process that played ended, perhaps for lack of memory: try fewer --jobs"
             raise UnavailableError(problem) from None

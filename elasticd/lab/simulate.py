@@ -289,6 +289,8 @@ async def play(
             if any(pool.moves for pool in placer.pools):
                 beside.append(mover)
             await _together(loop, beside, cluster, clock, end)
+        if not loop.governed():  # nothing would ever be due
+            await clock.sleep_until(end)
         while clock.now() < end:
             await loop.step()
             await loop.actions.drain()

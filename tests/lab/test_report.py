@@ -109,7 +109,8 @@ def test_workloads_that_are_short_have_pictures_of_their_own(scenario: Scenario)
         value for name, value in Page(report(Asked("x", "x", scenario, 0.1), runs)).attributes if name == "aria-label"
     ]
     about = "Demand, replicas and unserved demand over time of "
-    assert labels == [f"{about}{each}" for each in ("all workloads", WEB, API)]
+    # Each twice: for a desktop and for a phone.
+    assert labels == [f"{about}{each}" for each in ("all workloads", WEB, API) for _ in range(2)]
 
 
 def test_a_simulation_writes_the_same_page_each_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -296,3 +296,12 @@ def test_the_shipped_scenario_compares_three_policies(capsys: pytest.CaptureFixt
 def test_sources_that_need_a_server_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = called(capsys, "simulate", DEMO, "--hours", "0.02")
     assert (code, err) == (0, "source sensors is left out: its samples are of real time\n")
+
+
+@pytest.mark.slow
+def test_progress_of_runs_in_other_processes_is_heard(folder: Path) -> None:
+    (folder / "elasticd.toml").write_text(CLUSTER.replace("[cluster]", "[scenario]\nhours = 6\nseeds = 2\n\n[cluster]"))
+    heard: list[float] = []
+    play_all(load_scenario(folder / "elasticd.toml", discover()), lambda name, seconds: heard.append(seconds), jobs=2)
+    assert sum(heard) == pytest.approx(2 * 6 * 3600)
+    assert len(heard) > 2

@@ -16,7 +16,7 @@ from elasticd.config import ScenarioSettings
 from elasticd.lab.figures import Figures, figures, flaps, spreads
 from elasticd.lab.runs import Change, Run
 from elasticd.lab.simulate import PART, run
-from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.policy import Bounds, Policy, Select, Target
 from elasticd.model.workload import Ref
 from elasticd.sources.resource_metrics import ResourceMetrics
 
@@ -189,3 +189,16 @@ def test_without_a_service_nothing_is_said_of_requests() -> None:
     result = played({"formula": "0.9"})
     assert result.workloads[WEB].requests == []
     assert math.isnan(figures(result).failed)
+
+
+NOBODY = Policy(name="p", replicas=Bounds(2), strategies=(), select=Select(namespaces=("none",)))
+
+
+@pytest.mark.parametrize("policies", [[], [NOBODY]], ids=["no policy", "one that selects nothing"])
+def test_a_run_without_a_governed_workload_ends(policies: list[Policy]) -> None:
+    cluster = msgspec.convert(
+        {"type": "simulated", "nodes": [{"name": "node", "cpu": "1", "memory": "1Gi"}]}, Simulated
+    )
+    scenario = ScenarioSettings(hours=1 / 6, start=START, step=60)
+    result = asyncio.run(run(cluster, policies, scenario, sources=[ResourceMetrics()]))
+    assert [len(track.pods) for track in result.nodes.values()] == [10]

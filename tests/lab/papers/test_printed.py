@@ -108,33 +108,34 @@ def test_pictures_are_drawn_into_a_folder(capsys: pytest.CaptureFixture[str], tm
 
 
 def test_a_study_measures_only_what_it_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    study = tmp_path / "study.jsonl"
+    folder, study = tmp_path / "build" / "study", tmp_path / "build" / "study" / "papers.jsonl"
     whole = called(capsys, "reproduce", "--seeds", "7")
-    assert called(capsys, "reproduce", "--study", str(study))[0] == 0
+    assert called(capsys, "reproduce", "--study", str(folder))[0] == 0
     MEASURED.clear()
-    assert called(capsys, "reproduce", "--seeds", "7", "--study", str(study)) == whole
+    assert called(capsys, "reproduce", "--seeds", "7", "--study", str(folder)) == whole
     assert MEASURED == [5, 6]
     study.write_bytes(study.read_bytes()[:-5])  # as if it had been interrupted while it wrote
     MEASURED.clear()
-    assert called(capsys, "reproduce", "--seeds", "7", "--study", str(study)) == whole
+    assert called(capsys, "reproduce", "--seeds", "7", "--study", str(folder)) == whole
     assert MEASURED == [6]
 
 
 def test_measurements_of_other_code_count_for_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    study = tmp_path / "study.jsonl"
-    assert called(capsys, "reproduce", "--study", str(study))[0] == 0
+    study = tmp_path / "papers.jsonl"
+    assert called(capsys, "reproduce", "--study", str(tmp_path))[0] == 0
     study.write_text(study.read_text().replace(code(), "0" * 16))
     MEASURED.clear()
-    assert called(capsys, "reproduce", "--study", str(study))[0] == 0
+    assert called(capsys, "reproduce", "--study", str(tmp_path))[0] == 0
     assert MEASURED == [0, 1, 2, 3, 4]
 
 
 def test_a_file_of_something_else_is_no_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "web.toml").write_text("mode = 1\n")
-    exit_code, _, line = called(capsys, "reproduce", "--study", str(tmp_path / "web.toml"))
+    (tmp_path / "papers.jsonl").write_text("mode = 1\n")
+    exit_code, _, line = called(capsys, "reproduce", "--study", str(tmp_path))
     assert (exit_code, line.count("\n")) == (78, 1)
-    assert line.startswith(f"{tmp_path}/web.toml: line 1: must be a measurement, is not: ")
-    assert (tmp_path / "web.toml").read_text() == "mode = 1\n"
+    assert line.startswith(f"{tmp_path}/papers.jsonl: line 1: must be a measurement, is not: ")
+    assert (tmp_path / "papers.jsonl").read_text() == "mode = 1\n"
+    assert called(capsys, "reproduce", "--study", str(tmp_path / "papers.jsonl"))[0] == 78
 
 
 def test_json_has_every_seed_and_the_charts(capsys: pytest.CaptureFixture[str]) -> None:
