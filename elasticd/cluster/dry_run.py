@@ -20,9 +20,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster.wrapper import ClusterWrapper
-from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
+from elasticd.model.actions import Action, Answer, Bind, BindClaim, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.placement import DisruptionBudget
-from elasticd.model.volumes import Storage
+from elasticd.model.volumes import ClaimKey, Storage, Volume, VolumeClaim
 from elasticd.model.workload import Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
 
@@ -44,15 +44,18 @@ class _PretendedCount(Struct, frozen=True, gc=False):
 
 class Pretence(Struct, frozen=True):
     """What a dry run pretends, by pod UID: `bound` pods as they would be, running since then; `gone` pods as they were
-    before their eviction; `moved` ones of those on their target nodes; and the `nominated` nodes of waiting pods."""
+    before their eviction; `moved` ones of those on their target nodes; and the `nominated` nodes of waiting pods. Of
+    claims and volumes, by name: those for which a node was selected, and those that are kept for a claim."""
 
     bound: dict[str, Pod] = {}
     gone: dict[str, Pod] = {}
     moved: dict[str, Pod] = {}
     nominated: dict[str, str] = {}
+    claims: dict[ClaimKey, VolumeClaim] = {}
+    volumes: dict[str, Volume] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.bound or self.gone or self.nominated)
+        return bool(self.bound or self.gone or self.nominated or self.claims or self.volumes)
 
     def true_to(self, real: Snapshot) -> "Pretence":
         """Drop what the real cluster has overtaken: pods that no longer wait, or left, or whose node is gone."""
@@ -66,7 +69,21 @@ class Pretence(Struct, frozen=True):
             {uid: pod for uid, pod in self.gone.items() if uid in running},
             {uid: pod for uid, pod in self.moved.items() if uid in running and pod.node in nodes},
             {uid: node for uid, node in self.nominated.items() if uid in waiting},
+            *self._true_volumes(real),
         )
+
+    def _true_volumes(self, real: Snapshot) -> tuple[dict[ClaimKey, VolumeClaim], dict[str, Volume]]:
+        if not self.claims and not self.volumes:
+            return {}, {}
+        known = real.storage()
+        return (
+            {key: claim for key, claim in self.claims.items() if _same_version(known.claims.get(key), claim)},
+            {name: volume for name, volume in self.volumes.items() if _same_version(known.volumes.get(name), volume)},
+        )
+
+
+def _same_version(real: VolumeClaim | Volume | None, pretended: VolumeClaim | Volume) -> bool:
+    return real is not None and (real.uid, real.version) == (pretended.uid, pretended.version)
 
 
 class DryRunSnapshot:
@@ -83,6 +100,7 @@ class DryRunSnapshot:
         self._waiting: dict[str, Pod] | None = None
         self._on_nodes: OnNodes | None = None
         self._rooms: tuple[Room, ...] | None = None
+        self._storage: tuple[Storage, Storage] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -155,12 +173,20 @@ class DryRunSnapshot:
         return self.real.namespaces()
 
     def storage(self) -> Storage:
-        return self.real.storage()
+        known, pretence = self.real.storage(), self.pretence
+        if not pretence.claims and not pretence.volumes:
+            return known
+        if self._storage is None or self._storage[0] is not known:
+            claims, volumes = {**known.claims, **pretence.claims}, {**known.volumes, **pretence.volumes}
+            self._storage = known, replace(known, claims=claims, volumes=volumes)
+        return self._storage[1]
 
-    def after(self, action: Bind | Evict | Nominate) -> "DryRunSnapshot | Answer":
+    def after(self, action: Bind | BindClaim | Evict | Nominate) -> "DryRunSnapshot | Answer":
         """The snapshot with this action added; or the answer that says why it could not be carried out."""
         if isinstance(action, Bind):
             outcome = self._bind(action)
+        elif isinstance(action, BindClaim):
+            outcome = self._bind_claim(action)
         else:
             outcome = self._evict(action) if isinstance(action, Evict) else self._nominate(action)
         if isinstance(outcome, Answer):
@@ -177,6 +203,18 @@ class DryRunSnapshot:
         bound_pod = replace(pod, node=bind.node, nominated="", waits=None, **begun)
         nominated = {uid: node for uid, node in pretence.nominated.items() if uid != bind.uid}
         return replace(pretence, bound={**pretence.bound, bind.uid: bound_pod}, nominated=nominated)
+
+    def _bind_claim(self, action: BindClaim) -> Pretence | Answer:
+        """Pretend the write alone: nobody then binds the claim."""
+        ref, known, pretence = action.workload, self.storage(), self.pretence
+        claim, volume = known.claims.get((ref.namespace, ref.name)), known.volumes.get(action.volume)
+        judged = volume if action.volume else claim
+        if claim is None or judged is None or judged.version != action.version:
+            return _conflict(f"{ref} or its volume is not what was judged")
+        if volume is None:
+            return replace(pretence, claims={**pretence.claims, claim.key: replace(claim, node=action.node)})
+        kept = replace(volume, claim=(*claim.key, claim.uid))
+        return replace(pretence, volumes={**pretence.volumes, volume.name: kept})
 
     def _evict(self, evict: Evict) -> Pretence | Answer:
         pretence = self.pretence
@@ -267,7 +305,7 @@ class DryRun(ClusterWrapper):
     async def act(self, action: Action) -> Answer:
         """Pretend that an action was done, if it still fits the last snapshot and what has been pretended since.
         Anything but a count, a workload's annotations or a pod's node has no effect on the snapshots."""
-        if isinstance(action, Bind | Evict | Nominate):
+        if isinstance(action, Bind | BindClaim | Evict | Nominate):
             return self._place(action)
         if not isinstance(action, Scale | Create | Mark) or (isinstance(action, Mark) and action.pod):
             return Answer("done", 0, MESSAGE)
@@ -288,7 +326,7 @@ class DryRun(ClusterWrapper):
             return _conflict(f"uid, version and replicas were {judged}, are {present}")
         return self._pretend(action.workload, replace(pretended, replicas=action.after))
 
-    def _place(self, action: Bind | Evict | Nominate) -> Answer:
+    def _place(self, action: Bind | BindClaim | Evict | Nominate) -> Answer:
         if self._snapshot is None:
             return _conflict(f"there is no {action.workload}", "NotFound")
         outcome = self._snapshot.after(action)

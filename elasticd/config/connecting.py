@@ -195,7 +195,8 @@ def _needed(
 def _possible(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[_Need]:
     """What pods that may come would need, and others would not: it is neither missing nor needless."""
     pools = [policy for policy in policies if isinstance(policy, PoolPolicy) and policy.mode == "act"]
-    return [] if settings.dry_run else [_Need(rights.VOLUMES, "", policy.name) for policy in pools]
+    features = () if settings.dry_run else (rights.VOLUMES, rights.CLAIMS)
+    return [_Need(feature, "", policy.name) for policy in pools for feature in features]
 
 
 def _reading(

@@ -14,10 +14,12 @@ from elasticd.kit.history import point_of, timeline
 from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.kit.mounts import (
     Blocked,
+    Match,
     Mounts,
     beyond_limits,
     exclusive,
     in_use,
+    match_claims,
     mounts_of,
     surplus,
     uses,
@@ -69,8 +71,8 @@ __all__ = [
     "Domains", "SpreadDefault", "Spreading", "Weight", "concerning", "counted_pods", "counting_nodes", "domains",
     "holders", "matching_pods", "near", "selected_by", "spaces_of", "spread_needs", "spreading",
     # volumes
-    "Blocked", "Mounts", "beyond_limits", "exclusive", "in_use", "mounts_of", "surplus", "uses", "within_reach",
-    "within_zones",
+    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "in_use", "match_claims", "mounts_of", "surplus",
+    "uses", "within_reach", "within_zones",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
     "SPARE", "rooted", "sparing_annotation", "stationary", "whose",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elasticd.base.memo import Memo
 from elasticd.kit.node_selection import every_node
-from elasticd.model.placement import Mask, Nodes
+from elasticd.model.placement import Mask, Nodes, Whole
 from elasticd.model.pod_spec import PodClaim, Term
 from elasticd.model.volumes import ONE_POD, ClaimKey, Volume, VolumeClaim, Volumes
 from elasticd.model.workload import Node, Pod
@@ -115,7 +115,7 @@ def _unbound(claim: VolumeClaim, volumes: Volumes) -> VolumeClaim | Blocked:
         return Blocked(f"its claim {name} is not bound", f"claim {name} is bound")
     if found.provisioner in _MIGRATED:
         return Blocked(f"elasticd does not know {found.provisioner}, the provisioner of its claim {name}", _LEAVE)
-    return Blocked(f"its claim {name} waits for its first consumer", _LEAVE)
+    return claim
 
 
 def within_reach(volumes: Iterable[Volume], nodes: Nodes) -> Mask:
@@ -165,6 +165,67 @@ def _values(label: str, nodes: tuple[Node, ...]) -> dict[str, list[int]]:
 
 
 _by_label: Memo[str, tuple[Node, ...], dict[str, list[int]]] = Memo(_values, most=64)
+
+
+class Match(Struct, frozen=True, eq=False):
+    """Where all claims that wait for a pod could be bound, and to what."""
+
+    fits: Mask
+    offers: tuple[tuple[VolumeClaim, tuple[Volume, ...], Whole], ...] = ()
+    """For each claim the volumes that it might get, and for each node which of them it would get there: its index, -1
+    if a volume is to be provisioned."""
+
+    def at(self, index: int) -> list[tuple[VolumeClaim, Volume | None]]:
+        """What each claim gets if the pod goes to a node; None: a volume that is provisioned."""
+        return [
+            (claim, None if chosen[index] < 0 else volumes[chosen[index]]) for claim, volumes, chosen in self.offers
+        ]
+
+
+def match_claims(pending: Iterable[VolumeClaim], nodes: Nodes) -> Match:
+    """Choose volumes for claims: each gets the smallest that suits it, the smallest claim first; one without any is
+    provisioned, if its class can do that for the node. A claim for which that has begun fits its node alone."""
+    fits, offers = every_node(nodes), list[tuple[VolumeClaim, tuple[Volume, ...], Whole]]()
+    for claim in sorted(pending, key=lambda claim: (not claim.node, claim.size)):
+        volumes, chosen = ((), _nothing(nodes)) if claim.node else _choose(claim, offers, nodes)
+        fits &= (chosen >= 0) | provisionable(claim, nodes)
+        if claim.node:
+            index = nodes.index(claim.node)
+            fits &= _mask(np.array([] if index is None else [index], dtype=np.intp), nodes)
+        offers.append((claim, volumes, chosen))
+    return Match(fits, tuple(offers))
+
+
+def _nothing(nodes: Nodes) -> Whole:
+    return np.full(len(nodes.names), -1, dtype=np.int64)
+
+
+def _choose(
+    claim: VolumeClaim, earlier: Iterable[tuple[VolumeClaim, tuple[Volume, ...], Whole]], nodes: Nodes
+) -> tuple[tuple[Volume, ...], Whole]:
+    """The volumes that a claim might get, and which of them it gets on each node. One that is kept for the claim is the
+    only one; else none that an earlier claim has got there."""
+    known = () if nodes.volumes is None else nodes.volumes.of_class(claim.class_name)
+    kept = next((volume for volume in known if volume.kept_for(claim) and volume.serves(claim)), None)
+    volumes = (kept,) if kept else tuple([volume for volume in known if volume.suits(claim)])
+    taken = [({volume.name: number for number, volume in enumerate(others)}, got) for _, others, got in earlier]
+    chosen = _nothing(nodes)
+    for number, volume in enumerate(volumes):
+        free = reach_of(volume, nodes)
+        free = free[chosen[free] < 0]
+        for numbers, got in taken:
+            if (other := numbers.get(volume.name)) is not None:
+                free = free[got[free] != other]
+        chosen[free] = number
+    return volumes, chosen
+
+
+def provisionable(claim: VolumeClaim, nodes: Nodes) -> Mask:
+    """The nodes for which a volume can be provisioned for a claim."""
+    found = None if nodes.volumes is None else nodes.volumes.storage_class(claim.class_name)
+    if found is None or found.provisioner in ("", UNPROVISIONED):
+        return ~every_node(nodes)
+    return every_node(nodes) if found.topologies is None else _mask(_by_terms(found.topologies, nodes.nodes), nodes)
 
 
 def within_zones(volumes: Iterable[Volume], nodes: Nodes) -> Mask:
@@ -238,12 +299,12 @@ def beyond_limits(pod: Pod, nodes: Nodes) -> tuple[Mask, Mask]:
     new = frozenset[Attachment]() if volumes is None else frozenset(attachments(pod, volumes))
     if volumes is None or not new:
         return full, able
-    drivers = frozenset(driver for driver, _ in new)
-    for index, name in enumerate(nodes.names):
-        for driver in drivers & volumes.limits(name).keys():
-            limit = volumes.limits(name)[driver]
-            full[index] |= _total(_of_driver(driver, new), driver, nodes.claiming(index), volumes) > limit
-            able[index] &= len(_of_driver(driver, new)) <= limit
+    claims = nodes.total("claims", lambda other: len(other.volume_claims))
+    for driver in {driver for driver, _ in new}:
+        own, limits = _of_driver(driver, new), volumes.limits_of(driver, nodes.names)
+        able &= len(own) <= limits
+        for index in np.flatnonzero(claims + len(own) > limits):  # elsewhere even if no volume is shared there is room
+            full[index] |= _total(own, driver, nodes.claiming(int(index)), volumes) > limits[index]
     return full, able
 
 
@@ -264,9 +325,9 @@ def surplus(pod: Pod, index: int, nodes: Nodes) -> Iterator[tuple[str, int, dict
     if volumes is None:
         return
     residents, new = nodes.claiming(index), frozenset(attachments(pod, volumes))
-    for driver, limit in volumes.limits(nodes.names[index]).items():
-        own = _of_driver(driver, new)
-        if own and _total(own, driver, residents, volumes) > limit:
+    for driver in {driver for driver, _ in new}:
+        own, limit = _of_driver(driver, new), int(volumes.limits_of(driver, nodes.names)[index])
+        if _total(own, driver, residents, volumes) > limit:
             staying = [other for other in residents if not other.deleted]
             counts = Counter(each for other in staying for each in _of_driver(driver, attachments(other, volumes)))
             yield (

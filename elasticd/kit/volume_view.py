@@ -6,10 +6,12 @@ Pure. Knows how to find them; knows no nodes, and nothing of which volume a clai
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from elasticd.base.memo import Memo
-from elasticd.model.volumes import ClaimKey, Storage, StorageClass, Volume, VolumeClaim
+from elasticd.model.volumes import UNLIMITED, ClaimKey, Storage, StorageClass, Volume, VolumeClaim
 
 
 def _by_class(_: str, volumes: Mapping[str, Volume]) -> dict[str, list[Volume]]:
@@ -33,6 +35,7 @@ class VolumeView:
         self._storage = storage
         self._claims: dict[ClaimKey, VolumeClaim] = {}
         self._kept: dict[str, Volume] = {}
+        self._limits: dict[str, tuple[tuple[str, ...], NDArray[np.int64]]] = {}
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -51,8 +54,13 @@ class VolumeView:
         volumes = VolumeView._grouped("", self._storage.volumes).get(name, ())
         return [self._kept.get(volume.name, volume) for volume in volumes] if self._kept else volumes
 
-    def limits(self, node: str) -> Mapping[str, int]:
-        return self._storage.limits.get(node, _NO_LIMITS)
+    def limits_of(self, driver: str, nodes: tuple[str, ...]) -> NDArray[np.int64]:
+        known = self._limits.get(driver)
+        if known is None or known[0] is not nodes:
+            by_node = self._storage.limits
+            amounts = [by_node.get(name, _NO_LIMITS).get(driver, UNLIMITED) for name in nodes]
+            known = self._limits[driver] = nodes, np.array(amounts, dtype=np.int64)
+        return known[1]
 
     def keep(self, volume: Volume, claim: VolumeClaim) -> None:
         """Keep a volume for a claim, within this plan."""

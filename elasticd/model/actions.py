@@ -137,7 +137,22 @@ class Nominate(Struct, frozen=True, gc=False, tag="nominate"):
     node: str
 
 
-Action = Scale | Create | Remove | Announce | Mark | Resize | Bind | Evict | Nominate
+class BindClaim(Struct, frozen=True, gc=False, tag="bind_claim"):
+    """Let a claim (a Ref of kind PersistentVolumeClaim) of a pod be bound for a node: to `volume`, which is then kept
+    for it, or without one to a volume that its class provisions for that node. Only if the claim, or the volume, still
+    is the one that was judged, in this version."""
+
+    workload: Ref
+    uid: str
+    version: str
+    node: str
+    volume: str = ""
+    volume_uid: str = ""
+    by_user: bool = False
+    """Whether somebody else had already said that the volume is for this claim."""
+
+
+Action = Scale | Create | Remove | Announce | Mark | Resize | Bind | Evict | Nominate | BindClaim
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from elasticd.model.actions import Bind, Evict, Nominate, Result
+from elasticd.model.actions import Bind, BindClaim, Evict, Nominate, Result
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.pod_spec import PodPreference, PodTerm
 from elasticd.model.volumes import Volumes
@@ -38,6 +38,9 @@ class Nodes(Protocol):
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The records, in the same order."""
+
+    def index(self, name: str) -> int | None:
+        """The index of a node in all columns; None: it is none of these."""
 
     def allocatable(self, resource: str) -> Whole:
         """The allocatable amount of a resource on each node, 0 if it has none; of `pods`, their maximum number."""
@@ -273,7 +276,7 @@ class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
     mend: str = ""
     """What would have to change for it to get a node."""
     scores: tuple[NodeScore, ...] = ()
-    actions: tuple[Bind | Evict | Nominate, ...] = ()
+    actions: tuple[Bind | BindClaim | Evict | Nominate, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -290,7 +293,7 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     policy: str
     pod: Ref
     about: Ref
-    action: Literal["bind", "evict", "nominate", "surge"]
+    action: Literal["bind", "claim", "evict", "nominate", "surge"]
     node: str
     result: Result
     code: int = 0

@@ -74,6 +74,11 @@ VOLUMES = Feature(
         *_rights("list watch", "storage.k8s.io", "storageclasses", "csinodes"),
     ),
 )
+CLAIMS = Feature(
+    "bind claims that wait for their first consumer",
+    _component("volumes"),
+    _rights("patch", "", "persistentvolumeclaims", "persistentvolumes"),
+)
 RECORDS = Feature(
     "remember pods that are recreated", PLACING, _rights("get list create patch delete", "", "configmaps"), "home"
 )
@@ -133,7 +138,8 @@ def sleeping(group: str, plural: str) -> Feature:
 FEATURES = (
     PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
     AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, NAMESPACES, VOLUMES,
-    RECORDS, SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS, READERS,
+    CLAIMS, RECORDS, SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS,
+    READERS,
 )  # fmt: skip
 """All that the shipped roles are for."""
 

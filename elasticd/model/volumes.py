@@ -6,12 +6,17 @@ Frozen records. Knows what each of them asks for and offers; knows no nodes, and
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from elasticd.model.pod_spec import Expression, Term
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
+
+UNLIMITED = 2**31
+"""More volumes than any node has."""
 
 ONE_POD = "ReadWriteOncePod"
 """The access mode of a claim that only one pod may use."""
@@ -137,5 +142,5 @@ class Volumes(Protocol):
     def of_class(self, name: str) -> Sequence[Volume]:
         """The persistent volumes of a class (empty: of none), the smallest first, then by name."""
 
-    def limits(self, node: str) -> Mapping[str, int]:
-        """How many volumes a node takes, by CSI driver; a driver that is not there sets no limit."""
+    def limits_of(self, driver: str, nodes: tuple[str, ...]) -> NDArray[np.int64]:
+        """How many volumes of a CSI driver each of these nodes takes; UNLIMITED where nothing is said."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.decision.decide import condition_after
 from elasticd.kit.history import NO_RESIZE
-from elasticd.model.actions import Answer, Bind, Create, Evict, Mark, Nominate
+from elasticd.model.actions import Answer, Bind, BindClaim, Create, Evict, Mark, Nominate
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import JobSet
@@ -19,9 +19,14 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.ports.cluster import Cluster
 from elasticd.runtime.actions import STOPPED, Attempt, attempt
 
-PodAction = Bind | Evict | Nominate
+PodAction = Bind | BindClaim | Evict | Nominate
 
-_NAMES: Mapping[type, Literal["bind", "evict", "nominate"]] = {Bind: "bind", Evict: "evict", Nominate: "nominate"}
+_NAMES: Mapping[type, Literal["bind", "claim", "evict", "nominate"]] = {
+    Bind: "bind",
+    BindClaim: "claim",
+    Evict: "evict",
+    Nominate: "nominate",
+}
 
 
 async def carry_out(

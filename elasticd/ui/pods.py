@@ -20,7 +20,13 @@ from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
 from elasticd.model.reports import Held, PodFound, PodReport, PodStatus, PoolAbout
 from elasticd.ui.terminal import add_row, ago, make_table, seconds
 
-_DONE = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
+_DONE = {
+    "bind": "bind to",
+    "claim": "bind a claim for",
+    "evict": "evict from",
+    "nominate": "note node",
+    "surge": "make another first, for",
+}
 
 _STEPS = frozenset({"Raise", "Raised", "Mark", "Ready", "Lower", "Evict", "Unmark", "TakeBack", "Waiting", "Leaving"})
 """Steps of a move by making another first that are not its end."""

@@ -9,12 +9,13 @@ from functools import partial
 import numpy as np
 
 from elasticd.api import Mend, Nodes, Pod
-from elasticd.kit import Blocked, beyond_limits, every_node, in_use, mounts_of, within_reach, within_zones
+from elasticd.kit import Blocked, beyond_limits, every_node, in_use, match_claims, mounts_of, within_reach, within_zones
 
 from .refusals import Lack, Mended
 
 AFFINITY = "node(s) had volume node affinity conflict"
 ZONES = "node(s) had no available volume zone"
+UNMATCHED = "node(s) didn't find available persistent volumes to bind"
 LIMITS = "node(s) exceed max volume count"
 IN_USE = "node(s) cannot be used: another pod uses a claim of access mode ReadWriteOncePod"
 
@@ -27,6 +28,8 @@ def unreachable(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         return
     yield Lack(AFFINITY, ~within_reach(mounts.bound, nodes))
     yield Lack(ZONES, ~within_zones(mounts.bound, nodes))
+    if mounts.pending:
+        yield Lack(UNMATCHED, ~match_claims(mounts.pending, nodes).fits)
 
 
 def in_the_way(pod: Pod, nodes: Nodes) -> Iterator[Lack]:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.model.actions import Action, Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.actions import Action, Announce, Answer, Bind, BindClaim, Evict, Nominate
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod
 from elasticd.ports.cluster import Kind, Snapshot
 from tests.kit.clusters import Scripted, Shown
+from tests.kit.volumes import with_claim
 
 
 class Board(Scripted):
@@ -56,6 +57,8 @@ class Board(Scripted):
                 self.remove(action.workload.name)
             case Nominate():
                 self.put(replace(self.pods[action.workload.name], nominated=action.node))
+            case BindClaim():
+                self.storage = with_claim(self.storage, action)
             case _:
                 raise AssertionError(action)
         return Answer("done")

@@ -87,14 +87,14 @@ def _board(name: str, draw: Draw, random: Random, pairs: int) -> Board:
     # for again.
     turns = [names[0::2], names[1::2]] if draw.room else [names]
     for turn in islice(cycle(turns), -(-pairs * len(turns) // len(names))):
-        pods = [_pinned(draw.ask(random, board), node) for node in turn]
+        pods = [pinned(draw.ask(random, board), node) for node in turn]
         for pod in pods:
             pod["metadata"]["name"] = f"{prefix}-{next(numbers)}"
         board.rounds.append(pods)
     return board
 
 
-def _pinned(pod: JSON, node: str) -> JSON:
+def pinned(pod: JSON, node: str) -> JSON:
     """The pod, asking for one node beside all else that it asks for: of the terms of its affinity one must hold, so
     each gets the name."""
     affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})

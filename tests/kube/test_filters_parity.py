@@ -14,25 +14,43 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from elasticd.cluster.kubernetes.watch.storage import (
+    StorageStore,
+    StorageStores,
+    WireClaim,
+    WireCsiNode,
+    WirePersistentVolume,
+    WireStorageClass,
+    to_attachable,
+    to_claim,
+    to_storage_class,
+    to_volume,
+)
 from elasticd.cluster.kubernetes.watch.store import Places
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WireNode, WirePod
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
+from elasticd.kit.volume_view import VolumeView
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.islands import SPACES, islands
+from tests.kube.mounts import PROVISIONER, MountBoard, mount_boards
 from tests.kube.pairs import CLASSES, ELSEWHERE, HERE, REQUIRED, Board, a_node, a_pod, boards
+from tests.kube.provisioner import CLAIMS, VOLUMES, provisioning
 
 SEED = 20
 PAIRS = int(os.environ.get("PAIRS", "100"))  # of a pod and a node, for each filter
 AT_ONCE = 24
 NODES, RUNTIME_CLASSES = "/api/v1/nodes", "/apis/node.k8s.io/v1/runtimeclasses"
+STORAGE_CLASSES, CSI_NODES = "/apis/storage.k8s.io/v1/storageclasses", "/apis/storage.k8s.io/v1/csinodes"
 
 
 @dataclass
@@ -81,6 +99,59 @@ class Ground:
         await self.client.create(NODES, {"apiVersion": "v1", "kind": "Node", **node})
         path = f"{NODES}/{node['metadata']['name']}"
         return await self.client.patch(path, {"spec": {"taints": node["spec"]["taints"] or None}})
+
+    async def furnish(self, board: MountBoard) -> None:
+        """Create what the pods of a board mount, and wait until the server's controllers have looked at it."""
+        client, claims = self.client, self.claims
+        await self.each(partial(client.create, STORAGE_CLASSES), board.classes)
+        await self.each(partial(client.create, CSI_NODES), board.csi_nodes)
+        await self.each(partial(client.create, claims), board.claims)
+        uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in await client.list(claims)}
+
+        async def add(volume: JSON) -> None:
+            noted = volume["metadata"]["annotations"]
+            if name := noted.get("fits/claim") or noted.get("fits/kept"):
+                uid = {"uid": uids[name]} if "fits/claim" in noted else {}
+                volume["spec"]["claimRef"] = {"namespace": self.namespaces[HERE], "name": name, **uid}
+            await client.create(VOLUMES, volume)
+
+        await self.each(add, board.volumes)
+        await wait_until(self.looked_at, within=120, what="controllers have looked at all volumes", every=0.5)
+        for claim in board.claims:
+            if "fits/deleted" in claim["metadata"]["annotations"]:
+                await client.delete(f"{claims}/{claim['metadata']['name']}")
+
+    async def looked_at(self) -> bool:
+        """Whether the server's controllers have said of each bound claim and volume that it is so."""
+        phases = {each["metadata"]["name"]: each["status"]["phase"] for each in await self.client.list(VOLUMES)}
+        for claim in await self.client.list(self.claims):
+            if "pv.kubernetes.io/bind-completed" in claim["metadata"].get("annotations", {}):
+                there = claim["spec"]["volumeName"] in phases
+                if claim["status"]["phase"] != ("Bound" if there else "Lost"):
+                    return False
+        return "Pending" not in phases.values()
+
+    @property
+    def claims(self) -> str:
+        """Where the claims of boards are."""
+        return f"/api/v1/namespaces/{self.namespaces[HERE]}/persistentvolumeclaims"
+
+    async def clear_mounts(self) -> None:
+        """Delete claims, volumes, classes and CSINodes, whatever holds them."""
+        for path in (self.claims, VOLUMES, STORAGE_CLASSES, CSI_NODES):
+            there = [one["metadata"] for one in await self.client.list(path)]
+            held = [f"{path}/{meta['name']}" for meta in there if meta.get("finalizers")]
+            await self.each(self.release, held)
+            await self.client.request("DELETE", path)
+            await self.each(self.release, held)
+
+    async def release(self, path: str) -> None:
+        """Take the finalizers of an object away, if it is still there."""
+        try:
+            await self.client.patch(path, {"metadata": {"finalizers": None}})
+        except ApiError as error:
+            if error.status != 404:
+                raise
 
     async def occupy(self, pod: JSON) -> None:
         """Create a pod that is on its node already, and perhaps on its way out."""
@@ -163,11 +234,16 @@ async def ground(kube: Kube, namespace: str, every: Sequence[Board]) -> AsyncIte
             body = {"metadata": {"name": f"fits-{name}"}, "handler": "none", "overhead": {"podFixed": amounts}}
             await client.create(RUNTIME_CLASSES, body)
         await made.each(made.add_node, nodes)
+        for board in every:
+            if isinstance(board, MountBoard):
+                await made.furnish(board)
         await made.each(made.occupy, [pod for board in every for pod in board.bound])
         await made.settle()
         yield made
     finally:
         await made.clear()
+        if any(isinstance(board, MountBoard) for board in every):
+            await made.clear_mounts()
         await made.remove(f"{NODES}/fits-last")
         for name in CLASSES:
             await made.remove(f"{RUNTIME_CLASSES}/fits-{name}")
@@ -206,11 +282,28 @@ async def seen(made: Ground) -> NodeTable:
     nodes: list[Node] = [codec.one(json.dumps(one).encode())[1] for one in await made.client.list(NODES)]
     there = await made.client.list("/api/v1/pods", fieldSelector="spec.nodeName!=")
     spaces = await made.client.list("/api/v1/namespaces")
-    return NodeTableBuilder().columns(
+    view = NodeTableBuilder().columns(
         tuple(sorted(nodes, key=lambda one: one.name)),
         Places(decoded(there)).on_nodes(),
         namespaces={one["metadata"]["name"]: one["metadata"].get("labels", {}) for one in spaces},
     )
+    view.volumes = VolumeView(await stored(made.client))
+    return view
+
+
+async def stored(client: Client) -> Storage:
+    """All claims, volumes, storage classes and CSINodes."""
+    stores = StorageStores()
+    parts: list[tuple[str, Codec[Any, Any], StorageStore[Any]]] = [
+        (CLAIMS, Codec(WireClaim, to_claim), stores.claims),
+        (VOLUMES, Codec(WirePersistentVolume, to_volume), stores.volumes),
+        (STORAGE_CLASSES, Codec(WireStorageClass, to_storage_class), stores.classes),
+        (CSI_NODES, Codec(WireCsiNode, to_attachable), stores.nodes),
+    ]
+    for path, codec, store in parts:
+        for one in await client.list(path):
+            store.put(codec.one(json.dumps(one).encode())[1], listed=True)
+    return stores.storage(())
 
 
 def fits(view: NodeTable, pod: Pod) -> str:
@@ -232,14 +325,17 @@ def judge(tally: Tally, view: NodeTable, found: Sequence[JSON]) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("about", ["nodes", "neighbours"])
+@pytest.mark.parametrize("about", ["nodes", "neighbours", "volumes"])
 async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespace: str, about: str) -> None:
+    current, every = kube.plane.version >= (1, 22), list[Board]()
     if about == "nodes":
-        every = boards(SEED, PAIRS, impossible=await takes_impossible_values(kube.client, namespace))
+        every += boards(SEED, PAIRS, impossible=await takes_impossible_values(kube.client, namespace))
+    elif about == "neighbours":
+        every += islands(SEED, PAIRS, current=current)
     else:
-        every = islands(SEED, PAIRS, current=kube.plane.version >= (1, 22))
+        every += mount_boards(SEED, PAIRS, current=current)
     tallies = {board.filter: Tally() for board in every}
-    async with ground(kube, namespace, every) as made:
+    async with ground(kube, namespace, every) as made, provisioning(kube.client, PROVISIONER):
         view = await seen(made)
         for number, rounds in enumerate(zip_longest(*(board.rounds for board in every), fillvalue=())):
             label = str(number)

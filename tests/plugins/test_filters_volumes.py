@@ -139,6 +139,84 @@ def test_the_claim_of_an_ephemeral_volume_is_the_pods_own(owner: str | None, why
     assert [reason.removeprefix("node(s) cannot be used: ") for reason in found] == ([why] if why else [])
 
 
+UNMATCHED = "node(s) didn't find available persistent volumes to bind"
+ALL = ["a1", "a2", "b1", "nowhere"]
+LOCAL = StorageClass("fast", "kubernetes.io/no-provisioner", waits=True)
+MADE = StorageClass("fast", "p", waits=True)
+MADE_IN_B = StorageClass("fast", "p", waits=True, topologies=within(ZONE, "b"))
+
+
+@pytest.mark.parametrize(
+    ("known", "refuses"),
+    [
+        pytest.param(storage(claim("data"), MADE), [], id="provisioned anywhere"),
+        pytest.param(storage(claim("data"), MADE_IN_B), ["a1", "a2", "nowhere"], id="provisioned in a zone"),
+        pytest.param(storage(claim("data"), LOCAL), ALL, id="nothing there, and nothing is provisioned"),
+        pytest.param(storage(claim("data"), StorageClass("fast", waits=True)), ALL, id="no provisioner"),
+        pytest.param(storage(claim("data", node="a2"), MADE), ["a1", "b1", "nowhere"], id="begun for a node"),
+        pytest.param(storage(claim("data", node="gone"), MADE), ALL, id="begun for a node that is gone"),
+        pytest.param(
+            storage(claim("data"), volume("pv", terms=within(ZONE, "a")), LOCAL), ["b1", "nowhere"], id="a volume there"
+        ),
+        pytest.param(
+            storage(claim("data"), volume("pv", terms=within(ZONE, "a")), MADE_IN_B), ["nowhere"], id="there, or made"
+        ),
+        pytest.param(storage(claim("data", 2), volume("pv", 1), LOCAL), ALL, id="too small"),
+        pytest.param(storage(claim("data"), volume("pv", 9), LOCAL), [], id="larger"),
+        pytest.param(storage(claim("data"), volume("pv", available=False), LOCAL), ALL, id="not available"),
+        pytest.param(storage(claim("data"), volume("pv", deleted=True), LOCAL), ALL, id="being deleted"),
+        pytest.param(storage(claim("data"), volume("pv", class_name=""), LOCAL), ALL, id="of another class"),
+        pytest.param(storage(claim("data"), volume("pv", kind="Block"), LOCAL), ALL, id="of another mode"),
+        pytest.param(storage(claim("data", attributes="gold"), volume("pv"), LOCAL), ALL, id="other attributes"),
+        pytest.param(storage(claim("data", modes=("ReadWriteMany",)), volume("pv"), LOCAL), ALL, id="access mode"),
+        pytest.param(storage(claim("data", selector=()), volume("pv"), LOCAL), [], id="a selector of all"),
+        pytest.param(
+            storage(claim("data", selector=within(ZONE, "a")[0].labels), volume("pv", labels={"zone": "a"}), LOCAL),
+            ALL, id="a selector that it does not obey",
+        ),
+        pytest.param(storage(claim("data"), volume("pv", claim=("shop", "other", "")), LOCAL), ALL, id="another's"),
+        pytest.param(storage(claim("data"), volume("pv", claim=("shop", "data", "")), LOCAL), [], id="kept for it"),
+        pytest.param(
+            storage(claim("data"), volume("pv", claim=("shop", "data", "uid-data"), available=False), LOCAL), [],
+            id="kept for it in this form",
+        ),
+        pytest.param(
+            storage(claim("data"), volume("pv", claim=("shop", "data", "uid-former")), LOCAL), ALL,
+            id="kept for one of its name before it",
+        ),
+        pytest.param(
+            storage(
+                claim("data"), volume("other"), volume("pv", claim=("shop", "data", ""), terms=within(ZONE, "b")), LOCAL
+            ),
+            ["a1", "a2", "nowhere"], id="one is kept for it, so it gets no other",
+        ),
+    ],
+)  # fmt: skip
+def test_a_claim_that_waits_needs_a_volume_for_its_node(known: Storage, refuses: list[str]) -> None:
+    assert refused(claiming("web", "data"), known) == ({UNMATCHED: refuses} if refuses else {})
+
+
+def test_two_claims_of_a_pod_need_two_volumes() -> None:
+    volumes = [volume("small", 1, terms=within(ZONE, "a", "b")), volume("large", 5, terms=within(ZONE, "a"))]
+    known = storage(claim("data", 1), claim("logs", 1), *volumes, LOCAL)
+    assert refused(claiming("web", "data", "logs"), known) == {UNMATCHED: ["b1", "nowhere"]}
+
+
+def test_the_provisioner_of_a_migrated_type_is_not_known() -> None:
+    known = storage(claim("data"), StorageClass("fast", "kubernetes.io/gce-pd", waits=True))
+    why = "elasticd does not know kubernetes.io/gce-pd, the provisioner of its claim data"
+    assert refused(claiming("web", "data"), known) == {f"node(s) cannot be used: {why}": ALL}
+
+
+def test_a_volume_that_is_yet_to_be_made_counts() -> None:
+    known = csi("a", a1=1)
+    claims = {**known.claims, ("shop", "new"): claim("new"), ("shop", "next"): claim("next")}
+    known = Storage(claims, known.volumes, {"fast": StorageClass("fast", DRIVER, waits=True)}, known.limits)
+    assert refused(claiming("web", "new"), known, [claiming("on", "a", on="a1")]) == {LIMITS: ["a1"]}
+    assert refused(claiming("web", "new"), known, [claiming("on", "new", on="a1")]) == {}
+    assert refused(claiming("web", "new", "next"), known) == {LIMITS: ["a1"]}
+
+
 def csi(*names: str, **limits: int) -> Storage:
     """Bound claims with these names, each with a volume of the driver, on nodes with these limits."""
     things = [

@@ -52,13 +52,27 @@ from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.wire.selector import SelectorError
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.claims import ClaimBinder
 from elasticd.cluster.kubernetes.write.events import Events
 from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.kit.handover import UNREAD
-from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
+from elasticd.model.actions import (
+    Action,
+    Announce,
+    Answer,
+    Bind,
+    BindClaim,
+    Create,
+    Evict,
+    Mark,
+    Nominate,
+    Remove,
+    Resize,
+    Scale,
+)
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
@@ -302,6 +316,7 @@ class KubernetesCluster:
         self._pod_actions = PodActions(
             (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
         )
+        self._claims = ClaimBinder(session, parts.budget, view.storage_stores)
         self._jobs = Jobs(session, parts.budget, clock, deps.times, view.job_store)
         self._metrics = MetricsClient(deps.discovery, deps.times, deps.namespaces)
         self.usage, self.node_usage = self._metrics.usage, self._metrics.node_usage
@@ -394,6 +409,8 @@ class KubernetesCluster:
                 return await self._events.announce(action)
             case Bind() | Evict() | Nominate():
                 return await self._pod_actions.act(action)
+            case BindClaim():
+                return await self._claims.bind(action, self._allowed)
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Store our own write before the watch reports it, so that no decision is based on the old count."""

@@ -21,7 +21,20 @@ from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import SimulatedUsage
 from elasticd.cluster.simulated.world import World
 from elasticd.kit.requests import resized, unfit
-from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
+from elasticd.model.actions import (
+    Action,
+    Announce,
+    Answer,
+    Bind,
+    BindClaim,
+    Create,
+    Evict,
+    Mark,
+    Nominate,
+    Remove,
+    Resize,
+    Scale,
+)
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
@@ -248,6 +261,8 @@ class SimulatedCluster:
             self.announcements.append(action)
             return Answer("done", 201)
         self.world.advance(self.clock.now())
+        if isinstance(action, BindClaim):
+            return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
         answer = self._do(action)
         self._tell()
         return answer

@@ -10,16 +10,21 @@ from msgspec.structs import replace
 
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.claims import claim_actions
 from elasticd.decision.pool.filter_score import Filtered, fits_without, look, rank
 from elasticd.decision.pool.order import in_order
 from elasticd.decision.pool.preemption import UNKNOWN, Budgets, NoVictims, Preemption, make_room
 from elasticd.decision.pool.remedies import lacking
+from elasticd.kit.mounts import Blocked, match_claims, mounts_of
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.disruption import Refused
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict
 from elasticd.model.workload import Failure, Pod
 
 NEVER = "no pod is preempted for it, as its preemptionPolicy is Never"
+
+UNBOUND = "VolumesNotBound"
+"""Why a pod waits that has a node, but claims that are not bound for it yet."""
 
 QUESTIONS = 10_000
 """Nodes on which one plan looks for pods to be preempted, for all its pods together, so that it ends."""
@@ -103,10 +108,30 @@ class Draft:
             return self.decision(pod, "wait", "LeftOut", "was put nowhere when all were placed together", filtered)
         best = ranked.best(chosen, self.columns)
         node = self.columns.names[best[0]]
+        if pod.volume_claims and (waits := self._bind_claims(filtered, best[0])):
+            return waits
         self._take(best[0], pod)
         scores = tuple(ranked.shown(index, self.columns) for index in best)
         actions = (Bind(pod.ref, pod.uid, node, ""), *(() if pod.nominated == node else _clear_nomination(pod)))
         return self.decision(pod, "bind", "Placed", message, filtered, node=node, scores=scores, actions=actions)
+
+    def _bind_claims(self, filtered: Filtered, node: int) -> PodDecision | None:
+        """Let a pod that has unbound claims wait for these on a node, which is kept for it; None: all are bound."""
+        pod, name, view = filtered.pod, self.columns.names[node], self.columns.volumes
+        mounts = mounts_of(pod, view)
+        if view is None or isinstance(mounts, Blocked):
+            return self._wait(filtered, UNBOUND, mounts.why if isinstance(mounts, Blocked) else "")
+        if not mounts.pending:
+            return None
+        match = match_claims(mounts.pending, self.columns)
+        if not match.fits[node]:
+            return self._wait(filtered, UNBOUND, f"its claims cannot be bound for {name}")
+        steps = claim_actions(match.at(node), name, view)
+        self._take(node, pod)
+        names = ", ".join(claim.name for claim in mounts.pending)
+        text = f"waits until its claims are bound for {name}: {names}"
+        nominate = () if pod.nominated == name else (Nominate(pod.ref, pod.uid, name),)
+        return self.decision(pod, "wait", UNBOUND, text, filtered, node=name, actions=(*nominate, *steps))
 
     def _choose_nodes(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
         """Narrow the allowed nodes: to the node that was made free for the pod, if that may take it; else, where all
@@ -281,7 +306,13 @@ class Draft:
 
 def _equivalence(pod: Pod) -> Hashable:
     """A key that is equal for pods about which plugins must say the same."""
-    return id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items()))
+    return (
+        id(pod.needs),
+        pod.namespace,
+        pod.owner,
+        pod.volume_claims,
+        *map(frozenset, (pod.labels.items(), pod.annotations.items())),
+    )
 
 
 def _why_skipped(pod: Pod) -> Refused | None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.decision.pool.order import in_order
 from elasticd.decision.quality import FUTURE
 from elasticd.kit.node_table import ESTIMATE, estimated
-from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.actions import Bind, BindClaim, Evict, Nominate
 from elasticd.model.moves import whose
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import Order, PoolPolicy
@@ -134,7 +134,7 @@ class UsageView:
         """Pending pods in the order in which they are placed."""
         return in_order(pods, by, self.moved(pods), self.returned)
 
-    def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
+    def did(self, pod: Pod, action: Bind | BindClaim | Evict | Nominate, outcome: PodOutcome) -> None:
         """Take in the outcome of an action for a pending pod."""
         is_done = outcome.result == "done"
         match action:

@@ -253,6 +253,10 @@ class StorageStore(Store[T], Generic[T]):
         self._by_name: dict[str, T] | None = None
         self.placement_callbacks: list[Callable[[], None]] = []
 
+    def get(self, key: Key) -> T | None:
+        """An object by its namespace (empty: it has none) and name."""
+        return self._items.get(key)
+
     def all(self) -> Mapping[Key, T]:
         """All of them by namespace and name; the same mapping while nothing changed."""
         if self._all is None:
