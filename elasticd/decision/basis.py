@@ -73,20 +73,37 @@ def _forecasts(observation: Observation) -> list[tuple[str, int]]:
 def change(at: float, subject: Subject, before: Parts | None, now: Parts) -> Basis | None:
     """What of the parts has changed; None: nothing. Without those before it is the whole."""
     known = before or {}
-    parts, fields = dict[str, Raw](), dict[str, Raw]()
+    parts, fields, like = dict[str, Raw](), dict[str, Raw](), dict[str, str]()
+    last = {name.partition("/")[0]: name for name in known if "/" in name}
     for name, part in now.items():
         old = known.get(name, Ellipsis)
         if old is part or old == part:
             continue
         if isinstance(part, Struct) and type(old) is type(part):
             fields[name] = Raw(_encode(_changed_fields(old, part)))
+        elif isinstance(part, Pod | Job) and (alike := _alike(name, part, known, last)):
+            like[name] = alike
+            differ = _changed_fields(known[alike], part)
+            if name.endswith(f"/{part.name}"):  # which says its name
+                differ.pop("name", None)
+            fields[name] = Raw(_encode(differ))
         else:
             parts[name] = Raw(_encode(part))
     gone = tuple([name for name in known if name not in now])
     if before is not None and not (parts or fields or gone):
         return None
     policy, workload = subject or ("", None)
-    return Basis(at, parts, fields, gone, before is None, policy, workload)
+    return Basis(at, parts, fields, like, gone, before is None, policy, workload)
+
+
+def _alike(name: str, part: Pod | Job, known: Parts, last: Mapping[str, str]) -> str:
+    """The part that a new one is most like: of a Job that is gone itself, else the last of its kind; empty: there is
+    none. Those of one kind come all in this way, or none does, so that their order is kept."""
+    kind, _, key = name.partition("/")
+    own = f"job/{part.name}"
+    if kind == "gone":
+        return own if isinstance(known.get(own), Job) else last.get("gone", "") or last.get("job", "")
+    return last.get(kind, "") if key == part.name else ""
 
 
 def _changed_fields(old: object, new: Struct) -> dict[str, Any]:
@@ -98,7 +115,10 @@ def folded(before: Mapping[str, bytes], basis: Basis) -> dict[str, bytes]:
     """The parts after a basis, in the order in which they came."""
     kept = {} if basis.whole else {name: part for name, part in before.items() if name not in basis.gone}
     for name, fields in basis.fields.items():
-        kept[name] = _encode({**_decode(kept.get(name, b"{}")), **_decode(fields)})
+        known = _decode(before.get(basis.like.get(name, name), b"{}"))
+        if name in basis.like and not name.startswith("gone/"):
+            known["name"] = name.partition("/")[2]
+        kept[name] = _encode({**known, **_decode(fields)})
     return kept | {name: bytes(part) for name, part in basis.parts.items()}
 
 

@@ -89,6 +89,8 @@ class Basis(Struct, frozen=True, gc=False, tag="basis", omit_defaults=True):
     parts: dict[str, Raw] = {}
     fields: dict[str, Raw] = {}
     """Of parts that were there before: only the fields that have changed."""
+    like: dict[str, str] = {}
+    """Of a part that is new and among the `fields`: the part of before that it is like, but for these and its name."""
     gone: tuple[str, ...] = ()
     whole: bool = False
     policy: str = ""

@@ -1,10 +1,14 @@
 """What a line of the journal costs: `make bench`.
 
-CPU of all threads of the process, so that compressing counts too. Nothing here passes or fails.
+CPU of all threads of the process, so that compressing counts too. With `--growth` it says instead by how much
+the journals of the simulations of tests/decisions are larger for what decisions are made from. Nothing here passes or
+fails.
 """
 
 import asyncio
+import gzip
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -13,11 +17,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from elasticd.journal import Journal, read, read_back
+from elasticd.journal.segments import compress, next_segment, segments
 from elasticd.model.listener import Notice
 from elasticd.model.records import Decision
+from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from tests.bench.steady import PODS, WORKLOADS, cluster, policy
+from tests.decisions.scenes import SCENES
 from tests.kit.measuring import alone, machine
 
 SECONDS, BATCH, BEST = 30, 100, 5
@@ -90,9 +97,39 @@ def report(made: Sequence[Decision]) -> None:
     print(f"  {sizes['.gz'] / 1e6:.2f} MB of compressed segments, {sizes['.jsonl'] / 1e6:.2f} MB of plain ones")
 
 
+def lines_of(path: Path) -> list[bytes]:
+    """The lines of a segment, compressed or not."""
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines(keepends=True)
+
+
+def size_of(lines: Sequence[bytes]) -> int:
+    """The bytes of a compressed segment of these lines."""
+    with tempfile.TemporaryDirectory() as name:
+        segment = next_segment(Path(name))
+        segment.write_bytes(b"".join(lines))
+        compress(segment)
+        return sum(path.stat().st_size for path in Path(name).iterdir())
+
+
+def growth() -> None:
+    """Print how much larger each simulation's journal is for its lines of type basis."""
+    for scene, play in SCENES.items():
+        with tempfile.TemporaryDirectory() as name:
+            play(discover(), state=Path(name))
+            lines = [line for path in segments(Path(name)) for line in lines_of(path)]
+        others = [line for line in lines if not line.startswith(b'{"type":"basis"')]
+        plain = sum(map(len, lines)) / sum(map(len, others)) - 1
+        compressed = size_of(lines) / size_of(others) - 1
+        print(f"{scene}: {len(lines)} lines, {plain:.1%} longer, compressed {compressed:.1%}", flush=True)
+
+
 def main() -> None:
     """Print all figures."""
     print(machine())
+    if sys.argv[1:] == ["--growth"]:
+        growth()
+        return
     alone()
     for label, utilization, noise in (("right as they are", 50, False), ("held by a window", 80, False),
                                       ("right as they are, loads with noise", 50, True)):  # fmt: skip

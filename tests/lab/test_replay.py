@@ -76,6 +76,16 @@ def test_without_what_they_were_made_from_decisions_are_unknown(demo: Path) -> N
     assert ([*found.came], found.differences) == (["not known"], [])
 
 
+def test_without_a_line_of_parts_later_changes_are_unknown(demo: Path) -> None:
+    records, found = list(read(demo)), Summary()
+    for index, record in enumerate(records):
+        if isinstance(record, Basis) and record.like:
+            found = again([*records[:index], *records[index + 1 :]])
+            break
+    assert found.came["not known"] > 0
+    assert found.decisions == again(records).decisions
+
+
 def test_a_part_that_is_gone_is_not_seen_later(demo: Path) -> None:
     records = list(read(demo))
     gone = [

@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -41,12 +42,17 @@ def written(folder: Path) -> list[Basis]:
     return [record for record in read(folder) if isinstance(record, Basis)]
 
 
+NEW = replace(SEEN.pods[1], name="web-2", uid="uid-2", phase="Pending", node="", labels={"app": "web", "new": "yes"})
+
 CHANGES = [
     pytest.param({}, set(), (), id="nothing"),
     pytest.param({"pods": (SEEN.pods[0], replace(SEEN.pods[1], ready=False))}, {"pod/web-1"}, (), id="one pod"),
     pytest.param({"pods": (SEEN.pods[0], replace(SEEN.pods[1]))}, set(), (), id="an equal pod"),
     pytest.param({"pods": (SEEN.pods[0], replace(SEEN.pods[1], labels={}))}, {"pod/web-1"}, (), id="a default again"),
     pytest.param({"pods": SEEN.pods[:1]}, set(), ("pod/web-1",), id="a pod fewer"),
+    pytest.param({"pods": (*SEEN.pods, NEW)}, {"pod/web-2"}, (), id="another pod"),
+    pytest.param({"pods": (SEEN.pods[0], NEW)}, {"pod/web-2"}, ("pod/web-1",), id="one for another"),
+    pytest.param({"pods": (NEW,)}, {"pod/web-2"}, ("pod/web-0", "pod/web-1"), id="one for all others"),
     pytest.param({"workload": replace(SEEN.workload, replicas=3)}, {"workload"}, (), id="the count"),
     pytest.param({"fault": ("AmbiguousSelector", "why")}, {"fault"}, (), id="a fault"),
     pytest.param({"autoscaler": "an HPA"}, {"autoscaler"}, (), id="an autoscaler"),
@@ -144,3 +150,35 @@ def test_what_is_no_longer_governed_is_written_anew(tmp_path: Path) -> None:
     writer.write(case())
     journal.close()
     assert [basis.whole for basis in written(tmp_path)] == [True, True]
+
+
+def _put_together(folder: Path, *cases: Case) -> list[Basis]:
+    """Write cases, check that the last one comes back as it was, and return what was written."""
+    journal = Journal(folder)
+    writer = BasisWriter(journal)
+    for each in cases:
+        writer.write(each)
+    journal.close()
+    parts: dict[str, bytes] = {}
+    for basis in written(folder):
+        parts = folded(parts, basis)
+    assert Remade(decide(cases[-1]), parts, {}).case(POLICY, cases[-1].hooks, cases[-1].past) == cases[-1]
+    return written(folder)
+
+
+def test_a_new_pod_has_only_what_is_its_own(tmp_path: Path) -> None:
+    last = _put_together(tmp_path, case(), case(pods=(*SEEN.pods, NEW)))[-1]
+    assert (last.like, last.parts) == ({"pod/web-2": "pod/web-1"}, {})
+    assert msgspec.json.decode(last.fields["pod/web-2"]).keys() == {"uid", "phase", "labels"}
+
+
+def test_a_job_that_is_gone_has_only_its_end(tmp_path: Path) -> None:
+    first, second = Job("j-1", "u-1", number=1), Job("j-2", "u-2", number=2)
+    ended = replace(first, ended=990.0, result="Complete")
+    unknown = Job("j-0", "u-0", ended=980.0)
+    before = case(workload=replace(SEEN.workload, jobs=(first, second)))
+    last = _put_together(
+        tmp_path, before, case(workload=replace(SEEN.workload, jobs=(second,), gone=(unknown, ended)))
+    )[-1]
+    assert last.like["gone/u-1"] == "job/j-1"
+    assert msgspec.json.decode(last.fields["gone/u-1"]).keys() == {"ended", "result"}

@@ -25,6 +25,8 @@ Came = Literal["same", "otherwise", "not asked", "not known"]
 """How a decision came out. `not asked`: no strategy was, so there is nothing to make again; `not known`: the journal
 does not have all that it was made from."""
 
+LACKS = "the journal does not have what it was made from"
+
 NEEDED = frozenset({"policy", "workload", "off", "caps", "fault", "autoscaler", "nodes", "rooms"})
 
 
@@ -71,11 +73,13 @@ class Replay:
         if decision.confirmed is None:
             yield Replayed(decision, "not asked", why=decision.reason)
         elif not parts.keys() >= NEEDED:
-            yield Replayed(decision, "not known", why="the journal does not have what it was made from")
-        elif self._instead is None:
-            yield self._again(decision, parts)
+            yield Replayed(decision, "not known", why=LACKS)
         else:
-            yield from self._otherwise(decision, parts, self._instead)
+            try:
+                instead = self._instead
+                yield from self._otherwise(decision, parts, instead) if instead else [self._again(decision, parts)]
+            except msgspec.DecodeError:  # changes of a part whose whole is in a damaged line
+                yield Replayed(decision, "not known", why=LACKS)
 
     def _again(self, decision: Decision, parts: Mapping[str, bytes]) -> Replayed:
         policy = self._policy(parts["policy"])
