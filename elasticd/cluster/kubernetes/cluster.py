@@ -12,16 +12,19 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
+from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.metrics import MetricsClient
 from elasticd.cluster.kubernetes.restore.onlooker import Onlooker
 from elasticd.cluster.kubernetes.restore.records import Records
-from elasticd.cluster.kubernetes.restore.restorer import Restorer
+from elasticd.cluster.kubernetes.restore.restorer import AGAIN, Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
 from elasticd.cluster.kubernetes.reviews import may_read
+from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore
 from elasticd.cluster.kubernetes.watch.informer import (
@@ -76,6 +79,7 @@ from elasticd.model.actions import (
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
+from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Kind
@@ -89,6 +93,9 @@ _BUDGET: Kind = ("policy", "PodDisruptionBudget")
 _NAMESPACE: Kind = ("v1", "Namespace")
 _EVICTED: Kind = ("", "evicted pods")
 _WRITES: Kind = ("", "writes")
+_FORBIDDEN_PAUSE = 600.0
+"""Seconds until it is asked again whether there are records of evicted pods, where that is forbidden."""
+
 _FAREWELL = 3.0
 
 
@@ -312,7 +319,7 @@ class KubernetesCluster:
             parts.identity,
             patience,
         )
-        self._restorer, self._onlooker = Restorer(restorer_parts), Onlooker(records, clock)
+        self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
         self._pod_actions = PodActions(
             (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
         )
@@ -325,6 +332,7 @@ class KubernetesCluster:
         self.summary = self._kubelets.summary
         self._restoring = False
         self._tasks = [tasks.create_task(elector.run())] if elector is not None else []
+        self._tasks.append(tasks.create_task(self._find_records()))
 
     async def close(self) -> None:
         """Stop all watches, stop leading, and release the lease."""
@@ -354,11 +362,30 @@ class KubernetesCluster:
 
     def _resume(self) -> None:
         """Resume the restorations that other daemons left unfinished, from the first time on that somebody asks which
-        pods wait: whoever asks places pods. In a dry run they are only told of."""
+        pods wait, since whoever asks places pods, or that there is one. In a dry run they are only told of."""
         if not self._restoring:
             self._restoring = True
             looking = self._restorer.run() if self._parts.acts else self._onlooker.run()
             self._tasks.append(self._group.create_task(looking))
+
+    async def _find_records(self) -> None:
+        """Look for a record of an evicted pod, until its restoration is resumed: also a daemon that places no pods any
+        more has to bring back what was evicted before. One that may not list them, which is asked first, so that the
+        server need not refuse it, has evicted none."""
+        deps, right = self._parts.deps, Asked(Right("list", "", "configmaps"), self._parts.home)
+        access, pause = Access(deps.session, self._parts.version), AGAIN
+        while not self._restoring:
+            if not self.leading and self._parts.acts:
+                await deps.clock.sleep_until(deps.clock.now() + 1.0)
+                continue
+            try:
+                may = not self._parts.acts or await access.allowed([right])
+                if may and await self._records.listed():
+                    self._resume()
+                pause = AGAIN if may else _FORBIDDEN_PAUSE
+            except (ApiError, *UNREADABLE):
+                pause = min(2 * pause, _FORBIDDEN_PAUSE)
+            await deps.clock.sleep_until(deps.clock.now() + pause)
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> LiveSnapshot:
         """The cluster as it is now. Only the first observation of a kind waits, for its first list; that of a daemon

@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.kit.handover import UNREAD
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.model.workload import Ref
-from elasticd.ports.cluster import Cluster, Kind
+from elasticd.ports.cluster import LEFT_ALONE, Cluster, Kind
 from tests.cluster.kubernetes.fake import (
     APPS,
     DEPLOYMENTS,
@@ -649,6 +649,7 @@ async def test_volumes_that_may_not_be_read_are_named(api: FakeApi, open_cluster
 
 
 RECORDS = "/api/v1/namespaces/home/configmaps"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 @pytest.mark.usefixtures("feeds")
@@ -664,6 +665,24 @@ async def test_restore_records_are_looked_for_only_when_pods_are_placed(api: Fak
         assert cluster.problems() == {
             ("v1", "ConfigMap"): "what has yet to be recreated cannot be looked for: 403 Forbidden: not for you"
         }
+
+
+MAY_LIST = {"status": {"allowed": True}}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_records_are_found_also_without_pools(api: FakeApi, open_cluster: Open) -> None:
+    """Of pods that were evicted by a policy that is gone. A daemon that may not look for records does not."""
+    api.on("GET", RECORDS, {"items": [RECORD]})
+    async with open_cluster(lease=LeaseSettings(enabled=False, namespace="home")) as cluster:
+        await until(lambda: api.asked("POST", REVIEWS))
+        assert api.asked("GET", RECORDS) == []
+    api.on("POST", REVIEWS, MAY_LIST)
+    async with open_cluster(lease=LeaseSettings(enabled=False, namespace="home")) as cluster:
+        await until(lambda: LEFT_ALONE in cluster.problems())  # it is not sealed
+        assert "elasticd-restore-u" in cluster.problems()[LEFT_ALONE]
+    (asked, *_) = [seen.body["spec"]["resourceAttributes"] for seen in api.asked("POST", REVIEWS)]
+    assert (asked["verb"], asked["resource"], asked["namespace"]) == ("list", "configmaps", "home")
 
 
 LEFT = "a dry run does neither, its record is ConfigMap home/elasticd-restore-u"
