@@ -402,19 +402,19 @@ class _Process:
                 log.info("%s", status)
                 self.notifier.ready(status)
                 self.guard.holdings = partial(self._holdings, daemon)
-                works = (
-                    daemon.loop.run(),
-                    daemon.placer.run(),
-                    daemon.mover.run(),
-                    daemon.mover.surging.run(),
-                    daemon.events.run(),
-                    control_file.serve(settings.state, daemon.mover.trigger),
-                    self._watch_files(),
-                    self._reload(daemon),
-                    self._feed_watchdog(daemon),
-                    self._watch_memory(daemon),
-                )
                 with watched(metrics.blocked, self.guard):
+                    works = (
+                        daemon.loop.run(),
+                        daemon.placer.run(),
+                        daemon.mover.run(),
+                        daemon.mover.surging.run(),
+                        daemon.events.run(),
+                        control_file.serve(settings.state, daemon.mover.trigger),
+                        self._watch_files(),
+                        self._reload(daemon),
+                        self._feed_watchdog(daemon),
+                        self._watch_memory(daemon),
+                    )
                     await run_together(*map(self.guard.over, works))
 
     async def _watch_files(self) -> None:

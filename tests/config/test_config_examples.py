@@ -314,5 +314,20 @@ def test_prometheus_scrapes_the_port_that_the_pods_name() -> None:
     assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
 
 
+def test_the_network_policy_lets_only_prometheus_read_the_pages() -> None:
+    policy = yaml.safe_load((KUSTOMIZE / "components" / "networkpolicy" / "networkpolicy.yaml").read_text())
+    (deployment,) = [one for one in shipped() if one["kind"] == "Deployment"]
+    template, spec = deployment["spec"]["template"], policy["spec"]
+    ports = {port["name"] for container in template["spec"]["containers"] for port in container["ports"]}
+    assert policy["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    assert spec["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert spec["policyTypes"] == ["Ingress"]
+    (rule,) = spec["ingress"]
+    assert {port["port"] for port in rule["ports"]} == ports
+    (source,) = rule["from"]
+    assert list(source) == ["namespaceSelector"]
+    assert source["namespaceSelector"]["matchLabels"]
+
+
 def by_name(objects: list[Any]) -> dict[tuple[str, str], Any]:
     return {(one["kind"], one["metadata"]["name"]): one for one in objects}

@@ -17,6 +17,7 @@ import pytest
 from elasticd.base.errors import EXIT_CONFIG
 from elasticd.config import DEFAULT_CONFIG, load_settings
 from elasticd.registry import discover
+from elasticd.telemetry.connections import MOST
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "systemd" / "elasticd.service"
@@ -71,6 +72,14 @@ def test_unit_fits_the_daemon() -> None:
     assert [f"/var/lib/{name}" for name in unit["StateDirectory"]] == [str(settings.state)]
     # Older systems keep the first, and warn of the second.
     assert unit["Type"] == ["notify", "notify-reload"]
+
+
+def test_the_unit_lets_so_many_read_the_pages_as_it_says() -> None:
+    text = UNIT.read_text()
+    (files,) = options(text)["LimitNOFILE"]
+    assert int(files) // 4 >= MOST
+    assert f"# A quarter of these are for those who read its pages, at most {MOST}.\nLimitNOFILE=" in text
+    assert f"at most {MOST}, and a quarter of the files it may open" in (ROOT / "docs" / "faults.md").read_text()
 
 
 def test_every_path_in_the_install_commands_exists() -> None:
