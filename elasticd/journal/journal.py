@@ -113,17 +113,28 @@ class Journal:
             raise UnavailableError(f"{folder}: the journal's folder must be writable: {error.strerror}") from None
 
     def _read_folder(self, folder: Path, now: float) -> None:
-        """Remember the newest records on disk, but none from the future, which would count as recent until then."""
+        """Remember the newest records on disk, but none from the future, which would count as recent until then. Only
+        that a pod was made to go is: the clock was set back since, so that was before the record that was written
+        next, or now."""
         ahead: list[float] = []
+        undated: list[Disruption] = []
         for record in read(folder, last=math.ceil(REMEMBERED / self._segment_bytes)):
             if record.at <= now + AHEAD:
+                self._remember_at(record.at, undated)
                 self.begun = min(self.begun, record.at)
                 self._take(record)
             else:
                 ahead.append(record.at)
+                undated += [record] if isinstance(record, Disruption) else []
+        self._remember_at(now, undated)
         if ahead:
             lead = f"by {max(ahead) - now:.0f} s" if len(ahead) == 1 else f"by up to {max(ahead) - now:.0f} s"
             log.warning("%s: %s ahead of the clock, %s: not remembered", folder, counted(len(ahead), "record"), lead)
+
+    def _remember_at(self, at: float, undated: list[Disruption]) -> None:
+        for disruption in undated:
+            self._remember(replace(disruption, at=at))
+        undated.clear()
 
     def _continue(self, path: Path) -> None:
         """Write to this file from now on. The old one is closed only when the new one is open."""

@@ -70,6 +70,29 @@ async def test_evictions_before_a_restart_count(folder: Path) -> None:
         assert [await one.refusal(name) for name in ("x", "y")] == ["", SPENT]
 
 
+@pytest.mark.parametrize("back", [30.0, 1000.0, 90_000.0], ids=["30 s", "more than within", "more than a day"])
+async def test_evictions_count_after_the_clock_was_set_back(folder: Path, back: float) -> None:
+    """They count from the restart on, or from what was written next: when they were is not known any more."""
+    with daemon(folder) as one:
+        assert [await one.refusal(name) for name in "pq"] == ["", ""]
+    for later in (0, 500):
+        with daemon(folder, NOW - back + later) as one:
+            assert await one.refusal("x") == SPENT
+    with daemon(folder, NOW - back + 500) as one:
+        await one.clock.sleep_until(NOW - back + 1101)
+        assert [await one.refusal(name) for name in "xyz"] == ["", "", SPENT]
+    with daemon(folder, NOW - back + 1702) as one:
+        assert [await one.refusal(name) for name in "vw"] == ["", ""]
+
+
+async def test_what_was_taken_back_counts_no_more_after_the_clock_was(folder: Path) -> None:
+    with daemon(folder) as one:
+        await one.refusal("p")
+        one.guard.on(MoveTakenBack("uid-p"))
+    with daemon(folder, NOW - 1000) as one:
+        assert [await one.refusal(name) for name in "xyz"] == ["", "", SPENT]
+
+
 async def test_after_a_restart_a_surge_counts_from_its_eviction_on(folder: Path) -> None:
     with daemon(folder) as one:
         await one.guard.act(surge())

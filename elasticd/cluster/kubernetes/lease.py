@@ -198,12 +198,13 @@ class Elector:
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
 
     def _last_takeover(self, note: str, holder: str, now: float) -> float:
-        """When the lease was last taken from somebody else, by the note of who held it last; now, if it was not we."""
+        """When the lease was last taken from somebody else, by the note of who held it last; now, if it was not we, or
+        the clock was set back since, so that it is not known how long ago that was."""
         identity, _, at = note.rpartition(" ")
         if identity != self._identity or holder not in ("", self._identity):
             return now
         try:
-            return float(at)
+            return float(at) if float(at) <= now else now
         except ValueError:
             return now
 

@@ -263,6 +263,20 @@ async def test_a_holder_knows_whether_another_held_the_lease_before(session: Ses
     assert again.taken_over == pair.clocks[0].now()
 
 
+async def test_a_takeover_is_never_ahead_of_the_clock(session: Session, pair: Pair) -> None:
+    """Else budgets would count as spent until a clock that was set back has passed it."""
+    await pair.one.step()
+    began = pair.one.taken_over
+    await pair.one.release()
+    clock = VirtualClock(began - 5000)
+    again = Elector(session, clock, SETTINGS, "a")
+    await again.step()
+    assert (again.leading, again.taken_over) == (True, clock.now())
+    await clock.sleep_until(began - 4000)
+    await again.step()
+    assert again.taken_over == began - 5000
+
+
 async def test_a_takeover_whose_reply_was_lost_is_remembered(api: FakeApi, pair: Pair) -> None:
     await pair.one.step()
     await pair.two.step()
@@ -281,7 +295,7 @@ async def test_a_takeover_whose_reply_was_lost_is_remembered(api: FakeApi, pair:
     assert (pair.two.leading, pair.two.taken_over) == (True, began)
 
 
-@pytest.mark.parametrize("note", ["b 7", "a soon", "a", "", "b"])
+@pytest.mark.parametrize("note", ["b 7", "a soon", "a nan", "a", "", "b"])
 async def test_an_unknown_last_holder_counts_as_another(pair: Pair, note: str) -> None:
     await pair.one.step()
     await pair.one.release()
