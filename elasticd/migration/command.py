@@ -18,6 +18,7 @@ import tomli
 from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError, UnavailableError, near
+from elasticd.base.shapes import moment
 from elasticd.base.text import counted, one_line, plain
 from elasticd.base.units import go_seconds
 from elasticd.cluster.kubernetes import Kubernetes
@@ -336,7 +337,7 @@ def takes_resume(parser: argparse.ArgumentParser) -> None:
 def run_pause(arguments: argparse.Namespace) -> int:
     """Pause workloads. Returns the exit code."""
     seconds = go_seconds(arguments.seconds) if arguments.seconds else 0.0
-    if arguments.seconds and not seconds > 0:
+    if arguments.seconds and (not seconds > 0 or moment(time.time() + seconds) is None):
         raise ConfigError("", "--for", f'must be a duration such as 30m or 2h, is "{one_line(arguments.seconds)}"')
     until = time.time() + seconds if arguments.seconds else None
     return _annotate_pause(arguments, pauses.note(arguments.direction, until, arguments.why))

@@ -36,6 +36,11 @@ def test_a_policy_means_the_workloads_it_decided_about() -> None:
         pytest.param(
             ["--policy", "web", "--for", "soon"], '--for: must be a duration such as 30m or 2h, is "soon"', id="time"
         ),
+        pytest.param(
+            ["--policy", "web", "--for", "99999999999h"],
+            '--for: must be a duration such as 30m or 2h, is "99999999999h"',
+            id="an end that no calendar has",
+        ),
     ],
 )
 def test_wrong_arguments_of_a_pause_are_told(
