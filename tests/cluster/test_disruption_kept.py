@@ -85,7 +85,7 @@ async def test_evictions_count_after_the_clock_was_set_back(folder: Path, back: 
         assert [await one.refusal(name) for name in "vw"] == ["", ""]
 
 
-async def test_what_was_taken_back_counts_no_more_after_the_clock_was(folder: Path) -> None:
+async def test_what_was_taken_back_counts_no_more_then(folder: Path) -> None:
     with daemon(folder) as one:
         await one.refusal("p")
         one.guard.on(MoveTakenBack("uid-p"))

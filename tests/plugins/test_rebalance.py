@@ -291,7 +291,10 @@ def test_but_nobody_comes_either() -> None:
     past = looks(found, *[found.measured] * 3)
     assert "b" in {one.target for one in planned(strategies, found, past, min_age=0, single=True)}
     found = thought(found, "b", 1.6)
-    assert {one.refusal for one in planned(strategies, found, past, min_age=0, single=True)} == {"NoOtherNode"}
+    refused = planned(strategies, found, past, min_age=0, single=True)
+    assert {one.refusal for one in refused} == {"NoOtherNode"}
+    told = "no other node is free enough for what it uses: what came to 1 node of late is not measured yet, and"
+    assert all(told in one.message for one in refused)
 
 
 def test_an_empty_pool_is_level() -> None:

@@ -74,7 +74,7 @@ def test_unit_fits_the_daemon() -> None:
     assert unit["Type"] == ["notify", "notify-reload"]
 
 
-def test_the_unit_lets_so_many_read_the_pages_as_it_says() -> None:
+def test_the_unit_lets_as_many_read_as_it_says() -> None:
     text = UNIT.read_text()
     (files,) = options(text)["LimitNOFILE"]
     assert int(files) // 4 >= MOST

@@ -204,7 +204,7 @@ class Elector:
         if identity != self._identity or holder not in ("", self._identity):
             return now
         try:
-            return float(at) if float(at) <= now else now
+            return min(now, float(at))  # now, if it is no number
         except ValueError:
             return now
 

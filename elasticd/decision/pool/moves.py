@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
-from elasticd.base.text import raised
+from elasticd.base.text import counted, raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft
@@ -31,6 +31,11 @@ URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
 
 ALL = 1 - 1e-9
 """All of what a node is to give up, but for the rounding of sums."""
+
+NOWHERE = "NoOtherNode"
+"""Why a pod stays for which no place was found."""
+
+FAULTY = "its strategy cannot say where it fits"
 
 KEEPS_RETURNING = "KeepsReturning"
 """Why no more pods of a controller leave a node: others came there in their place, time and again."""
@@ -149,11 +154,11 @@ class _Draft:
         target = ""
         if move.how == "reschedule":
             draft.columns.release(index, pod)
-            place, why_not = self._find_place(move, index)
-            if place is None:
+            place = self._find_place(move, index)
+            if not isinstance(place, int):
                 self._tries -= 1
                 draft.columns.take(index, pod)
-                return replace(decision, refusal="NoOtherNode", message=_join(move.message, why_not))
+                return replace(decision, refusal=place[0], message=_join(move.message, place[1]))
             draft.columns.take(place, replace(pod, node=""))
             for series, amount in move.use.items():
                 self._use_of(series)[place] += amount
@@ -218,13 +223,13 @@ class _Draft:
         most = self._case.policy.moves.per_look
         return "Enough", f"{most} {'is' if most == 1 else 'are'} moved at a time"
 
-    def _find_place(self, move: Move, index: int) -> tuple[int | None, str]:
-        """Another node that can take a pod, as things stand without it; None, and why there is none."""
+    def _find_place(self, move: Move, index: int) -> int | Refused:
+        """Another node that can take a pod, as things stand without it; or why there is none."""
         pod = replace(move.pod, node="", nominated="")
         if pod.needs.unsupported:
-            return None, f"elasticd does not know {_unsupported(pod)}, nor where it could go"
+            return NOWHERE, f"elasticd does not know {_unsupported(pod)}, nor where it could go"
         if self._tries <= 0:
-            return None, "none was found for too many others"
+            return NOWHERE, "none was found for too many others"
         filtered = cache(partial(look, self._case, pod))
         ranked = cache(lambda: rank(self._case, pod, filtered().allowed()))
 
@@ -241,14 +246,30 @@ class _Draft:
             and (place := best(elsewhere)) is not None
             and self._find_fitting(move, np.array([place]))[0].all()
         ):
-            return place, ""  # it fits on the best node of all, so that the others need not be checked
+            return place  # it fits on the best node of all, so that the others need not be checked
         fit, why = self._find_fitting(move, slice(None))
         self._hopeful = hopeful = bool((elsewhere & fit).any())
         if not hopeful:
-            return None, why
+            return self._why_none_fits(move, index, fit, why)
         if (place := best(elsewhere & fit)) is not None:
-            return place, ""
-        return None, filtered().failures[0].message if filtered().failures else filtered().unavailable()
+            return place
+        return NOWHERE, filtered().failures[0].message if filtered().failures else filtered().unavailable()
+
+    def _why_none_fits(self, move: Move, index: int, fit: Mask, why: str) -> Refused:
+        """Why no node is left: pods of its controller have left those that could take it, or all use too much."""
+        columns = self._draft.columns
+        if move.fits is None or why.startswith(FAULTY):
+            return NOWHERE, why
+        others = np.arange(len(columns.names)) != index
+        if (left := int((others & fit).sum())) > 0:
+            nodes = counted(left, "node")
+            return "LeftRecently", f"pods of its controller left {nodes} that could take it too short a time ago"
+        unknown = others & np.logical_or.reduce([~np.isfinite(columns.use(series)) for series in move.use])
+        young = others & np.logical_or.reduce([columns.use(series) > columns.measured(series) for series in move.use])
+        hints = [f"what {counted(int(unknown.sum()), 'node')} use is not known"] if unknown.any() else []
+        if young.any():
+            hints.append(f"what came to {counted(int(young.sum()), 'node')} of late is not measured yet, and estimated")
+        return NOWHERE, _join(why, "; ".join(hints))
 
     def _find_fitting(self, move: Move, places: Places) -> tuple[Mask, str]:
         """Which of these nodes have room for what the pod uses; and why none has."""
@@ -260,7 +281,7 @@ class _Draft:
                 {series: self._use_of(series)[places] + amount for series, amount in move.use.items()}, places
             )
         except Exception as error:  # whatever a stranger's rule does
-            return np.zeros_like(fit), f"its strategy cannot say where it fits: {raised(error)}"
+            return np.zeros_like(fit), f"{FAULTY}: {raised(error)}"
         return fit, "no other node is free enough for what it uses"
 
     def _use_of(self, series: str) -> Column:

@@ -387,7 +387,13 @@ def test_after_one_that_fits_nowhere_others_find_their_places() -> None:
 def test_a_move_fits_nowhere_where_use_is_not_known() -> None:
     found = moves(four(a=3.0), Fits(), Wanting(names=PODS[:1], use=0.3, most=1.7))
     assert told(found) == [("p0", "NoOtherNode")]
-    assert found[0].message == "no other node is free enough for what it uses"
+    assert found[0].message == "no other node is free enough for what it uses: what 2 nodes use is not known"
+
+
+def test_nodes_that_the_controllers_pods_left_have_room() -> None:
+    (one,) = moves(four(a=3.0, b=1.0, c=1.8), Fits(), Wanting(names=PODS[:1], use=0.3, most=1.7, not_to=("b", "c")))
+    left = "pods of its controller left 1 node that could take it too short a time ago"
+    assert (one.refusal, one.message) == ("LeftRecently", left)
 
 
 def test_a_rule_that_fails_moves_nobody_and_is_reported() -> None:
