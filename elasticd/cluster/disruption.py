@@ -289,7 +289,7 @@ class DisruptionGuard(ClusterWrapper):
                 yield from ((pod.uid, ("NotReplaced", why)) for pod in left)
 
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
-        """Refuse to shrink anything when much was lost at once; and to scale a workload while one of its pods is
+        """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced by a surge: fewer would be one too few."""
         if isinstance(action, Remove | Scale) and action.after < action.before and (loss := self._sudden_loss(now)):
             return "Breaker", loss
@@ -297,7 +297,7 @@ class DisruptionGuard(ClusterWrapper):
             return None
         workload = self._snapshot.workload(action.workload) if self._snapshot else None
         note = surged(workload) if workload else None
-        if note is not None:
+        if note is not None and action.after <= action.before:
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
         return self._spend_bounds(abs(action.after - action.before), now) if action.reason.startswith(BOUNDS) else None
 

@@ -309,10 +309,11 @@ def moved(name: str, on: str = "a") -> Evict:
     return replace(evict(name, on), target="c")
 
 
-async def test_only_the_mover_scales_a_workload_with_moving_pods() -> None:
+async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()
     assert (await door.disruption.act(scale(4, 3))).reason == "BeingMoved"
+    assert (await door.disruption.act(scale(4, 9))).result == "done"
     assert (await door.disruption.act(scale(4, 3, f"{SURGE}: done"))).result == "done"
 
 

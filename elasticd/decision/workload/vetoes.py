@@ -51,7 +51,8 @@ def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, 
         standing.append(Veto(_stand_still("Fenced", message, workload.replicas, FENCED)))
     if SURGE in workload.annotations and (note := surged(workload)) is not None:
         message = f"a pod of it is being moved, another being made first ({note})"
-        limit = _stand_still(MOVED, message, workload.replicas, "surge")
+        # More pods that are needed come before the move, which is given up then.
+        limit = Limit(MOVED, message, workload.replicas, None, "AbleToScale", "surge")
         return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
     if policy.mode == "act" and (veto := _judge_others(policy.foreign, observation, past)):
         standing.append(veto)

@@ -297,10 +297,18 @@ def test_jobs_that_end_are_nobodys_doing() -> None:
 NOTED = {SURGE: '{"pod":"web-1"}'}
 
 
-@pytest.mark.parametrize("wish", [1, 5, 9])
-def test_workload_with_a_moving_pod_keeps_its_count_with_reason(wish: int) -> None:
+@pytest.mark.parametrize(
+    ("wish", "verdict", "replicas"),
+    [
+        pytest.param(1, "hold", 5, id="fewer"),
+        pytest.param(5, "keep", 5, id="as many"),
+        pytest.param(9, "scale", 9, id="more come before the move"),
+    ],
+)
+def test_workload_with_a_moving_pod_loses_none_with_reason(wish: int, verdict: str, replicas: int) -> None:
     found = decided(wish, annotations=NOTED)
-    assert (found.verdict, found.replicas, found.action) == ("keep" if wish == 5 else "hold", 5, None)
+    assert (found.verdict, found.replicas) == (verdict, replicas)
+    assert (found.action is None) == (verdict != "scale")
     assert "BeingMoved" in {limit.reason for limit in found.limits}
     assert "another being made first" in "".join(limit.message for limit in found.limits)
 

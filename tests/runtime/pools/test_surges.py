@@ -216,6 +216,21 @@ async def test_a_move_in_vain_is_retried_after_growing_pauses() -> None:
     assert bench.outcomes[-1].reason == "Moved"
 
 
+async def test_a_policy_that_raises_the_count_ends_a_surge() -> None:
+    bench = Bench(ready=False)
+    await bench.begin()
+    await bench.turn(4)
+    workload = bench.site.world.workload
+    assert (workload.replicas, SURGE in workload.annotations) == (3, True)
+    await bench.site.act(Scale(REF, workload.uid, workload.version, 3, 9, "AboveTarget"))
+    await bench.turn(4)
+    workload = bench.site.world.workload
+    assert (workload.replicas, SURGE in workload.annotations) == (9, False)
+    assert OLD.uid in {one.uid for one in bench.site.world.pods if not one.deleted}
+    assert bench.taken_back == [OLD.uid]
+    assert bench.outcomes[-1].reason == "Overtaken"
+
+
 async def test_a_refused_step_is_reported_once_and_retried() -> None:
     bench = Bench()
     await bench.begin()
