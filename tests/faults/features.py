@@ -603,8 +603,11 @@ async def meanwhile(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
+        # Until Python 3.12 what waits for something for a limited time may miss that it is cancelled.
+        while going := [task for task in tasks if not task.done()]:
+            for task in going:
+                task.cancel()
+            await asyncio.wait(going, timeout=0.1)
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, Exception):

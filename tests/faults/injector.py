@@ -223,9 +223,10 @@ class ApiInjector(HttpInjector):
 
 
 async def _drip(response: web.StreamResponse) -> None:
-    while True:
-        await response.write(b"\n")
-        await asyncio.sleep(0.05)
+    with contextlib.suppress(aiohttp.ClientError):  # nobody listens any more
+        while True:
+            await response.write(b"\n")
+            await asyncio.sleep(0.05)
 
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
