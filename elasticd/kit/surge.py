@@ -131,13 +131,24 @@ def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_co
     """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count."""
     note = noted(workload.annotations)
     if note is None:
-        return Step("Unreadable", f"the annotation {SURGE} cannot be read", _annotate(workload, None), last=True)
+        message = f"the annotation {SURGE} cannot be read, and is removed: a replica more than before may stay"
+        return Step("Unreadable", message, _annotate(workload, None), last=True)
     state = _MoveState(workload, pods, note, now)
     if workload.replicas not in (note.count, note.count + 1):
         return state.leave("Overtaken", f"the count was set to {workload.replicas}")
     if note.phase == "wait":
         return state.wait(honours_costs=honours_costs)
     return {"up": state.up, "down": state.down, "out": state.out, "back": state.back}[note.phase]()
+
+
+def resume(workload: Workload, pods: Sequence[Pod], note: Note) -> Step | None:
+    """What to do where somebody has removed or garbled this note of a move that is known to have been under way: take
+    back what it did. None: nothing is left of it."""
+    marked = any(pod.uid == note.uid and not pod.deleted and pod.annotations.get(COST) == LEAST for pod in pods)
+    if workload.replicas != note.count + 1 and not marked:
+        return None
+    message = f"somebody changed the annotation {SURGE}: what the move of {note.pod} has done is taken back"
+    return Step("NoteRestored", message, _annotate(workload, replace(note, phase="back")))
 
 
 class _MoveState:

@@ -4,6 +4,7 @@ finds in the cluster.
 Knows when it looks, and what is written down of each step; the rules of what comes next are in kit/surge.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
@@ -14,8 +15,8 @@ from elasticd.base.clock import Clock
 from elasticd.decision.disruption import refusal
 from elasticd.decision.workload.vetoes import FREEZE, annotated_freeze
 from elasticd.journal import Journal
-from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
-from elasticd.model.actions import Action, Answer, Evict, Mark
+from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, resume, stays, surged
+from elasticd.model.actions import Action, Announce, Answer, Evict, Mark
 from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MoveTakenBack, tell
 from elasticd.model.moves import Underway
@@ -23,6 +24,8 @@ from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref, Workload
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.runtime.actions import Actions, Attempt, attempt, record
+
+logger = logging.getLogger(__name__)
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
 """The kinds that replace pods of an old template by themselves: they may be in a rollout."""
@@ -41,13 +44,17 @@ BACKOFF = Backoff(60.0, 3600.0)
 
 
 class _Surge(Struct):
-    """A surge in flight: its step and since when; the step that was tried last, when, and why that failed."""
+    """A surge in flight: its step and since when; the step that was tried last, when, and why that failed; its note as
+    last seen, and whether this daemon has removed that, or told that somebody else did."""
 
     step: Step | None = None
     since: float = 0.0
     tried: str = ""
     tried_at: float = 0.0
     failure: tuple[object, ...] | None = None
+    note: Note | None = None
+    ended: bool = False
+    told: bool = False
 
 
 class Surging:
@@ -139,9 +146,10 @@ class Surging:
     async def tick(self, now: float) -> bool:
         """Take one step of each surge; whether there are any."""
         if not self._cluster.leading:
+            self._surges = {}  # who leads may end them meanwhile
             return False
         snapshot = await self._look(now)
-        workloads = _surging_workloads(snapshot)
+        workloads = [*_surging_workloads(snapshot), *self._without_note(snapshot)]
         self._surges = {workload.uid: self._surges.get(workload.uid) or _Surge() for workload in workloads}
         self._ending = self._still_ending(snapshot)
         for workload in workloads:
@@ -149,8 +157,33 @@ class Surging:
                 self._advance(self._surges[workload.uid], workload, snapshot.pods(workload), now)
         return bool(workloads)
 
-    def _advance(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], now: float) -> None:
+    def _without_note(self, snapshot: Snapshot) -> list[Workload]:
+        """Workloads whose note somebody removed while a pod of them was moved, as far as something is left of that."""
+        under_way = {uid: surge.note for uid, surge in self._surges.items() if surge.note and not surge.ended}
+        return [
+            workload
+            for workload in (snapshot.workloads() if under_way else ())
+            if (note := under_way.get(workload.uid))
+            and surged(workload) is None
+            and resume(workload, snapshot.pods(workload), note)
+        ]
+
+    def _next_step(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], now: float) -> Step:
+        """The next step by the note; by the one last seen, if somebody removed it or it cannot be read."""
         step = next_step(workload, pods, now, honours_costs=self._cluster.honours_deletion_costs)
+        if (note := noted(workload.annotations)) is not None:
+            surge.note, surge.told = note, False
+            return step
+        step = (surge.note and resume(workload, pods, surge.note)) or step
+        if not surge.told:
+            surge.told = True
+            logger.warning("%s: %s", workload.ref, step.message)
+            event = Announce(workload.ref, workload.uid, step.word, step.message, warning=True)
+            self.actions.announce(self._cluster, event, f"surge {workload.ref}")
+        return step
+
+    def _advance(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], now: float) -> None:
+        step = self._next_step(surge, workload, pods, now)
         if surge.step is None or surge.step.word != step.word:
             surge.step, surge.since = step, now
             if step.done and (note := noted(workload.annotations)):
@@ -169,8 +202,9 @@ class Surging:
         surge.tried, surge.tried_at = step.word, result.at
         surge.failure = None if done else (step.word, answer.result, answer.code, answer.reason)
         if step.last and done:
+            surge.ended = True
             self._finish(workload, pods, step)
-        note = noted(workload.annotations)
+        note = noted(workload.annotations) or surge.note
         if note is not None and (done or surge.failure != earlier):
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 

@@ -11,12 +11,12 @@ from elasticd.base.clock import VirtualClock
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import SURGE
-from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
+from elasticd.model.actions import Action, Announce, Answer, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionState
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
-from elasticd.model.workload import Pod, Ref
+from elasticd.model.workload import COST, Pod, Ref
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.actions import Actions
 from elasticd.runtime.pools.surges import Surging
@@ -229,6 +229,43 @@ async def test_a_policy_that_raises_the_count_ends_a_surge() -> None:
     assert OLD.uid in {one.uid for one in bench.site.world.pods if not one.deleted}
     assert bench.taken_back == [OLD.uid]
     assert bench.outcomes[-1].reason == "Overtaken"
+
+
+@pytest.mark.parametrize("text", [None, "{"], ids=["removed", "garbled"])
+@pytest.mark.parametrize("ready", [False, True], ids=["while it waits", "while its pod is marked"])
+async def test_a_surge_whose_note_somebody_changed_is_taken_back(
+    caplog: pytest.LogCaptureFixture, text: str | None, *, ready: bool
+) -> None:
+    bench = Bench(ready=ready)
+    await bench.begin()
+    await bench.turn(3)
+    world = bench.site.world
+    while ready and not any(COST in one.annotations for one in world.pods):
+        await bench.turn(1)
+    assert (world.workload.replicas, bench.surging) == (3, True)
+    world.workload = replace(world.workload, annotations={} if text is None else {SURGE: text})
+    await bench.turn(8)
+    assert (world.workload.replicas, bench.surging, world.least) == (2, False, 2)
+    assert OLD.uid in {one.uid for one in world.pods if COST not in one.annotations}
+    assert bench.taken_back == [OLD.uid]
+    told = "shop/Deployment/web: somebody changed the annotation elasticd.io/surge: what the move of old has done"
+    assert [line.startswith(told) for line in caplog.messages] == [True]
+    (event,) = [act for act in bench.site.acts if isinstance(act, Announce)]
+    assert (event.reason, event.warning) == ("NoteRestored", True)
+
+
+async def test_a_count_raised_by_another_leader_is_left_alone() -> None:
+    """This daemon led before, and knows of a surge that the other has ended since."""
+    bench = Bench(ready=False)
+    await bench.begin()
+    await bench.turn(4)
+    bench.site.leading = False
+    await bench.turn(1)
+    world = bench.site.world
+    world.workload = replace(world.workload, annotations={}, replicas=3)
+    bench.site.leading = True
+    await bench.turn(5)
+    assert (world.workload.replicas, bench.surging) == (3, False)
 
 
 async def test_a_refused_step_is_reported_once_and_retried() -> None:
