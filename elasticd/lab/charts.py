@@ -28,12 +28,13 @@ class Line(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """The data of a picture. `steps`: a y holds until the next x; `bars`: x are names, side by side for each series.
+    """The data of a picture. `steps`: a y holds until the next x; `bars`: x are names, side by side for each series;
+    `rows`: a row for each series, one under another, whose colour is y, from 0 to 100, and holds until the next x.
     Charts of one `picture` are drawn one above the other; empty: this one is not drawn unasked."""
 
     name: str
     title: str
-    kind: Literal["lines", "steps", "bars"]
+    kind: Literal["lines", "steps", "bars", "rows"]
     x: Axis
     y: Axis
     lines: tuple[Line, ...]

@@ -22,7 +22,7 @@ from elasticd.base.text import one_line
 from elasticd.lab.backtest import Options, load_backtest, options_of
 from elasticd.lab.ideal import IDEAL, RECORDED, ideal, recorded
 from elasticd.lab.kept import study_file
-from elasticd.lab.over_time import run_charts
+from elasticd.lab.over_time import node_charts, plot_charts
 from elasticd.lab.papers.named import PAPERS
 from elasticd.lab.papers.pictures import check_folder, save_pictures
 from elasticd.lab.papers.printed import all_papers, all_papers_markdown, markdown, measured, shown
@@ -33,7 +33,7 @@ from elasticd.lab.queries import Queries, queries_of
 from elasticd.lab.replay.command import REPLAY, replay, takes_replay
 from elasticd.lab.report import Asked, check_report, report
 from elasticd.lab.runs import Run
-from elasticd.lab.scenario import Scenario, changed, load_scenario
+from elasticd.lab.scenario import Scenario, changed, decides_counts, load_scenario
 from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, save, workload_rows, write
 from elasticd.lab.simulate import serving
 from elasticd.lab.sketch import sketch
@@ -58,6 +58,8 @@ def takes_simulate(parser: argparse.ArgumentParser) -> None:
     add("--parts", type=int, help="of the cluster, played at the same time, instead of those of [scenario]")
     add("--workloads", action="store_true", help="also the figures of each workload")
     add("--out-nodes", type=Path, metavar="FILE", help="write each node over time; ends in .csv or .parquet")
+    text = "draw requests and use of each node, pods that wait, evictions; ends in .png or .svg"
+    add("--plot-nodes", type=Path, metavar="FILE", help=text)
     _takes_output(parser)
 
 
@@ -142,11 +144,15 @@ def simulate(arguments: argparse.Namespace) -> int:
     scenario = changed(scenario, {name: value for name, value in given.items() if value is not None})
     if arguments.out_nodes:
         check_file(arguments.out_nodes, force=arguments.force, option="--out-nodes")
+    if arguments.plot_nodes:
+        check_plot(arguments.plot_nodes, force=arguments.force, option="--plot-nodes")
     for note in scenario.notes:
         print(note, file=sys.stderr)
     runs = _played(arguments, scenario)
     if arguments.out_nodes:
         write(arguments.out_nodes, NODES, node_rows(runs, scenario.cluster.seed), "--out-nodes")
+    if arguments.plot_nodes:
+        save(arguments.plot_nodes, draw(node_charts(runs), arguments.plot_nodes.suffix[1:]))
     return _show_runs(arguments, _asked(arguments, "simulate", str(arguments.scenario), scenario), runs)
 
 
@@ -255,7 +261,7 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
     runs = with_bar(scenario, arguments.jobs, arguments.dask, arguments.study)
     serving_pods = serving(scenario.cluster)
-    if serving_pods and not scenario.cluster.jobs:
+    if serving_pods and not scenario.cluster.jobs and decides_counts(scenario):
         runs[IDEAL] = [ideal(next(iter(runs.values()))[0], serving_pods)]
     return runs
 
@@ -266,7 +272,7 @@ def _show_runs(arguments: argparse.Namespace, asked: Asked, runs: dict[str, list
     if arguments.out:
         write(arguments.out, WORKLOADS, workload_rows(runs, seed), "--out")
     if arguments.plot:
-        save(arguments.plot, draw(run_charts(runs), arguments.plot.suffix[1:]))
+        save(arguments.plot, draw(plot_charts(runs), arguments.plot.suffix[1:]))
     if arguments.report:
         save(arguments.report, report(asked, runs).encode())
     text = compared(asked.scenario, runs, each=getattr(arguments, "workloads", False), price=arguments.price)

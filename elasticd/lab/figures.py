@@ -3,11 +3,12 @@
 Pure: a run in, figures out. Knows nothing of how it was played.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from math import isnan, nan
 from statistics import fmean
 
+import numpy as np
 from msgspec import Struct
 
 from elasticd.lab.runs import Change, Run, WorkloadTrack
@@ -25,7 +26,12 @@ class Figures(Struct, frozen=True):
     of it that no ready pod could serve. `short` and `lag` are seconds: those in which some demand was not served,
     summed over workloads, and the longest time without a break. NaN: not known. `flaps` are changes that took back the
     one before within 10 minutes. `requests` are those of HTTP services, `failed` the share of them that did; the waits
-    are seconds, of those that were served.
+    are seconds, of those that were served. `requested` is in core-hours, of all pods that there should be.
+
+    Of all nodes: `without_node` is how long pods waited for one, in seconds, summed over pods; `apart` the standard
+    deviation between nodes of the share of their CPU that is used, the mean over time; `fullest` the highest such
+    share; `occupied` how many nodes had pods, the mean over time. Of Jobs: `job_hours` is the time of those in flight,
+    `most_jobs` how many there were at most; `queue` the messages in the queue, the mean over time, and `most_queued`.
     """
 
     replica_hours: float
@@ -41,6 +47,15 @@ class Figures(Struct, frozen=True):
     failed: float = nan
     wait_median: float = nan
     wait_p99: float = nan
+    requested: float = nan
+    without_node: float = nan
+    apart: float = nan
+    fullest: float = nan
+    occupied: float = nan
+    job_hours: float = nan
+    most_jobs: float = nan
+    queue: float = nan
+    most_queued: float = nan
 
 
 class Spread(Struct, frozen=True):
@@ -77,6 +92,9 @@ def figures(run: Run, only: Ref | None = None) -> Figures:
         flaps=sum(map(flaps, changes.values())),
         evictions=len(evicted),
         **_of_requests([track for track in tracks.values() if track.requests]),
+        **_requested(run, tracks.values()),
+        **(_of_nodes(run) if only is None and run.nodes else {}),
+        **(_of_jobs(run) if only is None and run.jobs else {}),
     )
 
 
@@ -90,6 +108,44 @@ def _of_requests(tracks: Sequence[WorkloadTrack]) -> dict[str, float]:
         "failed": sum(_known(track.failed) for track in tracks) / requests if requests else 0.0,
         "wait_median": quantile(waits, 0.5),
         "wait_p99": quantile(waits, 0.99),
+    }
+
+
+def _requested(run: Run, tracks: Collection[WorkloadTrack]) -> dict[str, float]:
+    if not all(track.pod_requests for track in tracks):
+        return {}
+    return {"requested": sum(map(_requested_cores, tracks)) * run.step / 3600}
+
+
+def _requested_cores(track: WorkloadTrack) -> float:
+    """The cores that the pods of a workload should have, summed over steps."""
+    starts = [first for first, _ in track.pod_requests[1:]]
+    parts = zip(track.pod_requests, [0, *starts], [*starts, len(track.replicas)], strict=True)
+    return sum(cores * sum(track.replicas[first:last]) for (_, cores), first, last in parts)
+
+
+def _of_nodes(run: Run) -> dict[str, float]:
+    with np.errstate(invalid="ignore"):
+        used = np.array([np.asarray(track.used) / track.cores for track in run.nodes.values()])
+    if np.isnan(used).all(axis=0).any():  # for some time there was no node
+        return {}
+    occupied = np.array([track.pods for track in run.nodes.values()]) > 0
+    return {
+        "without_node": float(sum(run.waiting)) * run.step,
+        "apart": float(np.nanstd(used, axis=0).mean()),
+        "fullest": float(np.nanmax(used)),
+        "occupied": float(occupied.sum(axis=0).mean()),
+    }
+
+
+def _of_jobs(run: Run) -> dict[str, float]:
+    queued = np.sum([track.queue for track in run.jobs.values()], axis=0)
+    in_flight = np.sum([track.in_flight for track in run.jobs.values()], axis=0)
+    return {
+        "job_hours": float(in_flight.sum()) * run.step / 3600,
+        "most_jobs": float(in_flight.max()),
+        "queue": float(queued.mean()),
+        "most_queued": float(queued.max()),
     }
 
 

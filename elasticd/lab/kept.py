@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.files import replacing
-from elasticd.lab.runs import Change, NodeTrack, Run, WorkloadTrack
+from elasticd.lab.runs import Change, JobTrack, NodeTrack, Run, WorkloadTrack
 from elasticd.model.workload import Ref
 
 ENDING = ".run"
@@ -35,6 +35,9 @@ class _Written(Struct, array_like=True):
     changes: list[tuple[Ref, list[Change]]]
     evicted: list[Ref]
     failures: dict[str, int]
+    evictions: list[int]
+    waiting: list[int]
+    jobs: list[tuple[Ref, JobTrack]]
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=lambda waits: waits.tobytes())
@@ -82,6 +85,9 @@ class KeptRuns:
             written.nodes,
             dict(written.changes),
             written.evicted,
+            written.evictions,
+            written.waiting,
+            dict(written.jobs),
             written.failures,
         )
 
@@ -90,7 +96,16 @@ class KeptRuns:
         if self._folder is None:
             return
         written = _Written(
-            run.begun, run.step, [*run.workloads.items()], run.nodes, [*run.changes.items()], run.evicted, run.failures
+            run.begun,
+            run.step,
+            [*run.workloads.items()],
+            run.nodes,
+            [*run.changes.items()],
+            run.evicted,
+            run.failures,
+            run.evictions,
+            run.waiting,
+            [*run.jobs.items()],
         )
         try:
             with replacing(self._folder / f"{key}{ENDING}", "wb") as file:

@@ -26,6 +26,15 @@ WIDTH, HEIGHT, HEAD = 9.0, 2.1, 0.9
 NARROW = 4.4
 """Inches: the width of a picture for a phone, so that its text can be read there."""
 
+ROW, ROOM = 0.2, 0.75
+"""Inches: of a row, and of what is above and below the rows of a chart; at most as high as two other charts."""
+
+MOST_NAMES = 24
+"""More rows than so many have numbers instead of names."""
+
+SHADES = "YlGnBu"
+"""Of rows: from light to dark, also in grey, and told apart with a colour vision deficiency (ColorBrewer, 2003)."""
+
 MOST_COLUMNS, CHARACTERS, BESIDE = 6, 128, 9
 """Of the legend: columns and characters of a line at most, and as how many characters a mark counts."""
 
@@ -84,16 +93,18 @@ def draw(charts: Sequence[Chart], form: str, width: float = WIDTH) -> bytes:
     a series has one colour in all of them. Raises ConfigError where matplotlib is not installed."""
     plt = load_matplotlib("matplotlib")
     with plt.base.rc_context(_SETTINGS):
-        figure = plt.figure.Figure(figsize=(width, HEIGHT * len(charts) + HEAD), layout="constrained")
+        heights = [_height(chart) for chart in charts]
+        figure = plt.figure.Figure(figsize=(width, sum(heights) + HEAD), layout="constrained")
         shared = len({chart.x for chart in charts}) == 1 and charts[0].kind != "bars"
-        all_axes = figure.subplots(len(charts), 1, sharex=shared, squeeze=False)[:, 0]
+        all_axes = figure.subplots(len(charts), 1, sharex=shared, squeeze=False, height_ratios=heights)[:, 0]
         styles = _styles(charts)
         for chart, axes in zip(charts, all_axes, strict=True):
             _draw_chart(plt, axes, chart, styles, ticks=round(12 * width / WIDTH))
         for axes in all_axes[:-1] if shared else ():
             axes.set_xlabel("")
         _add_legend(figure, all_axes, round(CHARACTERS * width / WIDTH))
-        return _saved(figure, form)
+        _add_scale(figure, charts, all_axes)
+        return _saved(plt, figure, form)
 
 
 def inline(svg: bytes, prefix: str, label: str) -> str:
@@ -117,27 +128,60 @@ def dark_theme() -> str:
 
 
 def load_matplotlib(option: str) -> Any:
-    """The parts of matplotlib that are used. Raises ConfigError where it is not installed."""
+    """The parts that are used of matplotlib, and of Pillow, which it brings. Raises ConfigError where it is not
+    installed."""
     try:
         parts = {name: importlib.import_module(f"matplotlib.{name}") for name in ("figure", "ticker")}
-        return SimpleNamespace(base=importlib.import_module("matplotlib"), **parts)
+        base, image = (importlib.import_module(name) for name in ("matplotlib", "PIL.Image"))
+        return SimpleNamespace(base=base, image=image, **parts)
     except ImportError:
         problem = "needs matplotlib, which is not installed: pip install elasticd[plot]"
         raise ConfigError("", option, problem) from None
 
 
+def _height(chart: Chart) -> float:
+    return min(2 * HEIGHT, ROW * len(chart.lines) + ROOM) if chart.kind == "rows" else HEIGHT
+
+
 def _styles(charts: Sequence[Chart]) -> dict[str, dict[str, object]]:
     """The colour and the dashes of each series, by its name."""
-    names = dict.fromkeys(line.name for chart in charts for line in chart.lines if line.look == "line")
+    colours = [line for chart in charts if chart.kind != "rows" for line in chart.lines]
+    names = dict.fromkeys(line.name for line in colours if line.look == "line")
     looks: list[dict[str, object]] = [
         {"color": colour, "linestyle": dashes} for dashes in ("-", "--", ":") for colour in COLOURS
     ]
     greys: list[dict[str, object]] = [{"color": GREY, "linestyle": dashes} for dashes in ("--", ":", "-.")]
-    others = dict.fromkeys(line.name for chart in charts for line in chart.lines if line.look == "reference")
+    others = dict.fromkeys(line.name for line in colours if line.look == "reference")
     return {**dict(zip(names, cycle(looks), strict=False)), **dict(zip(others, cycle(greys), strict=False))}
 
 
+def _draw_rows(plt: Any, axes: Any, chart: Chart) -> None:
+    """A picture with a row of pixels for each series: they are equally long in time."""
+    times = chart.lines[0].x
+    extent = (times[0], times[-1], len(chart.lines) - 0.5, -0.5)
+    values = [line.y[:-1] for line in chart.lines]
+    axes.imshow(values, SHADES, vmin=0, vmax=100, aspect="auto", interpolation="nearest", extent=extent)
+    axes.set(title=_literal(chart.title), xlabel=_axis_title(chart.x))
+    if len(chart.lines) <= MOST_NAMES:
+        axes.set_yticks(range(len(chart.lines)), [_literal(line.name) for line in chart.lines])
+    else:
+        axes.set_ylabel("number")
+        axes.yaxis.set_major_locator(plt.ticker.MaxNLocator(integer=True))
+
+
+def _add_scale(figure: Any, charts: Sequence[Chart], all_axes: Sequence[Any]) -> None:
+    """What the colours of rows mean, once, beside all charts, which so stay of one width."""
+    for chart, axes in zip(charts, all_axes, strict=True):
+        if chart.kind == "rows":
+            bar = figure.colorbar(axes.images[0], ax=list(all_axes), label=_axis_title(chart.y), aspect=40, pad=0.02)
+            bar.outline.set_visible(False)
+            return
+
+
 def _draw_chart(plt: Any, axes: Any, chart: Chart, styles: Mapping[str, dict[str, object]], ticks: int) -> None:
+    if chart.kind == "rows":
+        _draw_rows(plt, axes, chart)
+        return
     axes.grid(visible=True, axis="y" if chart.kind == "bars" else "both")
     axes.set(title=_literal(chart.title), xlabel=_axis_title(chart.x), ylabel=_axis_title(chart.y))
     if chart.log:
@@ -151,7 +195,8 @@ def _draw_chart(plt: Any, axes: Any, chart: Chart, styles: Mapping[str, dict[str
         if chart.x.unit in _MULTIPLES:
             axes.xaxis.set_major_locator(plt.ticker.MaxNLocator(nbins=ticks, steps=_MULTIPLES[chart.x.unit]))
     if not chart.log and all(not value < 0 for line in chart.lines for value in (*line.y, *line.low)):
-        axes.set_ylim(bottom=0)
+        nothing = not any(value > 0 for line in chart.lines for value in (*line.y, *line.high))
+        axes.set_ylim(bottom=0, top=1 if nothing else None)
     if not chart.log and all(float(value).is_integer() for line in chart.lines for value in line.y):
         axes.yaxis.set_major_locator(plt.ticker.MaxNLocator(integer=True))
 
@@ -223,11 +268,14 @@ def _literal(text: str) -> str:
     return re.sub(r"^_", "\u200b_", text.replace("$", r"\$"))
 
 
-def _saved(figure: Any, form: str) -> bytes:
-    """The bytes of a picture: without a date, or what made it."""
+def _saved(plt: Any, figure: Any, form: str) -> bytes:
+    """The bytes of a picture: without a date, or what made it. A PNG has 256 colours, which makes it half as large."""
     file = BytesIO()
     if form == "png":
-        figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
-        return file.getvalue()
+        figure.savefig(file, format="png", dpi=144)
+        reduced = plt.image.open(file).convert("RGB").quantize(dither=plt.image.Dither.NONE)
+        smaller = BytesIO()
+        reduced.save(smaller, "png", optimize=True)
+        return smaller.getvalue()
     figure.savefig(file, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return file.getvalue().replace(b"</style>", f"{dark_theme()}</style>".encode(), 1)

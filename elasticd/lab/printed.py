@@ -15,7 +15,7 @@ from elasticd.base.shapes import moment
 from elasticd.base.text import counted, one_line
 from elasticd.lab.figures import Figures, Spread, figures, spreads
 from elasticd.lab.runs import Run, Runs
-from elasticd.lab.scenario import Scenario, play_all
+from elasticd.lab.scenario import Scenario, decides_counts, moves_pods, play_all
 from elasticd.lab.tune import IMPOSSIBLE, Point, Trial, Tuned, trade_off, violation
 from elasticd.model.workload import Ref
 from elasticd.ui.terminal import make_table, seconds
@@ -51,16 +51,36 @@ SERVED: Columns = {
 }
 """Figures of services."""
 
+REQUESTED: Columns = {"requested": ("core-hours requested", "{:.2f}".format)}
+"""Where what pods request changes."""
+
+NODES: Columns = {
+    "evictions": COLUMNS["evictions"],
+    "without_node": ("without node", seconds),
+    "apart": ("apart", "{:.1%}".format),
+    "fullest": ("fullest", "{:.0%}".format),
+    "occupied": ("nodes", "{:.1f}".format),
+}
+"""Figures of pools."""
+
+JOBS: Columns = {
+    "job_hours": ("Job-hours", "{:.1f}".format),
+    "most_jobs": ("most Jobs", "{:.0f}".format),
+    "queue": ("queue", "{:.1f}".format),
+    "most_queued": ("longest queue", "{:.0f}".format),
+}
+"""Figures of sets of Jobs."""
+
 
 def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) -> Iterator[RenderableType]:
     """A row for each candidate; with `each` also one for each of its workloads. `price`: of a replica for an hour."""
     table, first = scenario.table, next(iter(runs.values()))[0]
-    head = (
-        f"{table.hours:.4g} h from {moment(first.begun)}, {counted(len(first.workloads), 'workload')}, "
-        f"demand {figures(first).demand:.3g} core-hours, {counted(table.seeds, 'seed')}"
-    )
+    what = f"{counted(len(first.workloads), 'workload')}, demand {figures(first).demand:.3g} core-hours"
+    if not first.workloads:
+        what = f"{counted(len(first.jobs), 'set')} of Jobs" if first.jobs else counted(len(first.nodes), "node")
+    head = f"{table.hours:.4g} h from {moment(first.begun)}, {what}, {counted(table.seeds, 'seed')}"
     yield Text(head, style="bold")
-    shown = columns(first, price)
+    shown = columns(scenario, runs, price)
     titles = [title for title, _ in shown.values()]
     rows = ([name, *cells(shown, by_seed, price)] for name, by_seed in runs.items())
     yield make_table("policies", *titles, rows=rows)
@@ -77,10 +97,18 @@ def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) 
             yield Text(one_line(f"{name}: {counted(times, 'decision')}: {failure}"), style="yellow")
 
 
-def columns(run: Run, price: float) -> Columns:
-    """The figures that are shown of runs like this one."""
-    served = any(track.requests for track in run.workloads.values())
-    return {**COLUMNS, **(SERVED if served else {}), **({"cost": ("cost", "{:.2f}".format)} if price else {})}
+def columns(scenario: Scenario, runs: Runs, price: float) -> Columns:
+    """The figures that are shown: those of what some policy decides, and of what there is."""
+    tracks = [track for by_seed in runs.values() for run in by_seed for track in run.workloads.values()]
+    counted, pools, jobs = decides_counts(scenario), moves_pods(scenario), bool(scenario.cluster.jobs)
+    return {
+        **(COLUMNS if counted or not (pools or jobs) else {}),
+        **(SERVED if any(track.requests for track in tracks) else {}),
+        **(REQUESTED if any(len(track.pod_requests) > 1 for track in tracks) else {}),
+        **(NODES if pools else {}),
+        **(JOBS if jobs else {}),
+        **({"cost": ("cost", "{:.2f}".format)} if price else {}),
+    }
 
 
 def cells(shown: Columns, by_seed: Sequence[Run], price: float, ref: Ref | None = None) -> list[str]:

@@ -69,6 +69,15 @@ MEANINGS: Mapping[str, str] = {
     "failed": "the share of the requests that failed",
     "wait": "half of the requests that were served waited no longer",
     "p99": "99 % of the requests that were served waited no longer",
+    "core-hours requested": "what the pods that there should be request, summed over time",
+    "without node": "for how long pods waited for a node, summed over pods",
+    "apart": "how far apart the nodes are in the share of their CPU that is used: the standard deviation, over time",
+    "fullest": "the highest share of a node's CPU that was used",
+    "nodes": "how many nodes had pods, over time",
+    "Job-hours": "Jobs that had not ended, summed over time",
+    "most Jobs": "how many of them there were at most",
+    "queue": "messages in the queue, over time",
+    "longest queue": "messages in the queue at most",
     "cost": "replica-hours times the price",
 }
 """What the columns of figures mean."""
@@ -181,7 +190,7 @@ def _tried(runs: Runs) -> dict[str, Run]:
 
 
 def _figures(asked: Asked, runs: Runs, taken: str | None) -> Iterator[str]:
-    shown = columns(next(iter(runs.values()))[0], asked.price)
+    shown = columns(asked.scenario, runs, asked.price)
     titles = [title for title, _ in shown.values()]
     rows = {name: [name, *cells(shown, by_seed, asked.price)] for name, by_seed in runs.items()}
     yield _table(["policies", *titles], rows.values(), taken=list(rows).index(taken) if taken else None)

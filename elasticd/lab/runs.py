@@ -37,6 +37,8 @@ class WorkloadTrack(Struct):
     """Requests of its service in the step, and those of them that failed; empty without a service."""
     waits: list[NDArray[np.float32]] = field(default_factory=list)
     """How long those that were served waited (lab/service.py)."""
+    pod_requests: list[tuple[int, float]] = field(default_factory=list)
+    """From which step on its pods with a node request so many cores each, on average: an entry where that changes."""
     lag: float = 0.0
     """The longest time without a break for which some demand was not served, in seconds."""
     lagging: float = 0.0
@@ -51,11 +53,22 @@ class ServingPod(NamedTuple):
 
 
 class NodeTrack(Struct):
-    """What one node had at the end of each step: pods, the cores that they request, and those that they use."""
+    """What one node had at the end of each step: pods, the cores that they request, those that they use, and the bytes
+    of memory that they request; NaN while the node is gone. `cores` and `bytes` are what pods may request of it."""
 
     pods: list[int] = field(default_factory=list)
     requested: list[float] = field(default_factory=list)
     used: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    cores: float = nan
+    bytes: float = nan
+
+
+class JobTrack(Struct):
+    """What one set of Jobs had at the end of each step: messages in its queue, and Jobs that have not ended."""
+
+    queue: list[float] = field(default_factory=list)
+    in_flight: list[int] = field(default_factory=list)
 
 
 class Change(Struct, frozen=True):
@@ -77,13 +90,17 @@ class Run(Struct):
     changes: dict[Ref, list[Change]] = field(default_factory=dict)
     evicted: list[Ref] = field(default_factory=list)
     """Pods, as often as each was evicted."""
+    evictions: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    """At the end of each step: the evictions so far, and the pods that have no node."""
+    jobs: dict[Ref, JobTrack] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     """Decisions in which a plugin failed, by what it said."""
 
     @property
     def steps(self) -> int:
         """How many steps were played."""
-        return max((len(track.demand) for track in self.workloads.values()), default=0)
+        return max((len(track.demand) for track in self.workloads.values()), default=len(self.waiting))
 
     @property
     def times(self) -> list[float]:
@@ -121,9 +138,12 @@ def joined(parts: Sequence[Run]) -> Run:
     whole = Run(first.begun, first.step)
     whole.workloads = _in_turn([part.workloads for part in parts])
     whole.nodes = _in_turn([part.nodes for part in parts])
+    whole.evictions = [sum(counts) for counts in zip(*(part.evictions for part in parts), strict=True)]
+    whole.waiting = [sum(counts) for counts in zip(*(part.waiting for part in parts), strict=True)]
     for part in parts:
         whole.changes.update(part.changes)
         whole.evicted += part.evicted
+        whole.jobs.update(part.jobs)
         for what, count in part.failures.items():
             whole.failures[what] = whole.failures.get(what, 0) + count
     return whole

@@ -78,6 +78,18 @@ def load_scenario(path: Path, registry: Registry, places: Sequence[Path] = ()) -
     return Scenario(settings.cluster, settings.scenario, sources, tried, notes)
 
 
+def decides_counts(scenario: Scenario) -> bool:
+    """Whether some policy is about a workload, and not only about Jobs and pools."""
+    policies = [policy for candidate in scenario.candidates for policy in candidate.policies]
+    return any(isinstance(policy, Policy) and policy.job is None for policy in policies)
+
+
+def moves_pods(scenario: Scenario) -> bool:
+    """Whether some policy is about a pool."""
+    policies = [policy for candidate in scenario.candidates for policy in candidate.policies]
+    return any(isinstance(policy, PoolPolicy) for policy in policies)
+
+
 def candidates(places: Sequence[Path], registry: Registry, settings: Settings) -> Iterator[Candidate]:
     """The policies of each folder or file. Raises ConfigError at the end for all that is wrong with them."""
     names = Counter(_name(place) for place in places)

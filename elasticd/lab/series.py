@@ -51,12 +51,12 @@ def _served(track: WorkloadTrack) -> list[Row]:
 
 
 def node_rows(runs: Runs, first_seed: int) -> Iterator[Row]:
-    """A row for each node and step: its pods, and the cores that they request and use, at the end of the step."""
+    """A row for each node and step: its pods, and the cores that they request and use, at the end of the step. None
+    while a node is not there."""
     for name, seed, run in _each(runs, first_seed):
         for node, track in run.nodes.items():
-            # A node may come later, or go.
-            columns = zip(run.times[-len(track.pods) :], track.pods, track.requested, track.used, strict=True)
-            yield from ((name, seed, moment(time), node, *values) for time, *values in columns)
+            columns = zip(run.times, track.pods, track.requested, track.used, strict=True)
+            yield from ((name, seed, moment(at), node, *values) for at, *values in columns if not isnan(values[1]))
 
 
 def _each(runs: Runs, first_seed: int) -> Iterator[tuple[str, int, Run]]:

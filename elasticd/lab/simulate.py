@@ -4,12 +4,13 @@ Knows the loops and the simulated world; knows nothing of files, of figures or o
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from math import ceil, inf, isinf, isnan, nan
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -22,13 +23,13 @@ from elasticd.cluster.simulated.options import ServiceTable
 from elasticd.cluster.simulated.pods import Bare, SimulatedWorkload, make_workloads
 from elasticd.config import ScenarioSettings
 from elasticd.journal import Journal
-from elasticd.lab.runs import Change, NodeTrack, Run, ServingPod, WorkloadTrack
+from elasticd.lab.runs import Change, JobTrack, NodeTrack, Run, ServingPod, WorkloadTrack
 from elasticd.lab.service import Queue, Service
 from elasticd.model.listener import Listener, Notice
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Node, Ref
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
@@ -109,25 +110,38 @@ class _Meter:
         world, run = cluster.world, self._run
         world.advance(at)
         self._demand.clear()
-        pods, requested, used = (
-            defaultdict[str, int](int),
-            defaultdict[str, float](float),
-            defaultdict[str, float](float),
-        )
+        held = defaultdict[str, _Held](_Held)
+        waiting = 0
         for workload in world.workloads.values():
-            if not isinstance(workload, Bare | SimulatedJobSet):
+            if isinstance(workload, SimulatedJobSet):
+                self._note_jobs(workload, at)
+            elif not isinstance(workload, Bare):
                 self._note(workload, at)
-            each = _used_by_each(workload, at - run.begun)
-            for pod in workload.pods.values():
-                if pod.held:
-                    pods[pod.node] += 1
-                    requested[pod.node] += pod.claim.needs.requests.get("cpu", 0.0)
-                    used[pod.node] += each if pod.serving else 0.0
-        for node in world.nodes.nodes:
-            track = run.nodes.setdefault(node.name, NodeTrack())
-            track.pods.append(pods[node.name])
-            track.requested.append(requested[node.name])
-            track.used.append(used[node.name])
+            without_node, request = _add_pods(workload, at - run.begun, held)
+            waiting += without_node
+            if track := run.workloads.get(workload.ref):
+                _note_request(track, request)
+        run.waiting.append(waiting)
+        run.evictions.append(len(run.evicted))
+        self._note_nodes(world.nodes.nodes, held)
+
+    def _note_nodes(self, nodes: Sequence[Node], held: Mapping[str, "_Held"]) -> None:
+        run, none = self._run, _Held()
+        for node in nodes:
+            track = run.nodes.get(node.name)
+            if track is None:
+                cores, memory = node.allocatable.get("cpu", nan), node.allocatable.get("memory", nan)
+                track = run.nodes[node.name] = NodeTrack(cores=cores, bytes=memory)
+                for _ in run.waiting[1:]:
+                    _add_step(track, _GONE)
+            _add_step(track, held.get(node.name, none))
+        for name in run.nodes.keys() - {node.name for node in nodes}:
+            _add_step(run.nodes[name], _GONE)
+
+    def _note_jobs(self, jobs: SimulatedJobSet, at: float) -> None:
+        track = self._run.jobs.setdefault(jobs.ref, JobTrack())
+        track.queue.append(jobs.waiting(at - self._run.begun))
+        track.in_flight.append(jobs.replicas)
 
     def _note(self, workload: SimulatedWorkload, at: float) -> None:
         run = self._run
@@ -221,6 +235,51 @@ def serving(cluster: Simulated) -> dict[Ref, ServingPod]:
     }
     whole = all(table.demand for table in tables) and all(pod.capacity > 0 for pod in pods.values())
     return pods if whole else {}
+
+
+class _Held(Struct):
+    """What pods have of one node: their count, cores that they request and use, and bytes that they request."""
+
+    pods: int = 0
+    requested: float = 0.0
+    used: float = 0.0
+    memory: float = 0.0
+
+
+_GONE = _Held(0, nan, nan, nan)
+"""Of a node that is not there."""
+
+
+def _note_request(track: WorkloadTrack, request: float) -> None:
+    """Note what a pod requests, if that is something else than before; without pods it is as before."""
+    if not isnan(request) and (not track.pod_requests or track.pod_requests[-1][1] != request):
+        track.pod_requests.append((len(track.demand) - 1, request))
+
+
+def _add_step(track: NodeTrack, held: _Held) -> None:
+    track.pods.append(held.pods)
+    track.requested.append(held.requested)
+    track.used.append(held.used)
+    track.memory.append(held.memory)
+
+
+def _add_pods(workload: SimulatedWorkload, t: float, by_node: defaultdict[str, _Held]) -> tuple[int, float]:
+    """Add the pods of a workload to what their nodes hold, at t seconds after the start. Returns how many have no node,
+    and the cores that each of the others requests, on average; NaN without any."""
+    each, waiting, requests = _used_by_each(workload, t), 0, dict[float, int]()
+    for pod in workload.pods.values():
+        if pod.held:
+            node, asked = by_node[pod.node], pod.claim.needs.requests
+            cores = asked.get("cpu", 0.0)
+            node.pods += 1
+            node.requested += cores
+            node.used += each if pod.serving else 0.0
+            node.memory += asked.get("memory", 0.0)
+            requests[cores] = requests.get(cores, 0) + 1
+        elif not (pod.node or pod.deleted or pod.rejected):
+            waiting += 1
+    pods = sum(requests.values())
+    return waiting, sum(cores * count for cores, count in requests.items()) / pods if pods else nan
 
 
 def _used_by_each(workload: SimulatedWorkload, t: float) -> float:

@@ -25,7 +25,9 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 def sketch(runs: Runs) -> Iterator[RenderableType]:
     """Demand and the replicas of each candidate, with the first seed: in each character the most of its time. Replicas
-    are all drawn to one scale."""
+    are all drawn to one scale. Nothing without workloads."""
+    if not next(iter(runs.values()))[0].workloads:
+        return
     demand, replicas, _ = run_charts(runs)
     most = max((value for line in replicas.lines for value in line.y), default=0.0)
     yield Text()

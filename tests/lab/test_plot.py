@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from elasticd.lab.charts import Axis, Chart, Line
 from elasticd.lab.ideal import IDEAL, ideal
-from elasticd.lab.over_time import POINTS, point_seconds, run_charts
-from elasticd.lab.plot import COLOURS, DARK, draw, inline
-from elasticd.lab.runs import Change, Run, ServingPod, WorkloadTrack
+from elasticd.lab.over_time import POINTS, node_charts, plot_charts, point_seconds, run_charts
+from elasticd.lab.plot import COLOURS, DARK, MOST_NAMES, draw, inline
+from elasticd.lab.runs import Change, JobTrack, NodeTrack, Run, ServingPod, WorkloadTrack
 from elasticd.model.workload import Ref
 from tests.kit.daemons import called
 
@@ -37,6 +37,16 @@ BARS = Chart(
 )
 
 
+ROWS = Chart(
+    "CPU requested",
+    "CPU requested of each node",
+    "rows",
+    LINES.x,
+    Axis("of the node", "%"),
+    (Line("base-1", (0.0, 1.0, 2.0), (10.0, nan, nan)), Line("spot-1", (0.0, 1.0, 2.0), (120.0, 0.0, 0.0))),
+)
+
+
 def texts(svg: bytes) -> set[str]:
     """What stands in a picture."""
     return {"".join(text.itertext()) for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
@@ -44,7 +54,31 @@ def texts(svg: bytes) -> set[str]:
 
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_the_same_charts_give_the_same_bytes(form: str) -> None:
-    assert draw([LINES, BARS], form) == draw([LINES, BARS], form)
+    assert draw([LINES, BARS, ROWS], form) == draw([LINES, BARS, ROWS], form)
+
+
+def test_a_png_has_few_colours_and_names_no_maker() -> None:
+    png = draw([LINES], "png")
+    assert (png[12:16], png[25]) == (b"IHDR", 3)  # PNG (third edition), 11.2.1: colours by their number
+    assert b"oftware" not in png
+    assert b"tEXt" not in png
+
+
+def test_rows_have_names_and_one_scale_beside_all_charts() -> None:
+    shown = texts(draw([ROWS, LINES], "svg"))
+    assert {"base-1", "spot-1", "of the node (%)", "100", "CPU requested of each node"} <= shown
+
+
+def test_more_rows_than_fit_have_numbers() -> None:
+    lines = tuple(replace(ROWS.lines[0], name=f"node-{number}") for number in range(MOST_NAMES + 1))
+    shown = texts(draw([replace(ROWS, lines=lines)], "svg"))
+    assert "number" in shown
+    assert not {line.name for line in lines} & shown
+
+
+def test_a_row_has_no_colour_of_series() -> None:
+    drawn = draw([ROWS, replace(LINES, lines=LINES.lines[:1])], "svg").decode().partition("</style>")[2]
+    assert [colour for colour in COLOURS if colour in drawn] == [COLOURS[0]]
 
 
 def test_axes_have_titles_and_units() -> None:
@@ -150,6 +184,61 @@ def test_a_long_run_is_shown_in_days_and_fewer_points() -> None:
     assert unserved.lines[0].y[-1] == pytest.approx(16.8)
 
 
+def test_nothing_lost_is_drawn_to_a_scale_of_one() -> None:
+    assert "1.0" in texts(draw([replace(LINES, kind="lines", lines=(Line("hpa", (0.0, 1.0), (0.0, 0.0)),))], "svg"))
+
+
+def test_nodes_are_drawn_as_parts_of_what_they_have() -> None:
+    run = Run(BEGUN, 60.0, waiting=[0, 2], evictions=[0, 1])
+    run.nodes = {"a": NodeTrack([1, 1], [1.0, nan], [0.5, nan], [2.0, nan], cores=2.0, bytes=8.0)}
+    cpu, memory, used, pods = node_charts({"drain": [run], IDEAL: [Run(BEGUN, 60.0)]})
+    assert [chart.lines[0].y[0] for chart in (cpu, memory, used)] == [50.0, 25.0, 25.0]
+    assert all(isnan(value) for value in cpu.lines[0].y[1:])
+    assert [(line.name, line.y) for line in pods.lines] == [
+        ("pods that wait for a node", (0.0, 2.0, 2.0)),
+        ("evictions so far", (0.0, 1.0, 1.0)),
+    ]
+    assert (cpu.x.unit, cpu.title) == ("min", "CPU requested of each node")
+
+
+def test_pods_that_never_wait_have_no_chart() -> None:
+    calm = Run(BEGUN, 60.0, waiting=[0], evictions=[0])
+    charts = node_charts({"a": [calm], "b": [calm]})
+    assert [chart.title for chart in charts[:2]] == [
+        "a: CPU requested of each node",
+        "a: Memory requested of each node",
+    ]
+    assert len(charts) == 6
+
+
+def test_jobs_are_drawn_with_their_queue() -> None:
+    run = Run(BEGUN, 60.0, waiting=[0, 0], jobs={Ref("media", "Job", "transcode"): JobTrack([3.0, 1.0], [1, 2])})
+    queue, jobs = plot_charts({"jobs": [run]})
+    assert (queue.title, queue.lines[0].y) == ("Messages in the queue of media/Job/transcode", (3.0, 1.0, 1.0))
+    assert (jobs.y, jobs.lines[0].y) == (Axis("Jobs"), (1.0, 2.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        pytest.param([], ["demand", "request"], id="the count stays"),
+        pytest.param([Change(BEGUN + 60, 3, 4)], ["demand", "replicas", "unserved", "request"], id="the count changes"),
+    ],
+)
+def test_requests_are_drawn_where_they_change(changes: list[Change], names: list[str]) -> None:
+    resized = track(3.0, 0.0, 2)
+    resized.pod_requests = [(0, 2.0), (1, 1.5)]
+    charts = plot_charts({"vertical": [Run(BEGUN, 60.0, {WEB: resized}, changes={WEB: changes})]})
+    assert [chart.name for chart in charts] == names
+    assert [(line.name, line.y) for line in charts[-1].lines] == [
+        ("requested", (2.0, 1.5, 1.5)),
+        ("used", (1.0, 1.0, 1.0)),
+    ]
+    resized.pod_requests = [(0, 2.0)]
+    assert len(plot_charts({"vertical": [Run(BEGUN, 60.0, {WEB: resized})]})) == 3
+
+
+@pytest.mark.parametrize("option", ["--plot", "--plot-nodes"])
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
@@ -160,12 +249,17 @@ def test_a_long_run_is_shown_in_days_and_fewer_points() -> None:
     ],
 )
 def test_a_picture_that_cannot_be_written_costs_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: str, problem: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    problem: str,
+    option: str,
 ) -> None:
     shop = Path("config/scenarios/shop/elasticd.toml").absolute()
     monkeypatch.chdir(tmp_path)
     Path("old.png").touch()
-    assert called(capsys, "simulate", shop, "--plot", file) == (78, "", f"--plot: {problem}\n")
+    assert called(capsys, "simulate", shop, option, file) == (78, "", f"{option}: {problem}\n")
 
 
 def test_a_picture_without_matplotlib_costs_one_line(
@@ -181,7 +275,9 @@ def test_a_simulation_draws_the_same_picture_each_time(tmp_path: Path, capsys: p
     command = ("simulate", "config/scenarios/shop/elasticd.toml", "--hours", "0.2", "--jobs", "1")
     pictures = []
     for name in ("a.svg", "b.svg"):
-        assert called(capsys, *command, "--plot", tmp_path / name)[0] == 0
-        pictures.append((tmp_path / name).read_bytes())
+        nodes = tmp_path / f"nodes-{name}"
+        assert called(capsys, *command, "--plot", tmp_path / name, "--plot-nodes", nodes)[0] == 0
+        pictures.append(((tmp_path / name).read_bytes(), nodes.read_bytes()))
     assert pictures[0] == pictures[1]
-    assert {"hpa", "step-tolerance", "double-threshold", IDEAL} <= texts(pictures[0])
+    assert {"hpa", "step-tolerance", "double-threshold", IDEAL} <= texts(pictures[0][0])
+    assert {"hpa: CPU used of each node", "node-1"} <= texts(pictures[0][1])

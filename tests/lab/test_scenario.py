@@ -209,7 +209,9 @@ def test_json_has_the_figures_of_each_run_and_workload(folder: Path, capsys: pyt
         [("policies", 0), ("policies", 1), ("(ideal)", 0)],
     )
     assert runs[0]["since"] == "2026-01-05T00:00:00.000Z"
-    assert runs[0]["workloads"] == {"shop/Deployment/web": runs[0]["figures"]}
+    of_nodes = dict.fromkeys(("without_node", "apart", "fullest", "occupied"))
+    assert all(runs[0]["figures"][name] is not None for name in of_nodes)
+    assert runs[0]["workloads"] == {"shop/Deployment/web": {**runs[0]["figures"], **of_nodes}}
     assert 0 < runs[0]["figures"]["unserved"] < 0.1
 
 

@@ -51,7 +51,7 @@ function _shtab_elasticd_using
 end
 
 set -g _shtab_elasticd_commands run check explain history status sources query nodes moves rebalance plugins demo examples record simulate backtest tune replay reproduce compare pause resume import takeover
-set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --direction --for --from --generations --held-out --hours --jobs --kind --kubeconfig --log-format --log-level --max-age --namespace --out --out-nodes --parts --patience --plot --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --why --zone -n
+set -g _shtab_elasticd_opts_with_value --at --changes --config --controller --cpu --cpu-limit --dask --direction --for --from --generations --held-out --hours --jobs --kind --kubeconfig --log-format --log-level --max-age --namespace --out --out-nodes --parts --patience --plot --plot-nodes --policies --policy --price --prometheus --query --recording --replicas-query --report --resolution --rules --search --seeds --series --since --source --start-seconds --state --step --study --to --unserved --why --zone -n
 
 complete -c elasticd -e
 complete -c elasticd -f
@@ -145,6 +145,7 @@ complete -c elasticd -n '_shtab_elasticd_using simulate' -l seeds -x -d 'how man
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l parts -x -d 'of the cluster, played at the same time, instead of those of [scenario]'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l workloads -d 'also the figures of each workload'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l out-nodes -xka "(__fish_complete_path (commandline -ct))" -d 'write each node over time; ends in .csv or .parquet'
+complete -c elasticd -n '_shtab_elasticd_using simulate' -l plot-nodes -xka "(__fish_complete_path (commandline -ct))" -d 'draw requests and use of each node, pods that wait, evictions; ends in .png or .svg'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l jobs -x -d 'runs at a time; default: as many as there are cores'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l dask -x -d 'of a Dask scheduler, whose workers play instead of --jobs'
 complete -c elasticd -n '_shtab_elasticd_using simulate' -l study -xka "(__fish_complete_path (commandline -ct))" -d 'keep finished runs here, and go on where it was interrupted'
