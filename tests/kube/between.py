@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 from aiohttp import web
 
+from elasticd.kit.handover import FENCE, STOPPED
 from tests.kube.control_plane import ControlPlane
 from tests.kube.proxy import Proxy, cut
 
@@ -48,11 +49,21 @@ def step_of_write(method: str, path: str, query: Mapping[str, str], sent: Any) -
         if method == known and re.fullmatch(_NAMESPACE + end, path):
             return "try" if name == "create" and query.get("dryRun") else name
     noted = ((sent or {}).get("metadata") or {}).get("annotations") or {}
+    if method == "PATCH" and (step := _step_of_takeover(path, noted)):
+        return step
     if method != "PATCH" or not noted.keys() & {SURGE, COST}:
         return ""
     if COST in noted:
         return "mark" if noted[COST] else "unmark"
     return f"claim {json.loads(noted[SURGE])['phase']}" if noted[SURGE] else "clear"
+
+
+def _step_of_takeover(path: str, noted: Mapping[str, Any]) -> str:
+    if FENCE in noted:
+        return "fence" if noted[FENCE] else "unfence"
+    if STOPPED in noted:
+        return "stop" if noted[STOPPED] else "restore"
+    return "forget" if re.fullmatch(r".*/horizontalpodautoscalers/[^/]+/status", path) else ""
 
 
 def step_of_read(path: str, code: int, found: Any) -> str:
@@ -103,6 +114,11 @@ class Between(Proxy):
         self._at, self._moment, self._kill, self._left = step, moment, kill, nth
         self.fired.clear()
         self.passed.clear()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the step to cut in on is yet to come."""
+        return bool(self._at)
 
     async def part(self) -> None:
         """From now on nothing gets through, neither requests nor answers nor watches."""

@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 # first, which is a single test, another file at once: a short one.
 FIRST = (
     "test_parity.py",
+    "test_takeover.py",
     "test_moves.py",
     "test_moves_surge.py",
     "test_hollow.py",
