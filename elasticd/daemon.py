@@ -207,17 +207,19 @@ class Daemon:
     def status(self) -> StatusReport:
         """The state of the daemon, and its last decision about every workload that it governs."""
         cluster = self.cluster.describe()
+        leader = str(getattr(cluster, "leader", ""))
+        leaderless = (self._why_unfit(),) if not (self.cluster.leading or leader or self.dry_run) else ()
         return StatusReport(
             running=True,
             leading=self.cluster.leading,
             dry_run=self.dry_run,
             decisions=tuple(self.journal.decisions()),
             policies=self._in_force(),
-            leader=str(getattr(cluster, "leader", "")),
+            leader=leader,
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
-            faults=tuple(self._restore_faults()),
+            faults=(*filter(None, leaderless), *self._restore_faults()),
             kept=self.kept,
         )
 

@@ -344,6 +344,27 @@ def test_readiness_tells_what_is_waited_for(
     assert process.Daemon(loop, unused, unused, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
 
 
+@pytest.mark.parametrize(
+    ("leading", "leader", "faults"),
+    [
+        pytest.param(False, "", ("Lease: no answer in time",), id="nobody leads"),
+        pytest.param(False, "other", (), id="another leads"),
+        pytest.param(True, "me", (), id="it leads"),
+    ],
+)
+def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faults: tuple[str, ...]) -> None:
+    cluster: Any = SimpleNamespace(
+        leading=leading,
+        problems=lambda: {("coordination.k8s.io/v1", "Lease"): "no answer in time"},
+        describe=lambda: SimpleNamespace(leader=leader),
+        restoring=list,
+    )
+    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW))
+    unused: Any = None
+    found = process.Daemon(loop, unused, unused, cluster, Journal(), unused, VirtualClock(NOW))
+    assert (found.status().leader, found.status().faults) == (leader, faults)
+
+
 def test_the_status_names_evicted_pods_that_have_not_run() -> None:
     faults = {"a": "namespace gone", "b": "", "c": "no PriorityClass"}
     moves = [

@@ -81,8 +81,14 @@ class Elector:
 
     @property
     def leader(self) -> str:
-        """Who holds the lease, as last seen."""
-        return (self._last_spec.holder_identity or "") if self._last_spec else ""
+        """Who holds the lease, as last seen; empty: nobody, or it has run out since."""
+        spec = self._last_spec
+        if spec is None or self._clock.now() >= self._spec_since + self._lasts(spec):
+            return ""
+        return spec.holder_identity or ""
+
+    def _lasts(self, spec: LeaseSpec) -> float:
+        return float(spec.lease_duration_seconds or self._settings.duration)
 
     async def run(self) -> None:
         while True:
@@ -171,8 +177,7 @@ class Elector:
         another process wrote in our name, such as this daemon's before its restart, is not ours."""
         if not spec.holder_identity or (spec.holder_identity == self._identity and self._wrote(spec)):
             return True
-        duration = spec.lease_duration_seconds or self._settings.duration
-        return self._clock.now() >= self._spec_since + duration
+        return self._clock.now() >= self._spec_since + self._lasts(spec)
 
     async def _claim(self, raw: dict[str, Any] | None) -> None:
         """Write ourselves as the holder. Leadership counts from before the request, however long it took."""

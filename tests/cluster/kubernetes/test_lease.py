@@ -166,6 +166,16 @@ async def test_stolen_lease_ends_leading_at_the_next_renewal(pair: Pair) -> None
     assert pair.one.leader == "stranger"
 
 
+async def test_a_lease_that_ran_out_has_no_leader(api: FakeApi, pair: Pair) -> None:
+    """As where the server does not answer: who led last does no more, and it may be this one."""
+    api.on("GET", LEASE, status(503, "Unavailable", "no etcd"))
+    api.on("PUT", LEASE, status(503, "Unavailable", "no etcd"))
+    await pair.wait(14)
+    assert (pair.one.leader, pair.two.leader) == ("a", "a")
+    await pair.wait(1)
+    assert (pair.leading, pair.one.leader, pair.two.leader) == ((False, False), "", "")
+
+
 async def test_deleted_lease_goes_to_the_first_candidate_to_recreate_it(pair: Pair) -> None:
     pair.server.lease = None
     await pair.two.step()
