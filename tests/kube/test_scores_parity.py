@@ -1,30 +1,39 @@
 """Agreement with the genuine kube-scheduler: which node is best for this pod, and may pods be where elasticd puts them?
 
 Scores: one kube-scheduler with a profile for each of its scores, of which that one alone counts; the node that it binds
-a pod to must be one of those that elasticd's strategy scores highest. Boards: elasticd plans thirty pods that depend on
+a pod to must be one of those that elasticd's strategy scores highest. One more profile has all scores, with weights of
+its own, and elasticd the policy that `elasticd import` makes of it. Boards: elasticd plans thirty pods that depend on
 each other; kube-scheduler is then offered one after the other for the node where elasticd put it, and must take it.
 """
 
+import copy
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from inspect import signature
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tomli
 import yaml
 
+from elasticd.config.policies import decode_policy
 from elasticd.kit.node_table import NodeTable
+from elasticd.migration.kube_scheduler import scheduler_policies
+from elasticd.model.placement import Column, Mask
 from elasticd.model.policy import Strategy
 from elasticd.model.workload import Pod
+from elasticd.registry import discover
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.image_locality import ImageLocality
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.node_affinity import NodeAffinity, TaintScore
 from elasticd_plugins.pod_affinity import PodAffinity
+from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.topology_spread import SpreadScore
 from tests.kit.pools import planned
 from tests.kube.client import JSON
@@ -44,9 +53,29 @@ STRATEGIES: dict[str, Any] = {
 }
 
 
+MIXED = "mixed"
+WEIGHTS = {"TaintToleration": 2, "NodeAffinity": 5, "InterPodAffinity": 3, "NodeResourcesBalancedAllocation": 4}
+"""Those of the profile with all scores, where they are not the default ones."""
+
+
+def mixed_profile() -> JSON:
+    """The profile with all scores, as a current version has them."""
+    resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
+    arguments = {
+        "InterPodAffinity": {"hardPodAffinityWeight": 20},
+        "NodeResourcesFit": {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}},
+    }
+    score = {
+        "disabled": [{"name": name} for name in WEIGHTS],
+        "enabled": [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()],
+    }
+    config = [{"name": name, "args": args} for name, args in arguments.items()]
+    return {"schedulerName": MIXED, "plugins": {"score": score}, "pluginConfig": config}
+
+
 @asynccontextmanager
-async def scoring_by_one_plugin(kube: Kube, folder: Path) -> AsyncIterator[None]:
-    """A kube-scheduler of which a profile `only-NAME` scores by this plugin alone."""
+async def scoring(kube: Kube, folder: Path) -> AsyncIterator[JSON]:
+    """A kube-scheduler of which a profile `only-NAME` scores by this plugin alone, and one by all. Gives its file."""
     plane = kube.plane
     scheduler = plane.program("kube-scheduler")
     profiles = [
@@ -56,6 +85,8 @@ async def scoring_by_one_plugin(kube: Kube, folder: Path) -> AsyncIterator[None]
         }
         for name in STRATEGIES
     ]
+    if plane.version >= (1, 22):
+        profiles.append(mixed_profile())
     config = {
         "apiVersion": f"kubescheduler.config.k8s.io/{'v1beta1' if plane.version < (1, 22) else 'v1'}",
         "kind": "KubeSchedulerConfiguration",
@@ -73,39 +104,82 @@ async def scoring_by_one_plugin(kube: Kube, folder: Path) -> AsyncIterator[None]
     program = Program("scores", [scheduler.command[0], *flags], folder / "scores.log")
     program.start()
     try:
-        yield
+        yield config
     finally:
         program.check()
         await program.stop()
 
 
-def best(name: str, view: NodeTable, pod: Pod) -> tuple[set[str], int]:
-    """The nodes that are best by one strategy, and how many the pod fits on."""
-    refused = [np.zeros(len(view.names), np.bool_), *(each.nodes for each in Filters().filter_nodes(pod, view))]
-    fits = ~np.logical_or.reduce(refused)
-    strategy = STRATEGIES[name]
-    said = strategy.score_nodes(pod, view) if name == "ImageLocality" else strategy.score_nodes(pod, view, fits)
-    values = np.zeros(len(view.names)) if said is None else said.values
+def fitting(filters: Filters, view: NodeTable, pod: Pod) -> Mask:
+    """The nodes that a pod fits on."""
+    refused = [np.zeros(len(view.names), np.bool_), *(each.nodes for each in filters.filter_nodes(pod, view))]
+    fits: Mask = ~np.logical_or.reduce(refused)
+    return fits
+
+
+def scored(strategy: Any, view: NodeTable, pod: Pod, fits: Mask) -> Column:
+    """A strategy's score of each node, times its weight."""
+    needs_fits = "fits" in signature(strategy.score_nodes).parameters
+    said = strategy.score_nodes(pod, view, fits) if needs_fits else strategy.score_nodes(pod, view)
+    return np.zeros(len(view.names)) if said is None else said.values * said.weight
+
+
+def best(values: Column, view: NodeTable, fits: Mask, slack: float = 0.0) -> tuple[set[str], int]:
+    """The nodes that are best, or not worse than the best by more than a slack, and how many the pod fits on."""
     most = values[fits].max() if fits.any() else 0.0
-    return {view.names[index] for index in np.flatnonzero(fits & (values == most))}, int(np.count_nonzero(fits))
+    return {view.names[index] for index in np.flatnonzero(fits & (values >= most - slack))}, int(np.count_nonzero(fits))
+
+
+def count(tally: Tally, wire: JSON, nodes: set[str], number: int) -> None:
+    """Note whether kube-scheduler took one of the best nodes. It fits, in a tally, where not all nodes are best."""
+    tally.pairs += 1
+    tally.fits += len(nodes) < number
+    if wire["spec"].get("nodeName", "") not in (nodes or {""}):
+        spec = json.dumps(wire["spec"])
+        tally.differs.append(f"kube-scheduler: {verdict(wire)}\nelasticd: {sorted(nodes)}\n{spec}")
 
 
 def compare(tally: Tally, name: str, view: NodeTable, found: Sequence[JSON]) -> None:
-    """Whether kube-scheduler took one of the best nodes. It fits, in a tally, where not all nodes are best."""
+    """Whether kube-scheduler took one of the nodes that are best by one score."""
     for wire, pod in zip(found, decoded(found), strict=True):
-        nodes, number = best(name, view, pod)
-        tally.pairs += 1
-        tally.fits += len(nodes) < number
-        if wire["spec"].get("nodeName", "") not in (nodes or {""}):
-            spec = json.dumps(wire["spec"])
-            tally.differs.append(f"kube-scheduler: {verdict(wire)}\nelasticd: {sorted(nodes)}\n{spec}")
+        fits = fitting(Filters(), view, pod)
+        count(tally, wire, *best(scored(STRATEGIES[name], view, pod, fits), view, fits))
+
+
+def imported(config: JSON) -> list[Any]:
+    """The strategies of the policy that is made of the profile with all scores, filters first, without preemption."""
+    (policy,) = [each for each in scheduler_policies(config, "scheduler.yaml") if each.name == MIXED]
+    policy_made = decode_policy(Path(f"{MIXED}.toml"), tomli.loads(policy.text), discover())
+    return [strategy for strategy in policy_made.strategies if not isinstance(strategy, Preemption)]
+
+
+async def compare_mixed(made: Ground, view: NodeTable, every: Sequence[Board], config: JSON) -> Tally:
+    """Offer the pods of two rounds of each board to the profile with all scores. kube-scheduler cuts each score to a
+    whole number of 100, that of requests twice, so its best node may be worse by all its weights together."""
+    filters, *strategies = imported(config)
+    assert isinstance(filters, Filters)
+    halved = WEIGHTS["NodeResourcesBalancedAllocation"] / 2
+    slack, tally = 0.1 * (sum(each.weight for each in strategies) + halved + 1) + 1e-9, Tally()
+    for turn in range(2):  # those of every other island, and of the rest
+        label = f"m{turn}"
+        asked = [copy.deepcopy(pod) for board in every for pod in board.rounds[turn]]
+        for pod in asked:
+            pod["spec"]["schedulerName"] = MIXED
+        await made.each(partial(made.create, label=label), asked)
+        found = await made.answered(label, len(asked))
+        for wire, pod in zip(found, decoded(found), strict=True):
+            fits = fitting(filters, view, pod)
+            values = np.add.reduce([scored(each, view, pod, fits) for each in strategies])
+            count(tally, wire, *best(values, view, fits, slack))
+        await made.clear(label)
+    return tally
 
 
 @pytest.mark.timeout(900)
 async def test_scores_agree_with_the_genuine_kube_scheduler(kube: Kube, namespace: str, tmp_path: Path) -> None:
     every = preferring(SEED, PAIRS, current=kube.plane.version >= (1, 22))
     tallies = {board.filter: Tally() for board in every}
-    async with ground(kube, namespace, every) as made, scoring_by_one_plugin(kube, tmp_path):
+    async with ground(kube, namespace, every) as made, scoring(kube, tmp_path) as config:
         view = await seen(made)
         for number, rounds in enumerate(zip_longest(*(board.rounds for board in every), fillvalue=())):
             label = f"s{number}"
@@ -115,6 +189,8 @@ async def test_scores_agree_with_the_genuine_kube_scheduler(kube: Kube, namespac
             await made.clear(label)
             for board, one in zip(every, rounds, strict=True):
                 compare(tallies[board.filter], board.filter, view, [found[pod["metadata"]["name"]] for pod in one])
+        if kube.plane.version >= (1, 22):
+            tallies[MIXED] = await compare_mixed(made, view, every, config)
     print(f"\n{'score':20}{'pods':>7}{'decided':>9}{'differs':>9}")
     for name, tally in tallies.items():
         print(f"{name:20}{tally.pairs:7}{tally.fits:9}{len(tally.differs):9}")

@@ -15,6 +15,7 @@ from elasticd.migration.cronhpa import cron_policy
 from elasticd.migration.exporters import EXPORTERS
 from elasticd.migration.hpa import hpa_policy
 from elasticd.migration.keda import scaled_job_policy, scaled_object_policy
+from elasticd.migration.kube_scheduler import scheduler_policies
 from elasticd.migration.policy import Imported, sources_text
 from elasticd.migration.vpa import vpa_policy
 from elasticd.registry import discover
@@ -193,6 +194,67 @@ def vpas(draw: st.DrawFn) -> Manifest:
     )
 
 
+_PLUGINS = (
+    "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions",
+    "NodeVolumeLimits", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality",
+    "DefaultPreemption",
+)  # fmt: skip
+_PLUGIN = st.sampled_from(_PLUGINS)
+_RESOURCES = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["cpu", "memory", "example.com/gpu"]), "weight": st.integers(1, 100)}
+    ),
+    min_size=2, max_size=3, unique_by=lambda row: str(row["name"]),
+)  # fmt: skip
+_TERMS = st.lists(
+    st.fixed_dictionaries({"matchExpressions": st.lists(
+        st.fixed_dictionaries({"key": NAME, "operator": st.sampled_from(["In", "NotIn"]),
+                               "values": st.lists(NAME, min_size=1, max_size=2)}), min_size=1, max_size=2,
+    )}), min_size=1, max_size=2,
+)  # fmt: skip
+_ARGUMENTS = {
+    "NodeResourcesFit": st.fixed_dictionaries({"scoringStrategy": st.fixed_dictionaries(
+        {"type": st.sampled_from(["LeastAllocated", "MostAllocated"]), "resources": _RESOURCES})}),
+    "NodeResourcesBalancedAllocation": st.fixed_dictionaries({"resources": _RESOURCES}),
+    "PodTopologySpread": st.fixed_dictionaries({"defaultingType": st.just("List"), "defaultConstraints": st.lists(
+        st.fixed_dictionaries({"maxSkew": st.integers(1, 9), "topologyKey": NAME, "whenUnsatisfiable":
+                               st.sampled_from(["DoNotSchedule", "ScheduleAnyway"])}), max_size=2)}),
+    "InterPodAffinity": st.fixed_dictionaries({"hardPodAffinityWeight": st.integers(0, 100)}),
+    "NodeAffinity": st.fixed_dictionaries({"addedAffinity": st.fixed_dictionaries(
+        {"requiredDuringSchedulingIgnoredDuringExecution": st.fixed_dictionaries({"nodeSelectorTerms": _TERMS})})}),
+}  # fmt: skip
+
+
+@st.composite
+def schedulers(draw: st.DrawFn) -> Manifest:
+    """A configuration with one profile, which has plugins on and off, with weights and arguments."""
+    enabled = st.lists(
+        st.fixed_dictionaries({"name": _PLUGIN}, optional={"weight": st.integers(1, 100_000)}),
+        max_size=3, unique_by=lambda row: str(row["name"]),
+    )  # fmt: skip
+    disabled = st.lists(st.fixed_dictionaries({"name": st.one_of(_PLUGIN, st.just("*"))}), max_size=3)
+    point = st.fixed_dictionaries({"enabled": enabled, "disabled": disabled})
+    plugins = st.fixed_dictionaries({}, optional=dict.fromkeys(("multiPoint", "filter", "score", "postFilter"), point))
+    arguments = draw(st.fixed_dictionaries({}, optional=_ARGUMENTS))
+    profile = {
+        "schedulerName": draw(NAME),
+        "plugins": draw(plugins),
+        "pluginConfig": [{"name": name, "args": args} for name, args in arguments.items()],
+    }
+    version = draw(st.sampled_from(["v1beta2", "v1beta3", "v1"]))
+    return {
+        "apiVersion": f"kubescheduler.config.k8s.io/{version}",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+
+
+def scheduler_policy(table: Manifest, file: str, _: str) -> Imported:
+    """The policy of the one profile."""
+    (imported,) = scheduler_policies(table, file)
+    return imported
+
+
 def check(imported: Imported) -> None:
     """The policy and the sources are as `elasticd check` wants them, and nothing else of them was lost."""
     assert imported.table is not None, imported.notes
@@ -212,6 +274,7 @@ def check(imported: Imported) -> None:
         pytest.param(scaled_job_policy, scaled_jobs(), id="scaledjob"),
         pytest.param(cron_policy, cron_hpas(), id="cronhpa"),
         pytest.param(vpa_policy, vpas(), id="vpa"),
+        pytest.param(scheduler_policy, schedulers(), id="kubescheduler"),
     ],
 )
 @given(data=st.data())
