@@ -24,6 +24,8 @@ class Job(Struct, frozen=True, gc=False, omit_defaults=True):
     ended: float = 0.0
     result: Literal["", "Complete", "Failed"] = ""
     deleted: bool = False
+    suspended: bool = False
+    """Whether somebody holds it: it is in flight, and has no pods."""
 
 
 REMEMBERED = 900.0

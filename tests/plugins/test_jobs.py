@@ -220,6 +220,12 @@ def test_the_message_counts_jobs_that_ended_after_the_measurement() -> None:
     assert said.message == "2 Jobs needed, 1 in flight, 1 ended too lately for the queue to know"
 
 
+def test_the_message_counts_suspended_jobs() -> None:
+    held = [msgspec.structs.replace(job(number), suspended=number < 3) for number in range(1, 4)]
+    said = jobs().recommend_replicas(seen(held, {"queue_length": queue(2, NOW - 5)}))
+    assert said.message == "2 Jobs needed, 3 in flight, 2 of them suspended by somebody"
+
+
 def test_eager_fills_all_the_room_measurement_by_measurement() -> None:
     there: list[Job] = []
     measured = NOW

@@ -33,6 +33,19 @@ def test_job_is_read_with_its_set_template_number_and_times() -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "status", "suspended"),
+    [
+        pytest.param({}, {}, False, id="nobody holds it"),
+        pytest.param({"suspend": True}, {}, True, id="somebody does"),
+        pytest.param({"suspend": True}, {"conditions": [condition("Failed")]}, False, id="it has ended"),
+    ],
+)
+def test_a_job_that_somebody_holds_is_suspended(spec: dict[str, Any], status: dict[str, Any], suspended: bool) -> None:
+    found = to_job(msgspec.json.decode(msgspec.json.encode({**wire(status=status), "spec": spec}), type=WireJob))
+    assert found.job.suspended == suspended
+
+
+@pytest.mark.parametrize(
     ("status", "result", "at"),
     [
         pytest.param({}, "", 0, id="not-begun"),

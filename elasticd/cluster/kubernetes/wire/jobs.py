@@ -143,9 +143,14 @@ class _JobStatus(Wire, frozen=True):
     conditions: list[WireCondition] | None = None
 
 
+class _JobSpec(Wire, frozen=True):
+    suspend: bool | None = None
+
+
 class WireJob(ObjectMeta, frozen=True):
     """A Job."""
 
+    spec: _JobSpec = _JobSpec()
     status: _JobStatus = _JobStatus()
 
 
@@ -174,6 +179,7 @@ def to_job(wire: WireJob, offset: float = 0.0) -> PlacedJob:
         ended=ended.timestamp() + offset if final and ended else 0.0,
         result="" if final is None else "Complete" if final.type == "Complete" else "Failed",
         deleted=meta.deletion_timestamp is not None,
+        suspended=final is None and wire.spec.suspend is True,
     )
     api_version, kind = JOB_KIND
     return PlacedJob(Ref(sys.intern(meta.namespace), kind, labels.get(SET, ""), api_version), job)
