@@ -243,13 +243,10 @@ def _play_at_once(
 ) -> dict[_Place, Run]:
     """`passed`: how many seconds of each task have passed, as whoever plays it notes; empty: nobody does."""
     shared = replace(scenario, candidates=())
-    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the processes that now start inherit
-    try:
+    with _undisturbed():
         futures = [
             submit(shared, task) if not passed else submit(shared, task, index) for index, task in enumerate(tasks)
         ]
-    finally:
-        signal.signal(signal.SIGINT, interrupted)
     for task, future in zip(tasks, futures, strict=True):
         future.add_done_callback(partial(_keep, kept, task.key))
     told = [0.0] * len(tasks)
@@ -267,6 +264,22 @@ def _play_at_once(
         runs[task.place] = future.result()
         tell(index, _seconds(scenario))
     return runs
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """While processes start, SIGINT is ignored, which they inherit, and SIGTERM counts afterwards: otherwise one that
+    has not been told yet what to play would say so at length."""
+    pending: list[int] = []
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminated = signal.signal(signal.SIGTERM, lambda number, _: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
+        signal.signal(signal.SIGTERM, terminated)
+    for number in pending:
+        signal.raise_signal(number)
 
 
 def _is_done(future: Pending) -> bool:

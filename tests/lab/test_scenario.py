@@ -165,7 +165,7 @@ def players(pid: int) -> set[int]:
 
 
 def hears(pid: int, number: signal.Signals) -> bool:
-    """Whether a process does not ignore a signal: an interruption is ignored while processes are begun."""
+    """Whether a process does not ignore a signal: SIGINT is ignored while processes start."""
     status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return not int(status["SigIgn"], 16) >> (number - 1) & 1
 
