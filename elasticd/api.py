@@ -64,7 +64,7 @@ from elasticd.model.policy import (
     Strategy,
 )
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.volumes import Storage, StorageClass, Volume, VolumeClaim, Volumes
+from elasticd.model.volumes import Storage, StorageCapacity, StorageClass, Volume, VolumeClaim, Volumes
 from elasticd.model.workload import (
     NEVER,
     Band,
@@ -107,7 +107,7 @@ __all__ = [
     "Pod", "Container", "Needs", "Node", "Image", "Room", "Taint", "Toleration", "Term", "Expression", "Operator",
     "Port", "Disk", "PodTerm", "PodPreference", "NodePreference", "TopologySpread", "Repel",
     # volumes
-    "PodClaim", "Storage", "StorageClass", "Volume", "VolumeClaim", "Volumes",
+    "PodClaim", "Storage", "StorageCapacity", "StorageClass", "Volume", "VolumeClaim", "Volumes",
     # a pool: what is known of it, and what a strategy says of places, victims and moves
     "PoolPolicy", "PoolSelect", "PoolObservation", "PoolPast", "DisruptionBudget", "Nodes", "Column", "Mask",
     "Candidate", "Placement", "Places", "Refusal", "Mend", "Scores", "Selection", "Whole", "Victims", "Spared",

@@ -13,10 +13,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from elasticd.base.memo import Memo
-from elasticd.kit.node_selection import every_node
+from elasticd.kit.node_selection import any_of, every_node
 from elasticd.model.placement import Mask, Nodes, Whole
 from elasticd.model.pod_spec import PodClaim, Term
-from elasticd.model.volumes import ONE_POD, ClaimKey, Volume, VolumeClaim, Volumes
+from elasticd.model.volumes import ONE_POD, ClaimKey, StorageCapacity, Volume, VolumeClaim, Volumes
 from elasticd.model.workload import Node, Pod
 
 Indices = NDArray[np.intp]
@@ -59,7 +59,7 @@ def mounts_of(pod: Pod, volumes: Volumes | None) -> Mounts | Blocked:
     if volumes.unknown:
         resources = ", ".join(volumes.unknown)
         text = f"{resources} can be read (right to list and watch them)"
-        return Blocked(f"its volumes are not known, as {resources} were not read", text)
+        return Blocked(f"its volumes are not known, as {resources} could not be read so far", text)
     bound, pending = list[Volume](), list[VolumeClaim]()
     for use in pod.volume_claims:
         match _resolve(pod, use, volumes):
@@ -205,27 +205,48 @@ def _choose(
 ) -> tuple[tuple[Volume, ...], Whole]:
     """The volumes that a claim might get, and which of them it gets on each node. One that is kept for the claim is the
     only one; else none that an earlier claim has got there."""
-    known = () if nodes.volumes is None else nodes.volumes.of_class(claim.class_name)
-    kept = next((volume for volume in known if volume.kept_for(claim) and volume.serves(claim)), None)
-    volumes = (kept,) if kept else tuple([volume for volume in known if volume.suits(claim)])
+    known, chosen = nodes.volumes, _nothing(nodes)
+    if known is None:
+        return (), chosen
+    kept = known.kept(claim)
+    volumes = (kept,) if kept else tuple([volume for volume in known.free(claim.class_name) if volume.suits(claim)])
     taken = [({volume.name: number for number, volume in enumerate(others)}, got) for _, others, got in earlier]
-    chosen = _nothing(nodes)
+    served: set[tuple[Term, ...] | None] = set()
     for number, volume in enumerate(volumes):
+        if volume.terms in served:
+            continue  # all nodes that it reaches have a smaller one
         free = reach_of(volume, nodes)
         free = free[chosen[free] < 0]
-        for numbers, got in taken:
-            if (other := numbers.get(volume.name)) is not None:
-                free = free[got[free] != other]
+        before = [(got, other) for numbers, got in taken if (other := numbers.get(volume.name)) is not None]
+        for got, other in before:
+            free = free[got[free] != other]
         chosen[free] = number
+        if not before:
+            served.add(volume.terms)
     return volumes, chosen
 
 
 def provisionable(claim: VolumeClaim, nodes: Nodes) -> Mask:
     """The nodes for which a volume can be provisioned for a claim."""
-    found = None if nodes.volumes is None else nodes.volumes.storage_class(claim.class_name)
-    if found is None or found.provisioner in ("", UNPROVISIONED):
+    volumes = nodes.volumes
+    found = None if volumes is None else volumes.storage_class(claim.class_name)
+    if volumes is None or found is None or found.provisioner in ("", UNPROVISIONED):
         return ~every_node(nodes)
-    return every_node(nodes) if found.topologies is None else _mask(_by_terms(found.topologies, nodes.nodes), nodes)
+    able = every_node(nodes)
+    if found.topologies is not None:
+        able &= _mask(_by_terms(found.topologies, nodes.nodes), nodes)
+    capacities = volumes.capacities_of(found)
+    if capacities is not None:
+        able &= any_of((_offered(each, nodes) for each in capacities if each.size >= claim.size), able)
+    return able
+
+
+def _offered(capacity: StorageCapacity, nodes: Nodes) -> Mask:
+    """The nodes for which there is this storage."""
+    if capacity.nodes is None:
+        return ~every_node(nodes)
+    terms = (Term(capacity.nodes),)
+    return _mask(_by_terms(terms, nodes.nodes), nodes) if capacity.nodes else every_node(nodes)
 
 
 def within_zones(volumes: Iterable[Volume], nodes: Nodes) -> Mask:

@@ -5,21 +5,30 @@ Pure. Knows how to find them; knows no nodes, and nothing of which volume a clai
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.base.memo import Memo
-from elasticd.model.volumes import UNLIMITED, ClaimKey, Storage, StorageClass, Volume, VolumeClaim
+from elasticd.model.volumes import UNLIMITED, ClaimKey, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim
 
 
-def _by_class(_: str, volumes: Mapping[str, Volume]) -> dict[str, list[Volume]]:
-    grouped: dict[str, list[Volume]] = {}
-    for volume in volumes.values():
-        grouped.setdefault(volume.class_name, []).append(volume)
-    for group in grouped.values():
-        group.sort(key=lambda volume: (volume.size, volume.name))
+class _Grouped(NamedTuple):
+    """The free volumes of each class, the smallest first, and those that are kept for each claim."""
+
+    free: dict[str, list[Volume]]
+    kept: dict[ClaimKey, list[Volume]]
+
+
+def _group(_: str, volumes: Mapping[str, Volume]) -> _Grouped:
+    grouped = _Grouped({}, {})
+    for volume in sorted(volumes.values(), key=lambda volume: (volume.size, volume.name)):
+        if volume.claim is not None:
+            grouped.kept.setdefault(volume.claim[:2], []).append(volume)
+        elif volume.available:
+            grouped.free.setdefault(volume.class_name, []).append(volume)
     return grouped
 
 
@@ -29,7 +38,7 @@ _NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 class VolumeView:
     """The volumes within one plan: see volumes.Volumes. `keep` and `select` are the planner's."""
 
-    _grouped: Memo[str, Mapping[str, Volume], dict[str, list[Volume]]] = Memo(_by_class, most=4)
+    _grouped: Memo[str, Mapping[str, Volume], _Grouped] = Memo(_group, most=4)
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -50,9 +59,19 @@ class VolumeView:
     def storage_class(self, name: str) -> StorageClass | None:
         return self._storage.classes.get(name)
 
-    def of_class(self, name: str) -> Sequence[Volume]:
-        volumes = VolumeView._grouped("", self._storage.volumes).get(name, ())
-        return [self._kept.get(volume.name, volume) for volume in volumes] if self._kept else volumes
+    def free(self, class_name: str) -> Sequence[Volume]:
+        volumes = VolumeView._grouped("", self._storage.volumes).free.get(class_name, ())
+        return [volume for volume in volumes if volume.name not in self._kept] if self._kept else volumes
+
+    def kept(self, claim: VolumeClaim) -> Volume | None:
+        kept = (*VolumeView._grouped("", self._storage.volumes).kept.get(claim.key, ()), *self._kept.values())
+        of_class = (volume for volume in kept if volume.class_name == claim.class_name)
+        return next((volume for volume in of_class if volume.kept_for(claim) and volume.serves(claim)), None)
+
+    def capacities_of(self, found: StorageClass) -> Sequence[StorageCapacity] | None:
+        if found.provisioner not in self._storage.tracked:
+            return None
+        return [each for each in self._storage.capacities if each.class_name == found.name]
 
     def limits_of(self, driver: str, nodes: tuple[str, ...]) -> NDArray[np.int64]:
         known = self._limits.get(driver)

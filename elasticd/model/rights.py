@@ -71,7 +71,7 @@ VOLUMES = Feature(
     _component("volumes"),
     (
         *_rights("list watch", "", "persistentvolumeclaims", "persistentvolumes"),
-        *_rights("list watch", "storage.k8s.io", "storageclasses", "csinodes"),
+        *_rights("list watch", "storage.k8s.io", "storageclasses", "csinodes", "csidrivers", "csistoragecapacities"),
     ),
 )
 CLAIMS = Feature(

@@ -111,6 +111,17 @@ class StorageClass(Struct, frozen=True, gc=False, omit_defaults=True):
     topologies: tuple[Term, ...] | None = None
 
 
+class StorageCapacity(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How large a volume of a class can be that a CSI driver makes for the nodes whose labels obey `nodes` (None: for
+    none; empty: for all). NaN: it is not known."""
+
+    namespace: str
+    name: str
+    class_name: str
+    size: float
+    nodes: tuple[Expression, ...] | None = None
+
+
 class Storage(Struct, frozen=True, eq=False):
     """All that is known of volumes. A mapping stays the same object while nothing in it changes. `unknown` names the
     resources that could not be read, as the API calls them."""
@@ -120,6 +131,10 @@ class Storage(Struct, frozen=True, eq=False):
     classes: Mapping[str, StorageClass] = {}
     limits: Mapping[str, Mapping[str, int]] = {}
     """How many volumes nodes take: by node, then by CSI driver."""
+    tracked: frozenset[str] = frozenset()
+    """The CSI drivers that say how much storage they have left."""
+    capacities: tuple[StorageCapacity, ...] = ()
+    """What they say."""
     unknown: tuple[str, ...] = ()
 
 
@@ -139,8 +154,15 @@ class Volumes(Protocol):
     def storage_class(self, name: str) -> StorageClass | None:
         """A storage class."""
 
-    def of_class(self, name: str) -> Sequence[Volume]:
-        """The persistent volumes of a class (empty: of none), the smallest first, then by name."""
+    def free(self, class_name: str) -> Sequence[Volume]:
+        """The persistent volumes of a class (empty: of none) that are available and kept for no claim, the smallest
+        first, then by name."""
+
+    def kept(self, claim: VolumeClaim) -> Volume | None:
+        """The persistent volume of its class that is kept for a claim and serves it."""
+
+    def capacities_of(self, found: StorageClass) -> Sequence[StorageCapacity] | None:
+        """What the CSI driver of a class says of the storage that it has left for that class; None: it says nothing."""
 
     def limits_of(self, driver: str, nodes: tuple[str, ...]) -> NDArray[np.int64]:
         """How many volumes of a CSI driver each of these nodes takes; UNLIMITED where nothing is said."""

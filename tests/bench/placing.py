@@ -15,16 +15,20 @@ from msgspec.structs import replace
 from elasticd.base.decode import convert
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
+from elasticd.kit.mounts import UNPROVISIONED
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
+from elasticd.kit.volume_view import VolumeView
 from elasticd.model.placement import PodDecision, PoolObservation
-from elasticd.model.pod_spec import Expression, NodePreference, PodPreference, PodTerm, Term, TopologySpread
+from elasticd.model.pod_spec import Expression, NodePreference, PodClaim, PodPreference, PodTerm, Term, TopologySpread
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
+from elasticd.model.volumes import StorageClass, Volume, VolumeClaim
 from elasticd.model.workload import Node, Pod
 from elasticd.registry import Hooks, Installed, discover
 from tests.kit.measuring import alone, machine
 from tests.kit.pools import GIB, MIB, NOW, node, pod
+from tests.kit.volumes import claim, claiming, storage, volume, within
 
-NODES, PODS_A_NODE, PENDING, PREEMPTORS = 5000, 30, 2000, 50
+NODES, PODS_A_NODE, PENDING, PREEMPTORS, CLAIMING = 5000, 30, 2000, 50, 300
 ZONES = 10
 
 
@@ -35,7 +39,8 @@ def strategies(known: dict[str, Installed], *names: str) -> tuple[Strategy, ...]
 
 def cluster() -> tuple[tuple[Node, ...], dict[str, list[Pod]]]:
     """Nodes with 30 pods each, all of their cpu taken on every node but one in ten."""
-    nodes = tuple(node(f"n{i:04d}", cpu=16, memory=64 * GIB, labels={"zone": f"z{i % ZONES}"}) for i in range(NODES))
+    labels = [{"zone": f"z{i % ZONES}", "kubernetes.io/hostname": f"n{i:04d}"} for i in range(NODES)]
+    nodes = tuple(node(f"n{i:04d}", cpu=16, memory=64 * GIB, labels=labels[i]) for i in range(NODES))
     more = {"owner": ("ReplicaSet", "web", "rs"), "started": NOW - 3600, "ready": True}
     pods = {
         one.name: [
@@ -98,6 +103,51 @@ def timed(chosen: Sequence[Strategy], view: NodeTable, pending: Sequence[Pod]) -
     return process_time() - begun, decisions
 
 
+def with_claims(known: dict[str, Installed], nodes: tuple[Node, ...], pods: dict[str, list[Pod]]) -> None:
+    """Print what placing costs where every pod has a claim, and so have five pods of each node, whose driver takes 25
+    volumes: claims that are bound in a zone, or for which a volume is made, or a local one is chosen."""
+    there = {
+        name: [
+            replace(each, volume_claims=(PodClaim(each.name),)) if index < 5 else each
+            for index, each in enumerate(residents)
+        ]
+        for name, residents in pods.items()
+    }
+    used = [each.name for residents in there.values() for each in residents if each.volume_claims]
+    asked = [f"new-{index}" for index in range(CLAIMING)]
+    wanted = [claim(name) for name in asked]
+    local = [volume(f"local-{each.name}", terms=within("kubernetes.io/hostname", each.name)) for each in nodes]
+    kinds: dict[str, list[Volume | VolumeClaim | StorageClass]] = {
+        "bound": [
+            thing
+            for index, name in enumerate(asked)
+            for thing in (
+                claim(name, volume=name),
+                volume(
+                    name, terms=within("zone", f"z{index % ZONES}"), driver="csi", handle=name, claim=("shop", name, "")
+                ),
+            )
+        ],
+        "to be provisioned": [StorageClass("fast", "csi", waits=True), *wanted],
+        "to be local": [StorageClass("fast", UNPROVISIONED, waits=True), *wanted, *local],
+    }
+    pending = [claiming(name, name, cpu=0.2, memory=128 * MIB) for name in asked]
+    scores = strategies(known, "filters", "least-requested", "balanced-allocation")
+    bound: list[Volume | VolumeClaim | StorageClass]
+    bound = [
+        thing
+        for name in used
+        for thing in (claim(name, volume=name), volume(name, driver="csi", handle=name, claim=("shop", name, "")))
+    ]
+    for kind, things in kinds.items():
+        view = NodeTableBuilder().columns(nodes, there)
+        limits = {each.name: {"csi": 25} for each in nodes}
+        view.volumes = VolumeView(storage(*bound, *things, limits=limits))
+        seconds, decisions = timed(scores, view, pending)
+        found = sum(bool(each.node) for each in decisions)
+        print(f"pods with a claim {kind}: {len(decisions) / seconds:.0f} decided a second, {found} have a node")
+
+
 USE = {series: {f"n{i:04d}": 1.0 + i % 7 for i in range(NODES)} for series in ("cpu", "memory")}
 
 
@@ -152,6 +202,7 @@ def main() -> None:
         print(f"pods {what}: {len(decisions) / seconds:.0f} decided a second, {bound} of {len(decisions)} bound")
 
     constraints(known, nodes)
+    with_claims(known, nodes, pods)
     names = ("filters", "least-requested", "balanced-allocation", *PREFERENCES, "load-balance", "static", "topsis")
     for name in names:
         print(f"{name}: {one_question(known, name, ledger.columns(nodes, pods, USE)):.0f} us a pod")

@@ -19,6 +19,9 @@ PLACES = {ZONE: ("a", "b", "c"), REGION: ("r", "s")}
 PROVISIONER = "fits.example.com"
 """The provisioner for which somebody makes volumes, and a CSI driver."""
 
+TRACKED = "tracked.example.com"
+"""Another, whose driver says what storage it has left."""
+
 OTHER = "other.example.com"
 
 
@@ -31,6 +34,7 @@ class MountBoard(Board):
     claims: list[JSON] = field(default_factory=list)
     volumes: list[JSON] = field(default_factory=list)
     csi_nodes: list[JSON] = field(default_factory=list)
+    capacities: list[JSON] = field(default_factory=list)
 
     def bind(self, claim: JSON, volume: JSON | None = None) -> None:
         """Add a claim that is bound, to this volume."""
@@ -76,7 +80,7 @@ Ask = Callable[[Random, MountBoard, str, JSON], JSON]
 def mount_boards(seed: int, pairs: int, *, current: bool) -> list[MountBoard]:
     """A board for each filter about volumes, with at least so many pairs of a pod and a node; for a `current` version,
     or for 1.20, which knew no ReadWriteOncePod and compared labels of zones by their very names."""
-    asks = {name: draw for name, draw in DRAWS.items() if current or name != "one pod"}
+    asks = {name: draw for name, draw in DRAWS.items() if current or name not in ("one pod", "storage left")}
     boards = [_board(name, draw, Random(f"{seed} {name}"), pairs) for name, draw in asks.items()]
     if not current:
         for node in (node for board in boards for node in board.nodes):
@@ -239,7 +243,7 @@ def waiting(random: Random, board: MountBoard, own: str, node: JSON) -> JSON:
     for index, name in enumerate(names):
         board.claims.append(_wanting(random, name, own, 1 + 2 * index + random.randrange(2)))
     for index, size in enumerate(some(random, range(1, 9), 0, 3)):
-        board.volumes.append(_offered(random, f"{own}-{index}", own, size, node, names))
+        board.volumes.append(_offered(random, f"{own}-{index}", own, size, node))
     return mounting(*names)
 
 
@@ -254,7 +258,7 @@ def _wanting(random: Random, name: str, of_class: str, size: int) -> JSON:
     return claim
 
 
-def _offered(random: Random, name: str, of_class: str, size: int, node: JSON, claims: Sequence[str]) -> JSON:
+def _offered(random: Random, name: str, of_class: str, size: int, node: JSON) -> JSON:
     volume = a_volume(name, size, storageClassName=of_class)
     volume["metadata"]["labels"]["disk"] = random.choice(("ssd", "ssd", "hdd"))
     if random.random() < 0.6:
@@ -264,8 +268,24 @@ def _offered(random: Random, name: str, of_class: str, size: int, node: JSON, cl
     if random.random() < 0.1:
         volume["spec"]["volumeMode"] = "Block"
     if random.random() < 0.1:
-        volume["metadata"]["annotations"]["fits/kept"] = random.choice((*claims, f"{name}-other"))
+        volume["metadata"]["annotations"]["fits/kept"] = f"{name}-other"  # one for its own claim is soon bound to that
     return volume
+
+
+def left(random: Random, board: MountBoard, own: str, _: JSON) -> JSON:
+    """A pod with a claim for which a volume is made where there is enough storage."""
+    board.classes.append(a_class(own, TRACKED))
+    board.claims.append(a_claim(own, own, random.randint(1, 4)))
+    for index in range(random.randint(1, 3)):
+        made: JSON = {"metadata": {"name": f"{own}-{index}"}, "storageClassName": own}
+        made["capacity"] = f"{random.randint(1, 6)}Gi"
+        if random.random() < 0.3:
+            made["maximumVolumeSize"] = f"{random.randint(1, 6)}Gi"
+        if random.random() < 0.9:
+            keys = some(random, list(PLACES), 0, 1)
+            made["nodeTopology"] = {"matchLabels": {key: random.choice(PLACES[key]) for key in keys}}
+        board.capacities.append(made)
+    return mounting(own)
 
 
 DRAWS: dict[str, Ask] = {
@@ -274,4 +294,5 @@ DRAWS: dict[str, Ask] = {
     "volume limits": limited,
     "one pod": alone,
     "waiting claims": waiting,
+    "storage left": left,
 }

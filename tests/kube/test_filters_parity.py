@@ -22,12 +22,16 @@ import pytest
 from elasticd.cluster.kubernetes.watch.storage import (
     StorageStore,
     StorageStores,
+    WireCapacity,
     WireClaim,
+    WireCsiDriver,
     WireCsiNode,
     WirePersistentVolume,
     WireStorageClass,
     to_attachable,
+    to_capacity,
     to_claim,
+    to_csi_driver,
     to_storage_class,
     to_volume,
 )
@@ -42,7 +46,7 @@ from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.islands import SPACES, islands
-from tests.kube.mounts import PROVISIONER, MountBoard, mount_boards
+from tests.kube.mounts import PROVISIONER, TRACKED, MountBoard, mount_boards
 from tests.kube.pairs import CLASSES, ELSEWHERE, HERE, REQUIRED, Board, a_node, a_pod, boards
 from tests.kube.provisioner import CLAIMS, VOLUMES, provisioning
 
@@ -50,7 +54,10 @@ SEED = 20
 PAIRS = int(os.environ.get("PAIRS", "100"))  # of a pod and a node, for each filter
 AT_ONCE = 24
 NODES, RUNTIME_CLASSES = "/api/v1/nodes", "/apis/node.k8s.io/v1/runtimeclasses"
-STORAGE_CLASSES, CSI_NODES = "/apis/storage.k8s.io/v1/storageclasses", "/apis/storage.k8s.io/v1/csinodes"
+STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, CAPACITIES = (
+    f"/apis/storage.k8s.io/v1/{plural}"
+    for plural in ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities")
+)
 
 
 @dataclass
@@ -105,6 +112,9 @@ class Ground:
         client, claims = self.client, self.claims
         await self.each(partial(client.create, STORAGE_CLASSES), board.classes)
         await self.each(partial(client.create, CSI_NODES), board.csi_nodes)
+        if board.capacities:
+            await client.create(CSI_DRIVERS, {"metadata": {"name": TRACKED}, "spec": {"storageCapacity": True}})
+        await self.each(partial(client.create, self.capacities), board.capacities)
         await self.each(partial(client.create, claims), board.claims)
         uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in await client.list(claims)}
 
@@ -132,13 +142,18 @@ class Ground:
         return "Pending" not in phases.values()
 
     @property
+    def capacities(self) -> str:
+        """Where it is said what storage is left."""
+        return f"/apis/storage.k8s.io/v1/namespaces/{self.namespaces[HERE]}/csistoragecapacities"
+
+    @property
     def claims(self) -> str:
         """Where the claims of boards are."""
         return f"/api/v1/namespaces/{self.namespaces[HERE]}/persistentvolumeclaims"
 
     async def clear_mounts(self) -> None:
         """Delete claims, volumes, classes and CSINodes, whatever holds them."""
-        for path in (self.claims, VOLUMES, STORAGE_CLASSES, CSI_NODES):
+        for path in (self.claims, VOLUMES, STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS):
             there = [one["metadata"] for one in await self.client.list(path)]
             held = [f"{path}/{meta['name']}" for meta in there if meta.get("finalizers")]
             await self.each(self.release, held)
@@ -299,11 +314,15 @@ async def stored(client: Client) -> Storage:
         (VOLUMES, Codec(WirePersistentVolume, to_volume), stores.volumes),
         (STORAGE_CLASSES, Codec(WireStorageClass, to_storage_class), stores.classes),
         (CSI_NODES, Codec(WireCsiNode, to_attachable), stores.nodes),
+        (CSI_DRIVERS, Codec(WireCsiDriver, to_csi_driver), stores.drivers),
     ]
+    kinds = await client.get("/apis/storage.k8s.io/v1")
+    if CAPACITIES.rpartition("/")[2] in [each["name"] for each in kinds["resources"]]:
+        parts.append((CAPACITIES, Codec(WireCapacity, to_capacity), stores.capacities))
     for path, codec, store in parts:
         for one in await client.list(path):
             store.put(codec.one(json.dumps(one).encode())[1], listed=True)
-    return stores.storage(())
+    return stores.storage()
 
 
 def fits(view: NodeTable, pod: Pod) -> str:

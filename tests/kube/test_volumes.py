@@ -67,6 +67,10 @@ def stateful_set(name: str, of_class: str, replicas: int) -> JSON:
     }
 
 
+async def _none(scene: Scene) -> bool:
+    return not await scene.kube.client.list(scene.pods)
+
+
 async def test_each_pod_of_a_stateful_set_runs_beside_its_volume(kube: Kube, namespace: str) -> None:
     async with staged(kube, namespace, WITH_VOLUMES) as scene, with_class(scene) as name:
         drivers = [{"name": DRIVER, "nodeID": "a", "allocatable": {"count": 1}}]
@@ -85,6 +89,7 @@ async def test_each_pod_of_a_stateful_set_runs_beside_its_volume(kube: Kube, nam
         assert len(on_first) <= 1, "the node takes one volume of the driver"
         assert [call for call in scene.calls if call[2] in (401, 403)] == [], "the shipped rights are enough"
         await kube.client.delete(f"/apis/apps/v1/namespaces/{namespace}/statefulsets/db")
+        await wait_until(lambda: _none(scene), what="its pods are gone")
 
 
 async def test_a_pod_runs_where_the_volume_of_its_claim_is(kube: Kube, namespace: str) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from elasticd.api import Node, Pod, PodClaim, Storage, StorageClass
-from elasticd.model.volumes import ONE_POD
+from elasticd.model.volumes import ONE_POD, StorageCapacity
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
-from tests.kit.pools import columns, mends, node, planned, pod
+from tests.kit.pools import GIB, columns, mends, node, planned, pod
 from tests.kit.volumes import DRIVER, ZONE, claim, claiming, storage, volume, within
 
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -108,7 +108,7 @@ def test_a_pod_goes_where_all_its_volumes_are() -> None:
         ),
         pytest.param(
             storage(unknown=("persistentvolumes", "csinodes")),
-            "its volumes are not known, as persistentvolumes, csinodes were not read",
+            "its volumes are not known, as persistentvolumes, csinodes could not be read so far",
             "persistentvolumes, csinodes can be read (right to list and watch them)", id="not read",
         ),
     ],
@@ -194,6 +194,29 @@ MADE_IN_B = StorageClass("fast", "p", waits=True, topologies=within(ZONE, "b"))
 )  # fmt: skip
 def test_a_claim_that_waits_needs_a_volume_for_its_node(known: Storage, refuses: list[str]) -> None:
     assert refused(claiming("web", "data"), known) == ({UNMATCHED: refuses} if refuses else {})
+
+
+@pytest.mark.parametrize(
+    ("capacities", "refuses"),
+    [
+        pytest.param([], ALL, id="nothing is said"),
+        pytest.param([("fast", 5, ())], [], id="enough for all nodes"),
+        pytest.param([("fast", 1, ())], ALL, id="too little"),
+        pytest.param([("slow", 5, ())], ALL, id="of another class"),
+        pytest.param([("fast", 5, None)], ALL, id="for no node"),
+        pytest.param([("fast", 5, within(ZONE, "a")[0].labels)], ["b1", "nowhere"], id="in a zone"),
+        pytest.param(
+            [("fast", 5, within(ZONE, "a")[0].labels), ("fast", 9, within(ZONE, "b")[0].labels)],
+            ["nowhere"],
+            id="zones",
+        ),
+    ],
+)
+def test_a_driver_that_tracks_its_storage_has_enough_left(capacities: list[Any], refuses: list[str]) -> None:
+    left = tuple(StorageCapacity("csi", name, name, size * GIB, nodes) for name, size, nodes in capacities)
+    known = storage(claim("data", 2), MADE, tracked=frozenset({"p"}), capacities=left)
+    assert refused(claiming("web", "data"), known) == ({UNMATCHED: refuses} if refuses else {})
+    assert refused(claiming("web", "data"), storage(claim("data", 2), MADE, capacities=left)) == {}
 
 
 def test_two_claims_of_a_pod_need_two_volumes() -> None:

@@ -253,8 +253,10 @@ class LiveSnapshot:
             self._storage_informers = dict(followed.values())
             self._always |= {kind: informer for kind, (_, informer) in followed.items()}
             self._tasks += [self._group.create_task(each.run()) for each in self._storage_informers.values()]
-        unread = [plural for plural, informer in self._storage_informers.items() if informer.confirmed() <= 0]
-        return self.storage_stores.storage(tuple(unread))
+        informers = self._storage_informers.items()
+        unread = [plural for plural, informer in informers if informer.confirmed() <= 0 and not informer.absent]
+        served = not self._storage_informers["csistoragecapacities"].absent
+        return self.storage_stores.storage(tuple(unread), capacities_served=served)
 
     def autoscaler(self, ref: Ref) -> str:
         if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:

@@ -52,7 +52,7 @@ async def test_a_selected_node_is_noted_on_the_claim(api: FakeApi, scene: Scene)
     (seen,) = api.asked("PATCH", CLAIM)
     noted = {"volume.kubernetes.io/selected-node": "n1"}
     assert seen.body == {"metadata": {"uid": "uid-data", "resourceVersion": "1", "annotations": noted}}
-    assert scene.stores.storage(()).claims["shop", "data"] == claim("data", node="n1", version="2")
+    assert scene.stores.storage().claims["shop", "data"] == claim("data", node="n1", version="2")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_a_volume_is_kept_for_the_claim(
     (seen,) = api.asked("PATCH", VOLUME)
     judged = {"uid": "uid-pv", "resourceVersion": "1", **annotations}
     assert seen.body == {"metadata": judged, "spec": {"claimRef": REFERENCE}}
-    assert scene.stores.storage(()).volumes["pv"].claim == ("shop", "data", "uid-data")
+    assert scene.stores.storage().volumes["pv"].claim == ("shop", "data", "uid-data")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_what_cannot_be_written_is_reported(
     api.on("PATCH", CLAIM, reply)
     answer = await scene.bind(SELECT)
     assert (answer.result, answer.reason, len(api.asked("PATCH", CLAIM))) == (result, reason, 1)
-    assert scene.stores.storage(()).claims["shop", "data"].node == ""
+    assert scene.stores.storage().claims["shop", "data"].node == ""
 
 
 async def test_who_does_not_lead_writes_nothing(api: FakeApi, scene: Scene) -> None:
@@ -101,4 +101,4 @@ async def test_what_is_another_by_now_is_not_assumed(api: FakeApi, scene: Scene)
     scene.stores.claims.put(claim("data", uid="other", version="9"), listed=False)
     api.on("PATCH", CLAIM, {"metadata": {"name": "data", "resourceVersion": "2"}})
     await scene.bind(SELECT)
-    assert scene.stores.storage(()).claims["shop", "data"].node == ""
+    assert scene.stores.storage().claims["shop", "data"].node == ""

@@ -607,25 +607,36 @@ STORAGE = {
     "persistentvolumes": "/api/v1/persistentvolumes",
     "storageclasses": "/apis/storage.k8s.io/v1/storageclasses",
     "csinodes": "/apis/storage.k8s.io/v1/csinodes",
+    "csidrivers": "/apis/storage.k8s.io/v1/csidrivers",
 }
+CAPACITIES = "/apis/storage.k8s.io/v1/csistoragecapacities"
+
+
+def serve_storage(api: FakeApi, **items: dict[str, Any]) -> dict[str, Feed]:
+    """An API server with one object of each kind that has to do with volumes; the feeds of the watches."""
+    for name, path in STORAGE.items():
+        api.on("GET", path, page(items.get(name, {"metadata": {"name": name}})))
+    kind = {"name": "csistoragecapacities", "kind": "CSIStorageCapacity", "namespaced": True}
+    api.on("GET", "/apis/storage.k8s.io/v1", {"resources": [kind]})
+    api.on("GET", CAPACITIES, page({"metadata": {"name": "left", "namespace": "csi"}}))
+    return {name: api.feed(path) for name, path in {**STORAGE, "csistoragecapacities": CAPACITIES}.items()}
 
 
 @pytest.mark.usefixtures("feeds")
 async def test_volumes_are_followed_from_the_first_question_on(api: FakeApi, open_cluster: Open) -> None:
     claim = {"metadata": {"name": "data", "namespace": "shop", "uid": "u", "resourceVersion": "3"}}
-    limits = {"drivers": [{"name": "csi", "allocatable": {"count": 3}}]}
-    for name, path in STORAGE.items():
-        item = claim if name == "persistentvolumeclaims" else {"metadata": {"name": name}, "spec": limits}
-        api.on("GET", path, page(item))
-    feeds = {name: api.feed(path) for name, path in STORAGE.items()}
+    limits = {"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "csi", "allocatable": {"count": 3}}]}}
+    driver = {"metadata": {"name": "csi"}, "spec": {"storageCapacity": True}}
+    feeds = serve_storage(api, persistentvolumeclaims=claim, csinodes=limits, csidrivers=driver)
     async with open_cluster() as cluster:
         snapshot = await cluster.observe(0.0, frozenset())
-        assert [api.asked("GET", path) for path in STORAGE.values()] == [[]] * 4
-        assert set(snapshot.storage().unknown) == set(STORAGE)
+        assert [api.asked("GET", path) for path in STORAGE.values()] == [[]] * 5
+        assert set(snapshot.storage().unknown) == {*STORAGE, "csistoragecapacities"}
         await cluster.observe(0.0, frozenset())  # waits for the first lists
         known = snapshot.storage()
         assert (list(known.claims), list(known.volumes)) == ([("shop", "data")], ["persistentvolumes"])
-        assert (list(known.classes), known.limits) == (["storageclasses"], {"csinodes": {"csi": 3}})
+        assert (list(known.classes), known.limits) == (["storageclasses"], {"n1": {"csi": 3}})
+        assert (set(known.tracked), [each.name for each in known.capacities]) == ({"csi"}, ["left"])
         assert (known.unknown, snapshot.storage() is known) == ((), True)
         told = list[int]()
         cluster.on_change(lambda: told.append(1))
@@ -635,16 +646,18 @@ async def test_volumes_are_followed_from_the_first_question_on(api: FakeApi, ope
 
 
 @pytest.mark.usefixtures("feeds")
-async def test_volumes_that_may_not_be_read_are_named(api: FakeApi, open_cluster: Open) -> None:
-    for path in STORAGE.values():
-        api.on("GET", path, page())
-        api.feed(path)
+@pytest.mark.parametrize("served", [True, False])
+async def test_volumes_that_may_not_be_read_are_named(api: FakeApi, open_cluster: Open, served: bool) -> None:
+    serve_storage(api, csidrivers={"metadata": {"name": "csi"}, "spec": {"storageCapacity": True}})
+    if not served:
+        api.on("GET", "/apis/storage.k8s.io/v1", {"resources": []})
     api.on("GET", STORAGE["csinodes"], status(403, "Forbidden", "not for you"))
     async with open_cluster() as cluster:
         snapshot = await cluster.observe(0.0, frozenset())
         snapshot.storage()
         await cluster.observe(0.0, frozenset())
-        assert snapshot.storage().unknown == ("csinodes",)
+        known = snapshot.storage()
+        assert (known.unknown, known.tracked) == (("csinodes",), {"csi"} if served else frozenset())
         assert cluster.problems() == {("storage.k8s.io/v1", "CSINode"): "not for you"}
 
 

@@ -7,18 +7,23 @@ import msgspec
 import pytest
 
 from elasticd.cluster.kubernetes.watch.storage import (
+    CsiDriver,
     StorageStores,
+    WireCapacity,
     WireClaim,
+    WireCsiDriver,
     WireCsiNode,
     WirePersistentVolume,
     WireStorageClass,
     to_attachable,
+    to_capacity,
     to_claim,
+    to_csi_driver,
     to_storage_class,
     to_volume,
 )
 from elasticd.model.pod_spec import Expression, Term
-from elasticd.model.volumes import StorageClass, Volume, VolumeClaim
+from elasticd.model.volumes import StorageCapacity, StorageClass, Volume, VolumeClaim
 from tests.kit.volumes import claim, volume
 
 GIB = 2.0**30
@@ -136,23 +141,54 @@ def test_a_driver_without_a_number_has_no_limit() -> None:
     assert to_attachable(read(WireCsiNode, spec={"drivers": drivers})).limits == {"a": 4}
 
 
+def test_a_driver_may_say_what_storage_it_has_left() -> None:
+    drivers = [to_csi_driver(read(WireCsiDriver, spec=spec)) for spec in ({"storageCapacity": True}, {})]
+    assert [driver.tracked for driver in drivers] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("fields", "size", "nodes"),
+    [
+        pytest.param({"capacity": "2Gi"}, 2 * GIB, None, id="for no node"),
+        pytest.param({"capacity": "9Gi", "maximumVolumeSize": "1Gi", "nodeTopology": {}}, GIB, (), id="the largest"),
+        pytest.param(
+            {"capacity": 5, "nodeTopology": {"matchLabels": {"zone": "a"}}}, 5,
+            (Expression("zone", "In", ("a",)),), id="for some nodes",
+        ),
+    ],
+)  # fmt: skip
+def test_the_storage_that_is_left(fields: dict[str, Any], size: float, nodes: tuple[Expression, ...] | None) -> None:
+    found = to_capacity(read(WireCapacity, storageClassName="fast", **fields))
+    assert found == StorageCapacity("shop", "data", "fast", size, nodes)
+    assert isnan(to_capacity(read(WireCapacity)).size)
+
+
+def test_drivers_are_not_asked_for_capacities_that_are_not_served() -> None:
+    stores = StorageStores()
+    stores.drivers.put(CsiDriver("csi", tracked=True), listed=True)
+    assert stores.storage().tracked == {"csi"}
+    other = StorageStores()
+    other.drivers.put(CsiDriver("csi", tracked=True), listed=True)
+    assert other.storage(capacities_served=False).tracked == frozenset()
+
+
 def test_an_older_version_of_a_claim_changes_nothing() -> None:
     stores, told = StorageStores(), list[str]()
     stores.on_change(lambda: told.append("changed"))
     stores.claims.put(claim("data", version="7", node="n1"), listed=False)
     stores.claims.put(claim("data", version="6"), listed=False)
-    assert stores.storage(()).claims["shop", "data"].node == "n1"
+    assert stores.storage().claims["shop", "data"].node == "n1"
     stores.claims.put(claim("data", version="8"), listed=False)
-    assert (stores.storage(()).claims["shop", "data"].node, len(told)) == ("", 2)
+    assert (stores.storage().claims["shop", "data"].node, len(told)) == ("", 2)
 
 
 def test_what_is_known_stays_the_same_record_until_it_changes() -> None:
     stores = StorageStores()
     stores.volumes.put(volume("pv"), listed=True)
-    first = stores.storage(())
-    assert stores.storage(()) is first
+    first = stores.storage()
+    assert stores.storage() is first
     stores.claims.put(claim("data"), listed=True)
-    second = stores.storage(())
+    second = stores.storage()
     assert second.volumes is first.volumes
     assert second.claims is not first.claims
     assert stores.storage(("csinodes",)).unknown == ("csinodes",)

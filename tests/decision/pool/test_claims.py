@@ -11,8 +11,9 @@ from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Ref
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested
+from tests.decision.pool.test_moves import OWNED, Leave
 from tests.decision.pool.test_plan import Fits
-from tests.kit.pools import columns, node, planned, pod
+from tests.kit.pools import NOW, columns, moving, node, planned, pod
 from tests.kit.volumes import ZONE, bound_to, claim, claiming, storage, volume, with_claim, within
 
 NODES = [node("a", labels={ZONE: "a"}), node("b", cpu=8, labels={ZONE: "b"})]
@@ -127,6 +128,23 @@ def test_what_a_plan_decides_of_volumes_ends_with_it() -> None:
     view = VolumeView(known)
     view.keep(known.volumes["pv"], known.claims["shop", "data"])
     view.select(known.claims["shop", "data"], "a")
-    assert [each.claim for each in view.of_class("fast")] == [("shop", "data", "uid-data")]
-    assert VolumeView(known).of_class("fast") == [known.volumes["pv"]]
+    kept = view.kept(known.claims["shop", "data"])
+    assert (view.free("fast"), kept and kept.name) == ([], "pv")
+    assert VolumeView(known).free("fast") == [known.volumes["pv"]]
     assert known.claims["shop", "data"].node == ""
+
+
+@pytest.mark.parametrize(
+    ("zones", "target"),
+    [
+        pytest.param(("a", "b"), "b", id="a volume of both zones"),
+        pytest.param(("a",), "", id="a volume of its zone alone"),
+    ],
+)
+def test_a_moved_pod_stays_where_its_volume_is(zones: tuple[str, ...], target: str) -> None:
+    known = storage(claim("data", volume="pv"), volume("pv", terms=within(ZONE, *zones)))
+    runs = claiming("web", "data", on="a", owner=OWNED, started=NOW - 600, ready=True)
+    others = [pod(name, on="b", owner=OWNED, started=NOW - 600, ready=True) for name in ("x", "y")]
+    view = columns(NODES, [runs, *others], storage=known)
+    (decision,) = moving([Filters(), LeastRequested(), Leave(node="a")], view, claims=True)
+    assert (decision.target, decision.refusal) == (target, "" if target else "NoOtherNode")

@@ -61,6 +61,7 @@ SECRETS = Resource("/api/v1", "secrets")
 CLAIMS = Resource("/api/v1", "persistentvolumeclaims")
 VOLUMES = Resource("/api/v1", "persistentvolumes", namespaced=False)
 STORAGE_CLASSES = Resource("/apis/storage.k8s.io/v1", "storageclasses", namespaced=False)
+CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", namespaced=False)
 CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", namespaced=False)
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 

@@ -17,6 +17,7 @@ from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import PARTIAL, PARTIAL_LIST, ApiError
 from elasticd.cluster.kubernetes.watch.discovery import (
     CLAIMS,
+    CSI_DRIVERS,
     CSI_NODES,
     EVENTS,
     JOBS,
@@ -34,12 +35,16 @@ from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_ev
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.storage import (
     StorageStores,
+    WireCapacity,
     WireClaim,
+    WireCsiDriver,
     WireCsiNode,
     WirePersistentVolume,
     WireStorageClass,
     to_attachable,
+    to_capacity,
     to_claim,
+    to_csi_driver,
     to_storage_class,
     to_volume,
 )
@@ -101,6 +106,11 @@ class Informer:
         listed = self.confirmed(namespace)
         read = self._scales.current_to(namespace, name) if self._scales else None
         return listed if read is None else min(listed, read)
+
+    @property
+    def absent(self) -> bool:
+        """Whether the server does not serve the kind, so that there is nothing to know."""
+        return self._optional and self._resolved.is_set() and not self._reflectors and not self._fault
 
     @property
     def problem(self) -> str:
@@ -195,17 +205,21 @@ def follow_namespaces(deps: Dependencies, store: NamespaceStore) -> Informer:
 
 
 def follow_storage(deps: Dependencies, stores: StorageStores) -> dict[Kind, tuple[str, Informer]]:
-    """All claims, volumes, storage classes and CSINodes: by kind, as the API calls them, and what watches them."""
+    """All that is known of volumes: by kind, as the API calls it, and what watches it."""
     feeds: dict[Kind, tuple[Resource, wire.Codec[Any, Any], Sink]] = {
         ("v1", "PersistentVolumeClaim"): (CLAIMS, wire.Codec(WireClaim, to_claim), stores.claims),
         ("v1", "PersistentVolume"): (VOLUMES, wire.Codec(WirePersistentVolume, to_volume), stores.volumes),
         (_STORAGE, "StorageClass"): (STORAGE_CLASSES, wire.Codec(WireStorageClass, to_storage_class), stores.classes),
         (_STORAGE, "CSINode"): (CSI_NODES, wire.Codec(WireCsiNode, to_attachable), stores.nodes),
+        (_STORAGE, "CSIDriver"): (CSI_DRIVERS, wire.Codec(WireCsiDriver, to_csi_driver), stores.drivers),
     }
-    return {
+    capacity, feed = (_STORAGE, "CSIStorageCapacity"), Feed(wire.Codec(WireCapacity, to_capacity), stores.capacities)
+    found = Informer(deps, partial(deps.discovery.resource, capacity), lambda *_: feed, optional=True)
+    followed = {
         kind: (resource.plural, _follow(deps, resource, Feed(codec, store)))
         for kind, (resource, codec, store) in feeds.items()
     }
+    return {**followed, capacity: ("csistoragecapacities", found)}  # not served before Kubernetes 1.24
 
 
 _STORAGE = "storage.k8s.io/v1"

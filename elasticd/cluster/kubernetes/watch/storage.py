@@ -12,6 +12,7 @@ from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.watch.store import Key, Store
 from elasticd.cluster.kubernetes.wire.convert import labels_of, rules_of, term_of
 from elasticd.cluster.kubernetes.wire.objects import (
+    Amount,
     Amounts,
     LabelSelector,
     Metadata,
@@ -22,7 +23,7 @@ from elasticd.cluster.kubernetes.wire.objects import (
     Wire,
 )
 from elasticd.model.pod_spec import Expression, Term
-from elasticd.model.volumes import Storage, StorageClass, Volume, VolumeClaim
+from elasticd.model.volumes import Storage, StorageCapacity, StorageClass, Volume, VolumeClaim
 
 T = TypeVar("T")
 
@@ -154,6 +155,32 @@ class WireCsiNode(ObjectMeta, frozen=True):
     spec: _CsiNodeSpec = _CsiNodeSpec()
 
 
+class _CsiDriverSpec(Wire, frozen=True):
+    storage_capacity: bool | None = None
+
+
+class WireCsiDriver(ObjectMeta, frozen=True):
+    """A CSIDriver."""
+
+    spec: _CsiDriverSpec = _CsiDriverSpec()
+
+
+class WireCapacity(ObjectMeta, frozen=True):
+    """A CSIStorageCapacity."""
+
+    storage_class_name: str = ""
+    capacity: Amount | None = None
+    maximum_volume_size: Amount | None = None
+    node_topology: LabelSelector | None = None
+
+
+class CsiDriver(NamedTuple):
+    """A CSI driver, and whether it says how much storage it has left."""
+
+    name: str
+    tracked: bool
+
+
 class Attachable(NamedTuple):
     """How many volumes a node takes, by CSI driver."""
 
@@ -244,6 +271,23 @@ def to_attachable(wire: WireCsiNode) -> Attachable:
     return Attachable(sys.intern(wire.metadata.name), limits)
 
 
+def to_csi_driver(wire: WireCsiDriver) -> CsiDriver:
+    """A CSI driver."""
+    return CsiDriver(wire.metadata.name, wire.spec.storage_capacity is True)
+
+
+def to_capacity(wire: WireCapacity) -> StorageCapacity:
+    """The storage that is left; the size of the largest volume is the more exact figure."""
+    size = wire.capacity if wire.maximum_volume_size is None else wire.maximum_volume_size
+    return StorageCapacity(
+        namespace=sys.intern(wire.metadata.namespace),
+        name=wire.metadata.name,
+        class_name=wire.storage_class_name,
+        size=amount(size),
+        nodes=rules_of(wire.node_topology),
+    )
+
+
 class StorageStore(Store[T], Generic[T]):
     """All objects of one of these kinds."""
 
@@ -290,22 +334,23 @@ class StorageStores:
     def __init__(self) -> None:
         self.claims, self.volumes = StorageStore[VolumeClaim](), StorageStore[Volume]()
         self.classes, self.nodes = StorageStore[StorageClass](), StorageStore[Attachable]()
+        self.drivers, self.capacities = StorageStore[CsiDriver](), StorageStore[StorageCapacity]()
         self._storage, self._parts = Storage(), tuple[Mapping[Any, Any], ...]()
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call this back whenever any of it changes."""
-        for store in (self.claims, self.volumes, self.classes, self.nodes):
+        for store in (self.claims, self.volumes, self.classes, self.nodes, self.drivers, self.capacities):
             store.placement_callbacks.append(callback)
 
-    def storage(self, unknown: tuple[str, ...]) -> Storage:
+    def storage(self, unknown: tuple[str, ...] = (), *, capacities_served: bool = True) -> Storage:
         """All of it; the same object while nothing changed. `unknown`: the resources that were never read."""
         claims, volumes, classes = self.claims.all(), self.volumes.by_name(), self.classes.by_name()
-        parts = (claims, volumes, classes, self.nodes.by_name())
-        if (
-            unknown != self._storage.unknown
-            or len(self._parts) < len(parts)
-            or not all(map(operator.is_, parts, self._parts))
-        ):
-            limits = {name: node.limits for name, node in self.nodes.by_name().items() if node.limits}
-            self._storage, self._parts = Storage(claims, volumes, classes, limits, unknown), parts
+        nodes, drivers, capacities = self.nodes.by_name(), self.drivers.by_name(), self.capacities.all()
+        parts = (claims, volumes, classes, nodes, drivers, capacities)
+        same = len(parts) == len(self._parts) and all(map(operator.is_, parts, self._parts))
+        if unknown != self._storage.unknown or not same:
+            self._parts = parts
+            limits = {name: node.limits for name, node in nodes.items() if node.limits}
+            tracked = frozenset(name for name, driver in drivers.items() if driver.tracked and capacities_served)
+            self._storage = Storage(claims, volumes, classes, limits, tracked, tuple(capacities.values()), unknown)
         return self._storage
