@@ -24,21 +24,19 @@ from elasticd.journal import read
 from elasticd.model.actions import Evict
 from elasticd.model.records import Decision
 from tests.faults import oracle
-from tests.faults.features import GREATEST, HELD, LEAST, Feature, Seen, deployment, differs, meanwhile, opened
+from tests.faults.features import GREATEST, HELD, LEAST, Feature, Seen, differs, meanwhile, opened
 from tests.faults.injector import ApiInjector, Faults
 from tests.faults.plan import DAEMONS, SECONDS, Blow, Fault, Trouble
 from tests.kube.between import RESTORED
 from tests.kube.client import JSON, TROUBLE, ApiError, NotReached, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import OURS, POLICY, USER, Stage, stage
+from tests.kube.moving import OURS, POLICY, USED, USER, Stage, stage
 from tests.kube.running import ELASTICD, Running, running
 from tests.kube.test_daemon import policy
 
 NODES, PODS = "abc", 6
 WITHIN, MOST = 6, 4
 BUDGET = f"within = {WITHIN}\ntotal = {MOST}\nper_node = {MOST}\nper_namespace = {MOST}\n"
-USED = '[[source]]\ntype = "resource-metrics"\n'
-"""The source that there is where none is named."""
 SHOPS = 3
 """Pods of a Deployment that nobody scales."""
 EACH = 0.05
@@ -90,7 +88,7 @@ class Episode:
         scene = self._scene
         scene.kube.loads.set_load(scene.namespace, "web", cpu=EACH)
         for name, count in (("shop", SHOPS), ("web", LEAST)):
-            await scene.kube.client.create(scene.deployments, deployment(scene, name, count))
+            await scene.deploy(name, count)
         made = [await scene.pod(scene.name("batch")) for _ in range(PODS)]
         self._pods = {pod["metadata"]["name"]: pod for pod in made}
         for feature in self._features:

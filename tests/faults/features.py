@@ -23,12 +23,12 @@ import yaml
 from tests.faults import oracle
 from tests.faults.injector import Faults, HttpInjector, MqttInjector
 from tests.faults.oracle import Eviction, Turn
-from tests.faults.plan import DAEMONS, Blow, features
+from tests.faults.plan import DAEMONS, Blow, Server, features
 from tests.kube.between import SURGE
 from tests.kube.broker import OPEN, Broker
 from tests.kube.client import JSON, TROUBLE, ApiError, wait_until
 from tests.kube.hollow import LASTS
-from tests.kube.moving import Stage, granted
+from tests.kube.moving import QUEUE, USAGE, Stage, granted, sized
 from tests.kube.prometheus_server import PrometheusServer
 from tests.kube.reports import NodeSpec
 
@@ -91,20 +91,6 @@ type = "hpa"
 metrics = [{{ type = "External", series = "{name}_queue", average_value = 10 }}]
 behavior = {{ scale_down = {{ stabilization_window = 3 }} }}
 """
-QUEUE = """
-[[source]]
-type = "external-metrics"
-every = 0.5
-series = [{ name = "queue_length", metric = "videos" }]
-"""
-USAGE = """
-[[source]]
-type = "usage-histogram"
-each = 1
-enough = 0.001
-file = "learnt/usage.json"
-save = 1
-"""
 PROMETHEUS = """
 [[source]]
 type = "prometheus"
@@ -165,10 +151,8 @@ class Feature:
         """Tables of elasticd.toml of the daemon with this number."""
         return ""
 
-    @property
-    def ways(self) -> Sequence[Faults]:
-        """Between the daemons and what it has beside the cluster."""
-        return ()
+    ways: Sequence[Faults] = ()
+    """Between the daemons and what it has beside the cluster."""
 
     async def create(self) -> None:
         """Create what is there before anything goes wrong."""
@@ -197,10 +181,6 @@ class Feature:
     def told(self, seen: Seen) -> str:
         """How much of it there was."""
 
-    async def deploy(self, name: str, replicas: int, **spec: object) -> None:
-        """A Deployment whose pods elasticd places."""
-        await self.client.create(self.scene.deployments, deployment(self.scene, name, replicas, **spec))
-
 
 class Preemption(Feature):
     """Pods of higher priority on a node that is full of others."""
@@ -221,9 +201,7 @@ class Preemption(Feature):
         return {"tight": PREEMPTION.format(namespace=self.scene.namespace, most=MOST_VICTIMS)}
 
     def _spec(self, cores: float) -> JSON:
-        requests = {"requests": {"cpu": str(cores)}}
-        container = {"name": "main", "image": "example.test/main:1", "resources": requests}
-        return {"schedulerName": "elasticd-tight", "containers": [container]}
+        return {"schedulerName": "elasticd-tight", **sized(cores)}
 
     async def create(self) -> None:
         await self.client.create(
@@ -233,7 +211,7 @@ class Preemption(Feature):
         peer = await wait_until(lambda: self._pod("peer", 0.5), what="there is a pod of that priority")
         self._peer = peer["metadata"]["uid"]
         await self.scene.runs("peer")
-        await self.deploy("low", 3, **self._spec(1))
+        await self.scene.deploy("low", 3, **self._spec(1))
 
     async def _pod(self, name: str, cores: float) -> JSON:
         spec = self.scene.spec(priorityClassName=self._high, **self._spec(cores))
@@ -360,7 +338,7 @@ class Resizing(Feature):
 
     async def create(self) -> None:
         self._use(0.1)
-        await self.deploy("sized", 1)
+        await self.scene.deploy("sized", 1)
 
     def _use(self, cores: float) -> None:
         self.scene.kube.loads.set_load(self.scene.namespace, "sized", cpu=cores)
@@ -391,6 +369,7 @@ class Scaled(Feature):
     """A Deployment that is scaled by what a server says, which fails in several ways."""
 
     name: ClassVar[str]
+    server: ClassVar[Server]
 
     def __init__(self, scene: Stage, seed: int) -> None:
         super().__init__(scene, seed)
@@ -398,7 +377,7 @@ class Scaled(Feature):
         self._unknown: list[tuple[float, float]] = []
         self._failing = asyncio.Lock()
         self._wanted = LEAST
-        self._numbers = [(number, seed) for number in range(DAEMONS)]
+        self.ways = [Faults(self.server, number, seed) for number in range(DAEMONS)]
         self.garbled = False
         self.messages = 0.0
         """What the server is to say."""
@@ -411,7 +390,7 @@ class Scaled(Feature):
 
     async def create(self) -> None:
         self._ask(LEAST)
-        await self.deploy(self.name, LEAST)
+        await self.scene.deploy(self.name, LEAST)
 
     def _ask(self, count: float) -> None:
         # From whatever count, this is beyond the tolerance of a tenth.
@@ -482,12 +461,13 @@ class Scaled(Feature):
 class ByPrometheus(Scaled):
     """By a genuine Prometheus, which reads what it is to say from a target."""
 
-    title, name, blow = "Prometheus", "prometheus", "no prometheus"
+    title = server = "Prometheus"
+    name, blow = "prometheus", "no prometheus"
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncIterator[None]:
         async with PrometheusServer(folder) as self._server, meanwhile(self._tell()), AsyncExitStack() as stack:
-            made = [HttpInjector(self._server.url, Faults("Prometheus", *way)) for way in self._numbers]
+            made = [HttpInjector(self._server.url, way) for way in self.ways]
             self._proxies = [await stack.enter_async_context(proxy) for proxy in made]
             yield
 
@@ -500,10 +480,6 @@ class ByPrometheus(Scaled):
 
     def sources(self, number: int) -> str:
         return PROMETHEUS.format(url=self._proxies[number].url)
-
-    @property
-    def ways(self) -> Sequence[Faults]:
-        return [proxy.faults for proxy in self._proxies]
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
@@ -528,13 +504,14 @@ class ByPrometheus(Scaled):
 class ByMqtt(Scaled):
     """By what a sensor publishes to a genuine broker."""
 
-    title, name, blow = "MQTT", "mqtt", "no broker"
+    title = server = "MQTT"
+    name, blow = "mqtt", "no broker"
     _silent = False
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncIterator[None]:
         async with Broker(folder, OPEN) as self._broker, meanwhile(self._tell()), AsyncExitStack() as stack:
-            made = [MqttInjector(self._broker.port, Faults("MQTT", *way)) for way in self._numbers]
+            made = [MqttInjector(self._broker.port, way) for way in self.ways]
             self._proxies = [await stack.enter_async_context(proxy) for proxy in made]
             yield
 
@@ -555,10 +532,6 @@ class ByMqtt(Scaled):
 
     def sources(self, number: int) -> str:
         return BROKER.format(port=self._proxies[number].port)
-
-    @property
-    def ways(self) -> Sequence[Faults]:
-        return [proxy.faults for proxy in self._proxies]
 
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
@@ -612,13 +585,6 @@ async def meanwhile(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome
-
-
-def deployment(scene: Stage, name: str, count: int, **spec: object) -> JSON:
-    """A Deployment whose pods elasticd places."""
-    template = {"metadata": {"labels": {"app": name}}, "spec": scene.spec(**spec)}
-    body = {"replicas": count, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"metadata": {"name": name}, "spec": body}
 
 
 def differs(found: JSON, wanted: int) -> list[str]:

@@ -48,6 +48,27 @@ type = "least-requested"
 [[strategy]]
 type = "leave"
 """
+USED = """
+[[source]]
+type = "resource-metrics"
+"""
+"""The source that there is where none is named."""
+QUEUE = """
+[[source]]
+type = "external-metrics"
+every = 0.2
+series = [{ name = "queue_length", metric = "videos" }]
+"""
+"""A source of how many messages wait."""
+USAGE = """
+[[source]]
+type = "usage-histogram"
+each = 1
+enough = 0.001
+file = "learnt/usage.json"
+save = 1
+"""
+"""A source of what pods should request."""
 # So many moves in so short a time are none that a cluster should see.
 DISRUPTION = "within = 1\nper_node = 1000\nper_namespace = 1000\ntotal = 1000\nper_controller = 1000\n"
 # Lets a process find the plugin `leave`, as it finds that of any third party.
@@ -173,12 +194,11 @@ class Stage:
 
     def spec(self, **more: Any) -> JSON:
         """A pod's, that waits for elasticd."""
-        requests = {"requests": {"cpu": "100m"}}
         return {
             "schedulerName": "elasticd",
             "terminationGracePeriodSeconds": 1,
             "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
-            "containers": [{"name": "main", "image": "example.test/main:1", "resources": requests}],
+            **sized("100m"),
             **more,
         }
 
@@ -190,6 +210,12 @@ class Stage:
             if error.status != 404:
                 raise
             return None
+
+    async def deploy(self, name: str, replicas: int, **spec: Any) -> None:
+        """A Deployment whose pods elasticd places, with this in their spec too."""
+        template = {"metadata": {"labels": {"app": name}}, "spec": self.spec(**spec)}
+        body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+        await self.kube.client.create(self.deployments, {"metadata": {"name": name}, "spec": body})
 
     async def pod(self, name: str) -> JSON:
         """A pod without a controller, that runs."""
@@ -276,6 +302,12 @@ class Stage:
     def note(self, what: str, step: str, run: str, copies: int, evictions: int, began: float) -> None:
         """A row of the table."""
         self.rows.append(Row(what, step, run, copies, evictions, time.monotonic() - began))
+
+
+def sized(cores: object) -> JSON:
+    """What in a pod's spec says that it requests so many cores."""
+    container = {"name": "main", "image": "example.test/main:1", "resources": {"requests": {"cpu": str(cores)}}}
+    return {"containers": [container]}
 
 
 def table(rows: Sequence[Row]) -> str:

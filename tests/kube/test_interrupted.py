@@ -18,7 +18,7 @@ import pytest_asyncio
 from tests.kube.between import Moment
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import Daemon, Stage, granted, returned, stage, table
+from tests.kube.moving import QUEUE, USAGE, USED, Daemon, Stage, granted, returned, sized, stage, table
 from tests.kube.test_daemon import policy
 from tests.kube.test_jobs import template
 from tests.kube.test_vertical import cores
@@ -57,22 +57,7 @@ resources = ["cpu"]
 at_once = 1
 cooldown = 1
 """
-SOURCES = """
-[[source]]
-type = "external-metrics"
-every = 0.2
-series = [{ name = "queue_length", metric = "videos" }]
-
-[[source]]
-type = "resource-metrics"
-
-[[source]]
-type = "usage-histogram"
-each = 1
-enough = 0.001
-file = "learnt/usage.json"
-save = 1
-"""
+SOURCES = USED + QUEUE + USAGE
 RIGHTS = ("components/jobs/rbac.yaml", "components/sources/rbac.yaml", "components/vertical/rbac.yaml")
 STEPS = {
     "bind": ("bind",),
@@ -103,12 +88,6 @@ class Work:
     async def done(self) -> int:
         """Wait until all is as wanted, and make ready for the next time; how often it was written."""
 
-    async def deploy(self, name: str, replicas: int, **spec: Any) -> None:
-        """A Deployment whose pods elasticd places."""
-        pods = {"metadata": {"labels": {"app": name}}, "spec": self.scene.spec(**spec)}
-        body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": pods}
-        await self.kube.client.create(self.scene.deployments, {"metadata": {"name": name}, "spec": body})
-
     async def running(self, app: str) -> Objects:
         """The pods of an application that run."""
         return [pod for pod in await self.scene.copies(app) if pod["status"].get("phase") == "Running"]
@@ -135,13 +114,11 @@ class Preempt(Work):
         self._class = f"{self.scene.namespace}-high"
         body = {"metadata": {"name": self._class}, "value": 1000}
         await self.kube.client.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
-        await self.deploy("low", 1, **self._large())
+        await self.scene.deploy("low", 1, **self._large())
 
     def _large(self) -> JSON:
         """Of two such pods one has room on the last node."""
-        requests = {"requests": {"cpu": "3"}}
-        container = {"name": "main", "image": "example.test/main:1", "resources": requests}
-        return {"containers": [container], "nodeSelector": {"kubernetes.io/hostname": self.scene.nodes[-1]}}
+        return {**sized(3), "nodeSelector": {"kubernetes.io/hostname": self.scene.nodes[-1]}}
 
     async def begin(self) -> None:
         (self._victim,) = await wait_until(lambda: self.running("low"), within=60, what="the lower pod runs")
@@ -168,7 +145,7 @@ class Scale(Work):
     async def prepare(self) -> None:
         self._count = 2
         self._set_load()
-        await self.deploy("web", 2)
+        await self.scene.deploy("web", 2)
         await wait_until(self._scaled, within=60, what="it is there")
 
     def _set_load(self) -> None:
@@ -242,7 +219,7 @@ class Resize(Work):
 
     async def prepare(self) -> None:
         self.kube.loads.set_load(self.scene.namespace, "sized", cpu=0.5)
-        await self.deploy("sized", 1)
+        await self.scene.deploy("sized", 1)
         await wait_until(self._fits, within=60, what="it requests what it uses")
 
     async def _fits(self) -> Objects:

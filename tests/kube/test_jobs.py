@@ -12,16 +12,11 @@ from elasticd.cluster.kubernetes.wire.jobs import SET
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.hollow import LASTS
+from tests.kube.moving import QUEUE
 from tests.kube.rights import FOLDER, granted_from, shipped_rights
 from tests.kube.running import Running, running
 from tests.kube.test_hollow import status_of
 
-SOURCE = """
-[[source]]
-type = "external-metrics"
-every = 0.2
-series = [{ name = "queue_length", metric = "videos" }]
-"""
 POLICY = """
 mode = "act"
 interval = 0.5
@@ -102,7 +97,7 @@ class Scene:
         """A daemon that may do what the shipped roles allow."""
         policy = POLICY.format(namespace=self.namespace, strategy=strategy, most=most, more=more)
         kubeconfig = self.kube.plane.kubeconfig("elasticd")
-        async with running(self.folder, kubeconfig, self.namespace, {"transcode": policy}, SOURCE) as daemon:
+        async with running(self.folder, kubeconfig, self.namespace, {"transcode": policy}, QUEUE) as daemon:
             await wait_until(daemon.leads, what="the daemon leads")
             yield daemon
 

@@ -14,23 +14,14 @@ from elasticd.model.records import Decision, Outcome
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.hollow import HollowNodes
+from tests.kube.moving import USAGE, USED
 from tests.kube.reports import NodeSpec
 from tests.kube.rights import FOLDER, granted_from, shipped_rights
 from tests.kube.running import Running, running
 from tests.kube.test_daemon import workload
 
 USER = "elasticd"
-SOURCES = """
-[[source]]
-type = "resource-metrics"
-
-[[source]]
-type = "usage-histogram"
-each = 1
-enough = 0.001
-file = "learnt/usage.json"
-save = 1
-"""
+SOURCES = USED + USAGE
 POLICY = """
 mode = "act"
 interval = 1
