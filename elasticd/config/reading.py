@@ -42,7 +42,7 @@ def read_policies(
             errors += [
                 ConfigError(str(folder / f"{policy.name}.toml"), key, problem)
                 for policy in policies
-                for key, problem in _missing_sources(policy, settings, registry)
+                for key, problem in (*_missing_sources(policy, settings, registry), *_missing_pods(policy, settings))
             ]
         return policies, errors
     except ConfigError as error:
@@ -145,6 +145,19 @@ def _missing_sources(policy: Policy | PoolPolicy, settings: Settings, registry: 
         for index, record in enumerate(records):
             for option, problem in _missing_series(record, sources, offers, registry):
                 yield ".".join(filter(None, (f"{key}[{index}]", option))), problem
+
+
+def _missing_pods(policy: Policy | PoolPolicy, settings: Settings) -> Iterator[tuple[str, str]]:
+    """What needs the pods of all namespaces: who knows some of a node's pods thinks that the others' room is free."""
+    cluster = settings.cluster
+    if not isinstance(cluster, Kubernetes) or not cluster.namespaces:
+        return
+    names = ", ".join(cluster.namespaces)
+    problem = f"needs all pods on its nodes: cluster.namespaces in elasticd.toml must be empty, names {names}"
+    if isinstance(policy, PoolPolicy):
+        yield "pool", problem
+        return
+    yield from ((f"limit[{index}]", problem) for index, limit in enumerate(policy.limits) if limit.looks_at_nodes)
 
 
 def offered(source: Source, *, simulated: bool) -> tuple[str, ...] | None:

@@ -307,7 +307,8 @@ def _balanced(read: _Profile, weight: int) -> Table:
 def _scaled(scores: list[Table]) -> list[Table]:
     """Weights beside each other, none above the highest there is."""
     most = max([score["weight"] for score in scores], default=0.0)
-    return [{**score, "weight": score["weight"] * min(1.0, _MOST / most)} for score in scores]
+    # Rounded as it is, the highest may come out a little above.
+    return [{**score, "weight": min(_MOST, score["weight"] * min(1.0, _MOST / most))} for score in scores]
 
 
 def _preemption(read: _Profile) -> list[Table]:

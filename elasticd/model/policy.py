@@ -369,7 +369,9 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     surge_within: Annotated[
         float, Meta(gt=0, le=86400, description="seconds that the other may take to be ready, or the old one stays")
     ] = 300.0
-    local_storage: Annotated[bool, Meta(description="also pods with emptyDir or hostPath volumes")] = False
+    local_storage: Annotated[
+        bool, Meta(description="also pods with emptyDir, hostPath or generic ephemeral volumes")
+    ] = False
     claims: Annotated[bool, Meta(description="also pods with persistent volume claims, or disks of their own")] = False
     single: Annotated[bool, Meta(description="also the only pod of its controller")] = False
     bare: Annotated[bool, Meta(description="also pods without a controller: they are recreated under their name")] = (

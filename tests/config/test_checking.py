@@ -109,6 +109,23 @@ def test_a_score_by_load_that_nobody_measures_is_reported(folder: Path) -> None:
     assert check(folder, None) == (True, ["2 policies are fine"])
 
 
+@pytest.mark.parametrize(
+    ("pool", "web", "place"),
+    [
+        pytest.param(POOL, "", "pool.toml: pool", id="a pool"),
+        pytest.param("", '[[limit]]\ntype = "capacity"\n', "web.toml: limit[0]", id="a limit that looks at nodes"),
+        pytest.param("", "", "", id="what looks at no nodes"),
+    ],
+)
+def test_who_needs_all_pods_of_a_node_is_refused_some(tmp_path: Path, pool: str, web: str, place: str) -> None:
+    write(tmp_path, web=policy().replace('"queue"', '"cpu"') + web, **({"pool": pool} if pool else {}))
+    settings = tmp_path / "elasticd.toml"
+    settings.write_text('policies = "policies"\n[cluster]\ntype = "kubernetes"\nnamespaces = ["batch"]\n')
+    problem = "needs all pods on its nodes: cluster.namespaces in elasticd.toml must be empty, names batch"
+    wrong = [str(mistake) for mistake in checked(tmp_path, None, NOWHERE).wrong]
+    assert wrong == ([f"{tmp_path}/policies/{place}: {problem}"] if place else [])
+
+
 # Advice
 
 

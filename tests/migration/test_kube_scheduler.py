@@ -117,6 +117,11 @@ def test_a_profile_changes_scores(profile: Manifest, expected: dict[str, float])
     assert weights(imported(profile)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("weight", [1839, 5000, 99999])
+def test_no_weight_is_above_the_highest(weight: int) -> None:
+    assert max(weights(imported(point("score", [{"name": "TaintToleration", "weight": weight}]))).values()) == 1000
+
+
 @pytest.mark.parametrize(
     ("profile", "skip"),
     [

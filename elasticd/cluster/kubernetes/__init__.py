@@ -41,7 +41,9 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         str, Meta(description="path; empty: $KUBECONFIG, a pod's service account, or ~/.kube/config")
     ] = ""
     context: Annotated[str, Meta(description="of the kubeconfig; empty: its current one")] = ""
-    namespaces: Annotated[tuple[Name, ...], Meta(description="watch only these; none: all of them")] = ()
+    namespaces: Annotated[
+        tuple[Name, ...], Meta(description="watch only these; none: all of them, which policies with [pool] need")
+    ] = ()
     writes_per_second: Annotated[float, Meta(gt=0, le=10_000, description="scales, then Events")] = 200.0
     burst: Annotated[int, Meta(ge=2, le=10_000, description="writes at once after a quiet time")] = 1000
     lease: LeaseSettings = LeaseSettings()

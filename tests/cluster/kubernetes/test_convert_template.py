@@ -139,6 +139,9 @@ HOST = "kubernetes.io/hostname"
         pytest.param({"schedulingGates": []}, {}, id="no scheduling gate left"),
         pytest.param(volume(emptyDir={"medium": "Memory"}), {"local": True}, id="empty folder"),
         pytest.param(volume(hostPath={"path": "/x"}), {"local": True}, id="folder of the node"),
+        pytest.param(
+            volume(ephemeral={"volumeClaimTemplate": {}}), {"local": True, "claims": True}, id="goes with its pod"
+        ),
         pytest.param(volume(configMap={"name": "x"}), {}, id="a volume that does not matter"),
         pytest.param(volume(csi={"driver": "secrets-store.csi.k8s.io"}), {}, id="inline CSI volume"),
         pytest.param(

@@ -302,7 +302,7 @@ def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         disks=tuple(disk for volume in volumes for disk in _disks(volume)),
         gated=bool(_read(spec.scheduling_gates, list[Raw])),
         grace=30.0 if grace is None else float(grace),
-        local=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
+        local=any(map(_local, volumes)),
         claims=any(map(_claims, volumes)),
         repels=tuple(map(_pod_term, away.required or ())),
         attracts=tuple(map(_pod_term, near.required or ())),
@@ -385,6 +385,11 @@ def _disks(volume: wire.WireVolume) -> list[pod_spec.Disk]:
         names = [f"{monitor}/{rbd.pool}/{rbd.image}" for monitor in rbd.monitors]
         return [pod_spec.Disk("RBD image", name, rbd.read_only, shareable=True) for name in names]
     return []
+
+
+def _local(volume: wire.WireVolume) -> bool:
+    """Whether what it stores is lost with the pod: the claim of an ephemeral volume is deleted with its pod."""
+    return any(kind is not None for kind in (volume.empty_dir, volume.host_path, volume.ephemeral))
 
 
 def _claims(volume: wire.WireVolume) -> bool:
