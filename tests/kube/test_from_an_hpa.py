@@ -55,7 +55,7 @@ async def daemon(kubeconfig: str, folder: Path) -> AsyncIterator[None]:
 async def test_the_walk_from_an_hpa_and_back_can_be_followed(kube: Kube, tmp_path: Path) -> None:
     await scaled_by_an_hpa(kube)
     told, kubeconfig = list(steps("from-an-hpa.md")), str(kube.plane.kubeconfig())
-    alone = next(number for number, step in enumerate(told) if step.command.startswith("elasticd status"))
+    alone = next(number for number, step in enumerate(told) if step.command.startswith("elasticd explain"))
     try:
         await asyncio.to_thread(follow, told[:alone], ELASTICD, tmp_path, KUBECONFIG=kubeconfig)
         async with daemon(kubeconfig, tmp_path):
