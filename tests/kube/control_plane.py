@@ -154,9 +154,9 @@ class ControlPlane:
         """The records of the audit log, in order."""
         with self.audit_log.open() as log:
             for line in log:
-                # The last line may be half written.
-                if line.endswith("\n"):
-                    yield json.loads(line)
+                if not line.endswith("\n"):  # half written; what comes next would be its other half
+                    return
+                yield json.loads(line)
 
     async def stop_apiserver(self) -> None:
         """End the API server; etcd and the others stay."""
