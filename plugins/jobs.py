@@ -118,10 +118,12 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         needed = min(ceil(self._combine([reading.jobs for reading in known_readings if reading.jobs])), MOST)
         measured = min(reading.at for reading in known_readings) - self.lag
         wish = min(workload.replicas + max(0, self._missing_jobs(needed, observation, measured)), MOST)
-        reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
         message = f"{needed} Jobs needed, {workload.replicas} in flight"
         if suspended := sum(job.suspended for job in workload.jobs):
             message += f", {suspended} of them suspended by somebody"
+        reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
+        if suspended and wish == workload.replicas and needed > workload.replicas - suspended:
+            reason = "JobsSuspended"
         if ended := len(_ended((*workload.jobs, *workload.gone), measured)):
             message += f", {ended} ended too lately for the queue to know"
         return Recommendation(wish, reason, message, measures)

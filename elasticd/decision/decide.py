@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from elasticd.base.text import last_heard
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.combine import bounds_limit, choose, preference, restrained, unknown, within
-from elasticd.decision.workload.jobs import grow, tidy
+from elasticd.decision.workload.jobs import failing, failing_limit, grow, tidy
 from elasticd.decision.workload.ramp import ramp_limit
 from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.decision.workload.victims import choice, chosen, going, leftover
 from elasticd.decision.workload.zero import markings, paused
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
-from elasticd.model.policy import Policy
+from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision, Verdict
 from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series, Workload
 
@@ -46,7 +46,7 @@ class _Judgement(Struct, frozen=True, gc=False):
 
 
 class Evaluated(NamedTuple):
-    """A decision, and the next time after it at which a strategy may change its mind by the clock alone."""
+    """A decision, and the next time after it at which it may come out otherwise by the clock alone."""
 
     decision: Decision
     until: float = inf
@@ -54,13 +54,16 @@ class Evaluated(NamedTuple):
 
 def evaluate(case: Case) -> Evaluated:
     """Decide, and ask the strategies when they may change their minds; hold where one cannot say."""
-    if not case.hooks.implements("next_change"):
-        return Evaluated(decide(case))
-    answers, at = case.ask("next_change"), case.observation.at
-    if answers.failures:
-        message = "; ".join(f"{failure.plugin}: {failure.hook} {failure.message}" for failure in answers.failures)
-        return hold_failed(case, message, answers.failures)
-    return Evaluated(decide(case), min((time for _, time in answers.values if time > at), default=inf))
+    job, at = case.policy.job, case.observation.at
+    failures = failing(job, case.observation.workload) if job else None
+    changes = [failures.until] if failures else []
+    if case.hooks.implements("next_change"):
+        answers = case.ask("next_change")
+        if answers.failures:
+            message = "; ".join(f"{failure.plugin}: {failure.hook} {failure.message}" for failure in answers.failures)
+            return hold_failed(case, message, answers.failures)
+        changes += [time for _, time in answers.values]
+    return Evaluated(decide(case), min((time for time in changes if time > at), default=inf))
 
 
 def hold_failed(case: Case, message: str, failures: tuple[Failure, ...]) -> Evaluated:
@@ -78,7 +81,7 @@ def decide(case: Case) -> Decision:
     age = observation.at - observation.confirmed  # seconds since the cluster last proved what is shown of it
     judgement = _apply_vetoes(case, _judge_bounds(case, age) or _judge_by_strategies(case))
     if job is not None:
-        judgement = _keep_jobs_running(judgement, workload.replicas)
+        judgement = _restrain_jobs(case, job, judgement)
     judgement, marks = _choose_victims(case, judgement)
     old = age > VIEW_AGE
     blurred = old or bool(observation.fault[0])
@@ -183,13 +186,21 @@ def _approach_bound(case: Case, final: int) -> _Judgement:
     return replace(_hold(current, "AbleToScale", ramp.reason, message), limits=(ramp, limit))
 
 
-def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:
-    """Hold where fewer Jobs are wanted: Jobs are created, and never ended to become fewer, as with KEDA."""
-    if judgement.replicas >= current:
+def _restrain_jobs(case: Case, job_set: JobSet, judgement: _Judgement) -> _Judgement:
+    """Hold where fewer Jobs are wanted: Jobs are created, and never ended to become fewer, as with KEDA. Hold for a
+    while where more are wanted and the last ones failed."""
+    workload, at = case.observation.workload, case.observation.at
+    current, failures = workload.replicas, failing(job_set, workload)
+    if judgement.replicas < current:
+        message = f"{current} Jobs are in flight, and run to their end"
+        floor = Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
+        return _hold_by(floor, judgement, current, (*judgement.limits, floor))
+    limit = failing_limit(failures, current, at) if failures and judgement.replicas > current else None
+    if limit is None:
         return judgement
-    message = f"{current} Jobs are in flight, and run to their end"
-    floor = Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
-    return _hold_by(floor, judgement, current, (*judgement.limits, floor))
+    able = Condition("AbleToScale", False, limit.reason, limit.message)
+    others = tuple(condition for condition in judgement.conditions if condition.type != "AbleToScale")
+    return replace(_hold_by(limit, judgement, current, (*judgement.limits, limit)), conditions=(able, *others))
 
 
 def _judge_by_strategies(case: Case) -> _Judgement:

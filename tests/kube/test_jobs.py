@@ -74,14 +74,16 @@ class Scene:
 
     @asynccontextmanager
     async def consumed(self, messages: int) -> AsyncIterator[None]:
-        """A queue whose messages leave it as Jobs end."""
-        done: set[str] = set()
+        """A queue whose messages leave it once the pods of Jobs run: well before these end, so that no Job ends while
+        its message still counts, however slow the machine is."""
+        taken: set[str] = set()
 
         async def consume() -> None:
             while True:
-                ended = [one for one in await self.jobs() if one["status"].get("succeeded")]
-                done.update(one["metadata"]["uid"] for one in ended)
-                self.send(max(0, messages - len(done)))
+                pods = await self.kube.client.list(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=SET)
+                begun = [pod for pod in pods if pod["status"].get("phase") in ("Running", "Succeeded")]
+                taken.update(pod["metadata"]["ownerReferences"][0]["uid"] for pod in begun)
+                self.send(max(0, messages - len(taken)))
                 await asyncio.sleep(0.1)
 
         self.send(messages)
@@ -182,6 +184,19 @@ async def test_no_more_are_in_flight_than_the_policy_allows(kube: Kube, namespac
                     most = max(most, len(await scene.in_flight()))
             scene.send(0)
         assert most == 3
+
+
+async def test_jobs_that_fail_are_not_created_again_at_once(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with staged(kube, namespace, tmp_path / "one") as scene:
+        scene.write_template(lasts=-0.1)
+        scene.send(3)
+        async with scene.daemon() as daemon:
+
+            async def delayed() -> bool:
+                return "JobsFail" in await asyncio.to_thread(daemon.elasticd, "explain", f"{namespace}/Job/transcode")
+
+            await wait_until(delayed, what="it says that Jobs fail")
+            assert numbers(scene.writes("create")) == [1, 2, 3]
 
 
 async def test_a_daemon_that_is_killed_between_creates_nothing_twice(

@@ -322,6 +322,10 @@ def test_for_a_queue_that_is_not_known_nothing_is_created(strategy: str, series:
         pytest.param([ended(1), ended(2, result="Failed")], 1.0, 1, "QueueWaits", id="only what has ended"),
         pytest.param([job(1)], 1.0, 1, "JobsEnough", id="one Job, one message"),
         pytest.param([job(1), job(2)], 0.0, 2, "QueueEmpty", id="an empty queue ends nothing"),
+        pytest.param([job(1, suspended=True)], 1.0, 1, "JobsSuspended", id="one Job that is held, one message"),
+        pytest.param([job(1, suspended=True), job(2)], 1.0, 2, "JobsEnough", id="one runs beside one that is held"),
+        pytest.param([job(1, suspended=True)], 0.0, 1, "QueueEmpty", id="one Job that is held, no message"),
+        pytest.param([job(1, suspended=True)], 2.0, 2, "QueueWaits", id="one Job that is held, two messages"),
         pytest.param([], 1e18, 2**31 - 1, "QueueWaits", id="absurd"),
     ],
 )

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from elasticd.api import Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.decision.decide import Case, decide
-from elasticd.decision.workload.jobs import AT_ONCE, grow, tidy
+from elasticd.decision.decide import Case, decide, evaluate
+from elasticd.decision.workload.jobs import AT_ONCE, Failing, failing, grow, tidy
 from elasticd.journal import Journal
 from elasticd.kit import Hours
 from elasticd.kit.history import begin, carry
@@ -152,6 +152,64 @@ def test_jobs_in_flight_are_never_ended(wish: int, bounds: Bounds, reason: str) 
     assert (decision.action, decision.removals) == (None, ())
     (limit,) = [one for one in decision.limits if one.name == "jobs"]
     assert (limit.lowest, limit.bound) == (3, True)
+
+
+def broke(number: int, ago: float, **more: Any) -> Job:
+    """A Job that failed so many seconds ago."""
+    return ended(number, NOW - ago, "Failed", **more)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "found"),
+    [
+        pytest.param([broke(1, 5), broke(2, 5)], None, id="two"),
+        pytest.param([broke(n, 5) for n in (1, 2, 3)], Failing(3, 0, NOW + 5), id="three-at-once-10-s-after"),
+        pytest.param([broke(n, 5) for n in range(50)], Failing(50, 0, NOW + 5), id="fifty-at-once-10-s-after"),
+        pytest.param([broke(n, 5 + 20 * n) for n in range(3)], Failing(3, 40, NOW + 35), id="for-40-s-40-s-after"),
+        pytest.param([broke(n, 5 + 400 * n) for n in range(3)], Failing(3, 800, NOW + 355), id="six-minutes-at-most"),
+        pytest.param([broke(n, 9) for n in (1, 2, 3)] + [ended(4, NOW - 4)], None, id="one-completed-since"),
+        pytest.param([broke(n, 9) for n in (1, 2, 3)] + [ended(4, NOW - 9)], None, id="one-completed-at-the-time"),
+        pytest.param(
+            [broke(n, 9) for n in (1, 2, 3)] + [ended(4, NOW - 30)], Failing(3, 0, NOW + 1), id="completed-before"
+        ),
+        pytest.param(
+            [broke(n, 9) for n in (1, 2, 3)] + [ended(4, NOW - 4, template="feed")],
+            Failing(3, 0, NOW + 1),
+            id="completed-by-another-template",
+        ),
+        pytest.param([broke(n, 5, template="feed") for n in (1, 2, 3)], None, id="another-template"),
+        pytest.param([job(n) for n in (1, 2, 3)], None, id="in-flight"),
+        pytest.param([ended(n, NOW - 5, result="") for n in (1, 2, 3)], None, id="deleted-in-flight"),
+    ],
+)
+@pytest.mark.parametrize("are_gone", [False, True], ids=["kept", "gone"])
+def test_failed_jobs_delay_the_next_ones(jobs: list[Job], found: Failing | None, *, are_gone: bool) -> None:
+    assert failing(SET, workload([], gone=jobs) if are_gone else workload(jobs)) == found
+
+
+def test_no_jobs_are_created_while_they_fail() -> None:
+    observation = seen([broke(n, 4) for n in (1, 2, 3)] + [job(4)])
+    case = Case(of := policy(3), observation, begin(NOW, 1), Hooks(of.strategies))
+    evaluated = evaluate(case)
+    decision = evaluated.decision
+    assert (decision.verdict, decision.replicas, decision.wish, decision.action) == ("hold", 1, 3, None)
+    assert decision.reason == "JobsFail"
+    assert decision.message == "the last 3 Jobs failed; the next is created in 6 s"
+    assert ("AbleToScale", False, "JobsFail") in [(one.type, one.status, one.reason) for one in decision.conditions]
+    assert evaluated.until == NOW + 6
+    later = decide(replace(case, observation=replace(observation, at=NOW + 6, confirmed=NOW + 6)))
+    assert (later.verdict, later.replicas) == ("scale", 3)
+
+
+def test_jobs_that_fail_for_ever_are_created_ever_more_seldom() -> None:
+    """Three at a time fail within a second, for an hour."""
+    jobs: list[Job] = []
+    for second in range(3600):
+        at = NOW + second
+        found = failing(SET, workload(jobs))
+        if found is None or at >= found.until:
+            jobs += [ended(len(jobs) + n, at, "Failed") for n in (1, 2, 3)]
+    assert len({one.ended for one in jobs}) == 16  # after 10, 20, 40, ... 640 s, then every 360 s
 
 
 @pytest.mark.parametrize("current", range(5))
