@@ -5,6 +5,8 @@ Knows these programs' flags and readiness.  It must not know of nodes, metrics o
 
 import asyncio
 import json
+import shutil
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,6 +172,22 @@ class ControlPlane:
     async def restart_apiserver(self) -> None:
         """End the API server and start it again."""
         await self.stop_apiserver()
+        await self.start_apiserver()
+
+    def back_up(self) -> None:
+        """Copy what etcd keeps, which is suspended meanwhile."""
+        etcd = self._programs["etcd"]
+        etcd.signal(signal.SIGSTOP)
+        shutil.copytree(self.folder / "etcd", self.folder / "backup")
+        etcd.signal(signal.SIGCONT)
+
+    async def restore(self) -> None:
+        """Put back what etcd kept at the time of the backup: it and the API server are killed for that, and start."""
+        await self._programs["kube-apiserver"].kill()
+        await self._programs["etcd"].kill()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.copytree(self.folder / "backup", self.folder / "etcd")
+        self._programs["etcd"].start()
         await self.start_apiserver()
 
     async def restart_controllers(self, hpa: HpaTiming) -> None:

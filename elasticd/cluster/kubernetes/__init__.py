@@ -24,6 +24,7 @@ from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name
 from elasticd.cluster.kubernetes.objects import Objects
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.watch.versions import Rollbacks
 from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.cluster.kubernetes.wire.objects import Version
 from elasticd.cluster.kubernetes.write.budget import Budget
@@ -102,7 +103,9 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         lease = msgspec.structs.replace(self.lease, namespace=self.lease.namespace or own_namespace())
         namespaces, silence = tuple(dict.fromkeys(self.namespaces)), self.watch_silence
         return ClusterParts(
-            deps=Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, self.page, silence),
+            deps=Dependencies(
+                session, clock, ServerTime(clock), Discovery(session), namespaces, self.page, silence, Rollbacks(clock)
+            ),
             budget=Budget(clock, self.writes_per_second, self.burst),
             elector=Elector(session, clock, lease, identity) if elect and lease.enabled else None,
             identity=identity,

@@ -93,6 +93,7 @@ _BUDGET: Kind = ("policy", "PodDisruptionBudget")
 _NAMESPACE: Kind = ("v1", "Namespace")
 _EVICTED: Kind = ("", "evicted pods")
 _WRITES: Kind = ("", "writes")
+_VERSIONS: Kind = ("", "resourceVersions")
 _FORBIDDEN_PAUSE = 600.0
 """Seconds until it is asked again whether there are records of evicted pods, where that is forbidden."""
 
@@ -322,6 +323,7 @@ class KubernetesCluster:
             patience,
         )
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
+        deps.rollbacks.callbacks.append(self._restorer.forget_restored)
         self._pod_actions = PodActions(
             (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
         )
@@ -481,6 +483,8 @@ class KubernetesCluster:
         if deferred := self._parts.deps.session.deferred():
             more = f", and {len(deferred) - 1} more" if deferred[1:] else ""
             problems[_WRITES] = f"the server asked not to repeat {deferred[0]}{more}"
+        if rollback := self._parts.deps.rollbacks.problem:
+            problems[_VERSIONS] = rollback
         return problems
 
     def describe(self) -> Description:

@@ -18,7 +18,8 @@ from elasticd.base.errors import UNREADABLE
 from elasticd.base.news import LastReported
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import LEASES
-from elasticd.cluster.kubernetes.wire.objects import LeaseSpec, WireLease
+from elasticd.cluster.kubernetes.watch.versions import is_older
+from elasticd.cluster.kubernetes.wire.objects import LeaseSpec, ObjectMeta, WireLease
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,9 @@ class Elector:
         """When the lease was last taken from somebody else."""
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
+        self._version = ""
+        self._restored = False
+        """Whether etcd was restored from a backup since we last led, so that it is not known who led after that."""
         self._raw: dict[str, Any] | None = None
         self._written = deque[str](maxlen=_WRITTEN)
         """The renewTimes that this process wrote, or tried to: what has another is somebody else's, whatever name it
@@ -138,6 +142,7 @@ class Elector:
             self._last_spec = None
             return await self._claim(None)
         spec = msgspec.convert(raw, WireLease).spec
+        self._note_version(raw)
         if spec != self._last_spec:
             self._note_twin(spec)
             self._last_spec, self._spec_since = spec, self._clock.now()
@@ -145,6 +150,16 @@ class Elector:
             return await self._claim(raw)
         self._until = _NEVER
         return None
+
+    def _note_version(self, raw: dict[str, Any]) -> None:
+        """Notice a lease that is older than the last one, as after a restore of etcd: who it names need not be who led
+        last, and what we wrote into it ourselves is of no use to know who leads now."""
+        version = _version_of(raw)
+        if is_older(version, than=self._version):
+            logger.info("the lease is an earlier one, as after a restore of etcd: it is left to run out")
+            self._restored, self._last_spec = True, None
+            self._written.clear()
+        self._version = version
 
     def _note_twin(self, spec: LeaseSpec) -> None:
         """Note that somebody else changes the lease in our name: one that merely died does not."""
@@ -190,13 +205,14 @@ class Elector:
         was = msgspec.convert((raw or {}).get("spec") or {}, LeaseSpec)
         self.taken_over = (
             started
-            if self._twin and not self._wrote(was)
+            if self._restored or (self._twin and not self._wrote(was))
             else self._last_takeover(annotations.get(HOLDER, ""), holder, started)
         )
         note = f"{self._identity} {self.taken_over:.3f}"
         # What others wrote into it (labels, new fields) is written back as it was read.
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, HOLDER: note}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
+        self._version, self._restored = _version_of(self._raw), False
         if not self.leading:
             self.since = self._clock.now()
         self._until = started + self._settings.renew
@@ -276,6 +292,10 @@ class Elector:
         stamp = _stamp(now)
         self._written.append(stamp)
         return stamp
+
+
+def _version_of(raw: dict[str, Any]) -> str:
+    return msgspec.convert(raw, ObjectMeta).metadata.resource_version
 
 
 def _stamp(now: float) -> str:

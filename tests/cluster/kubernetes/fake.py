@@ -125,7 +125,8 @@ class FakeApi:
         await self._runner.cleanup()
 
     def on(self, method: str, path: str, *answers: Reply) -> None:
-        """What to answer; method WATCH is a GET with watch=1."""
+        """What to answer; method WATCH is a GET with watch=1, ASK one that only asks how far a list is by now: if no
+        answer is given, further than ever."""
         self._answers[method, path] = list(answers)
 
     def feed(self, path: str) -> Feed:
@@ -140,10 +141,12 @@ class FakeApi:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         method = "WATCH" if request.query.get("watch") == "1" else request.method
+        method = "ASK" if request.query == {"limit": "1"} else method
         body = await request.read()
         decoded = msgspec.json.decode(body) if body else None
         self.seen.append(Seen(method, request.path, dict(request.query), dict(request.headers), decoded))
-        answers = self._answers.get((method, request.path), [status(404, "NotFound", f"no {method} {request.path}")])
+        missing = page(version=1 << 62) if method == "ASK" else status(404, "NotFound", f"no {method} {request.path}")
+        answers = self._answers.get((method, request.path), [missing])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         return _response(answer) if isinstance(answer, dict | bytes | Say) else await answer(request)
 

@@ -12,6 +12,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.informer import Informer, follow_kind, follow_nodes, follow_pods
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore
+from elasticd.cluster.kubernetes.watch.versions import Rollbacks
 from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.model.workload import Ref, Workload
 from elasticd.ports.cluster import Kind
@@ -49,7 +50,8 @@ class Bench:
     """Followers, and the store of workloads that they fill."""
 
     def __init__(self, session: Session, clock: HurriedClock, *namespaces: str) -> None:
-        self.deps = Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, 500, 5.0)
+        rollbacks = Rollbacks(clock)
+        self.deps = Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, 500, 5.0, rollbacks)
         self.store = WorkloadStore()
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -295,6 +297,16 @@ async def test_kind_that_comes_later_is_found(api: FakeApi, make: Make) -> None:
     serve(api, scale(3, version="4"))
     await until(bench.workload)
     assert (follower.problem, bool(follower.confirmed())) == ("", True)
+
+
+async def test_a_restored_server_is_asked_for_every_scale(api: FakeApi, make: Make) -> None:
+    """A version may come again with another count."""
+    serve(api, scale(3, version="9"), scale(5, version="9"))
+    api.on("GET", GADGETS, page(gadget(9), version=20), page(gadget(9), version=10))
+    api.on("WATCH", GADGETS, status(410), Feed())
+    bench = make()
+    bench.follow()
+    await until(lambda: bench.workload() and bench.replicas() == 5)
 
 
 async def test_kind_no_longer_served_keeps_its_objects_until_a_list(api: FakeApi, make: Make) -> None:

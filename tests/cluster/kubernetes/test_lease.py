@@ -405,6 +405,35 @@ async def test_a_missing_namespace_is_logged_once_with_a_remedy(
     assert (elector.leading, elector.fault) == (True, "")
 
 
+@pytest.mark.parametrize("renewals", [pytest.param(2, id="seconds before"), pytest.param(40, id="long before")])
+async def test_a_lease_restored_from_a_backup_runs_out_first(
+    pair: Pair, caplog: pytest.LogCaptureFixture, renewals: int
+) -> None:
+    """Nobody is a twin then, and what was done since the backup is not known."""
+    backup = pair.server.lease
+    for _ in range(renewals):
+        await pair.wait(2)
+        await pair.one.step()
+        await pair.two.step()
+    pair.server.lease = backup
+    await pair.one.step()
+    await pair.two.step()
+    assert pair.leading == (False, False)
+    await pair.wait(14.9)
+    await pair.one.step()
+    assert pair.leading == (False, False)
+    await pair.wait(0.1)
+    await pair.one.step()
+    await pair.two.step()
+    assert pair.leading == (True, False)
+    assert pair.one.taken_over == pair.clocks[0].now()
+    assert (pair.one.fault, pair.two.fault) == ("", "")
+    assert [record.message for record in caplog.records if record.levelname != "INFO"] == []
+    await pair.wait(2)
+    await pair.one.step()
+    assert pair.one.taken_over == pair.clocks[0].now() - 2
+
+
 class Twins(Pair):
     """Two processes that were given one identity."""
 

@@ -206,6 +206,21 @@ async def test_a_record_replayed_after_its_move_creates_nothing(
         assert (len(server.created), one.underway) == (1, [])
 
 
+async def test_a_record_restored_with_etcd_has_its_pod_made(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """A backup of etcd from between eviction and creation has the record, and no pod."""
+    async with daemon(session, clock, resumes=True) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: seen(1)(server))
+        copy = {**server.records[NAME], "data": {**server.records[NAME]["data"]}}
+        await until(lambda: server.made_anew() and not one.underway)
+        one.forget_restored()
+        server.pod, server.remembers = None, False
+        server.record(copy)
+        await until(lambda: len(server.created) == 2)
+
+
 async def test_the_next_daemon_removes_a_replayed_record_too(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:

@@ -12,6 +12,7 @@ from elasticd.base.clock import ServerTime, VirtualClock
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch import discovery, watch
 from elasticd.cluster.kubernetes.watch.store import PodStore
+from elasticd.cluster.kubernetes.watch.versions import Rollbacks
 from elasticd.cluster.kubernetes.watch.watch import Dependencies, Lines, Reflector, Retries
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
@@ -33,9 +34,11 @@ from tests.cluster.kubernetes.fake import (
 class Mirrored:
     """A reflector at work, and the store it fills."""
 
-    def __init__(self, session: Session, clock: HurriedClock, silence: float = 5.0) -> None:
+    def __init__(self, session: Session, clock: HurriedClock, silence: float, rollbacks: Rollbacks) -> None:
         self.store, self.clock, self.began = PodStore(), clock, clock.now()
-        deps = Dependencies(session, clock, ServerTime(clock), discovery.Discovery(session), (), 500, silence)
+        self.rollbacks = rollbacks
+        found = discovery.Discovery(session)
+        deps = Dependencies(session, clock, ServerTime(clock), found, (), 500, silence, rollbacks)
         self.reflector = Reflector(deps, discovery.PODS, "", watch.Feed(Codec(WirePod, to_pod), self.store))
 
     def names(self) -> list[str]:
@@ -50,9 +53,10 @@ Start = Callable[..., Mirrored]
 async def start(session: Session, clock: HurriedClock) -> AsyncIterator[Start]:
     """Starts reflectors, and ends them after the test."""
     tasks: list[asyncio.Task[None]] = []
+    rollbacks = Rollbacks(clock)
 
     def begin(silence: float = 5.0) -> Mirrored:
-        mirrored = Mirrored(session, clock, silence)
+        mirrored = Mirrored(session, clock, silence, rollbacks)
         tasks.append(asyncio.create_task(mirrored.reflector.run()))
         return mirrored
 
@@ -314,6 +318,89 @@ async def test_failing_server_leaves_the_copy_kept_but_no_longer_confirmed(api: 
     assert (mirrored.names(), mirrored.reflector.fault) == (["b"], "")
 
 
+@pytest.mark.parametrize(
+    ("version", "lists"),
+    [
+        pytest.param("19", 2, id="older"),
+        pytest.param("20", 1, id="the same"),
+        pytest.param("100", 1, id="newer"),
+        pytest.param("", 2, id="none"),
+        pytest.param("x9", 2, id="no number"),
+    ],
+)
+async def test_after_trouble_it_resumes_only_at_a_version_reached(
+    api: FakeApi, start: Start, version: str, lists: int
+) -> None:
+    api.on("GET", PODS, page(pod("a"), version=20), page(pod("b"), version=19))
+    api.on("ASK", PODS, status(503), {"metadata": {"resourceVersion": version}})
+    feed = Feed()
+    api.on("WATCH", PODS, status(500), feed)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert (len(api.asked("ASK", PODS)), len(api.asked("GET", PODS))) == (2, lists)
+    assert mirrored.names() == ["a" if lists == 1 else "b"]
+
+
+@pytest.mark.parametrize(("seconds", "asks"), [pytest.param(1.5, 1, id="early"), pytest.param(4.0, 0, id="in time")])
+async def test_a_watch_that_ends_early_asks_how_far_it_is(
+    api: FakeApi, start: Start, seconds: float, asks: int
+) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    first, second = Feed(), Feed()
+    api.on("WATCH", PODS, first, second)
+    mirrored = start()
+    await until(lambda: first.opened)
+    await mirrored.clock.sleep_until(mirrored.clock.now() + seconds)
+    first.close()
+    await until(lambda: second.opened)
+    assert (len(api.asked("ASK", PODS)), len(api.asked("GET", PODS))) == (asks, 1)
+
+
+async def test_a_restored_server_is_believed_and_told_once(
+    api: FakeApi, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a pod never leaves its node."""
+    bound = pod("a")
+    bound["spec"]["nodeName"] = "node-0"
+    before, restored = page(bound, pod("new", 20), version=20), page(pod("a"), pod("old"), version=9)
+    api.on("GET", PODS, before, before, restored)
+    api.on("ASK", PODS, page(version=9))
+    feed = Feed()
+    api.on("WATCH", PODS, status(500), status(500), feed)
+    mirrored, again = start(), start()
+    await until(lambda: feed.opened == 2)
+    assert mirrored.names() == again.names() == ["a", "old"]
+    assert [one.node for one in mirrored.store.select("shop", "app=web")] == ["", ""]
+    text = "the API server's resourceVersions went back (of pods, from 20 to 9)"
+    assert [record.message[: len(text)] for record in caplog.records if "went back" in record.message] == [text]
+    assert mirrored.rollbacks.problem.startswith(text)
+
+
+async def test_a_bookmark_from_before_lists_anew(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=20), page(pod("b"), version=9))
+    feed = api.feed(PODS)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    feed.push("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    await until(lambda: feed.opened == 2)
+    assert mirrored.names() == ["b"]
+
+
+async def test_that_versions_went_back_is_a_problem_for_minutes() -> None:
+    clock, calls = VirtualClock(1000.0), list[str]()
+    rollbacks = Rollbacks(clock)
+    rollbacks.callbacks.append(lambda: calls.append("called"))
+    assert not rollbacks.problem
+    rollbacks.note("pods", "20", "9")
+    rollbacks.note("nodes", "19", "9")
+    await clock.sleep_until(1599.0)
+    assert "(of pods, from 20 to 9)" in rollbacks.problem
+    await clock.sleep_until(1600.0)
+    assert (rollbacks.problem, calls) == ("", ["called"])
+    rollbacks.note("nodes", "30", "9")
+    assert ("(of nodes, from 30 to 9)" in rollbacks.problem, calls) == (True, ["called", "called"])
+
+
 async def test_retry_after_of_a_list_is_honoured(api: FakeApi, start: Start, clock: HurriedClock) -> None:
     api.on("GET", PODS, Say(429, {"reason": "TooManyRequests"}, {"Retry-After": "10"}), page(version=3))
     feed = api.feed(PODS)
@@ -411,7 +498,7 @@ async def test_answer_that_is_no_list_does_not_end_the_reflector(api: FakeApi, s
 
 
 async def test_resource_that_is_not_served_ends_the_reflector(session: Session, clock: HurriedClock) -> None:
-    mirrored = Mirrored(session, clock)
+    mirrored = Mirrored(session, clock, 5.0, Rollbacks(clock))
     await asyncio.wait_for(mirrored.reflector.run(), 5)
     assert mirrored.reflector.settled.is_set()
     assert mirrored.reflector.fault

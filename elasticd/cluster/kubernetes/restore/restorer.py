@@ -78,6 +78,10 @@ class Restorer:
     def underway(self) -> list[Underway]:
         return [steps.underway for steps in self._steps.values()]
 
+    def forget_restored(self) -> None:
+        """Forget which pods were brought back: etcd was restored to a state in which they may have yet to be."""
+        self._restored.clear()
+
     async def close(self) -> None:
         """Stop. What is unfinished is in the records, so another daemon can resume it."""
         await cancel(*self._tasks)

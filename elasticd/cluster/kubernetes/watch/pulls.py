@@ -30,7 +30,7 @@ class PullSink:
     def __init__(self, take: Callable[[Pull], None]) -> None:
         self._take = take
 
-    def put(self, item: PullEvent, *, listed: bool) -> Key:
+    def put(self, item: PullEvent, *, listed: bool, restored: bool = False) -> Key:
         key, pull = item
         if pull is not None:
             self._take(pull)

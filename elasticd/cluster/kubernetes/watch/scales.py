@@ -71,9 +71,10 @@ class ScaleSink:
         unread = self._waiting.get(key) or self._refused.get(key)
         return unread.current_to if unread else None
 
-    def put(self, item: Metadata, *, listed: bool) -> Key:
+    def put(self, item: Metadata, *, listed: bool, restored: bool = False) -> Key:
         key = (item.namespace, item.name)
-        if self._read.get(key) != item.resource_version:
+        # A version may come again with another scale.
+        if restored or self._read.get(key) != item.resource_version:
             self._ask(key, item)
         elif (workload := self._store.get(key)) is not None:
             # The scale was read before its event came, and stored with the labels of the event before.

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from elasticd.base.units import amount
 from elasticd.cluster.kubernetes.watch.store import Key, Store
+from elasticd.cluster.kubernetes.watch.versions import is_older
 from elasticd.cluster.kubernetes.wire.convert import labels_of, rules_of, term_of
 from elasticd.cluster.kubernetes.wire.objects import (
     Amount,
@@ -321,7 +322,7 @@ class StorageStore(Store[T], Generic[T]):
     def _goes_back(self, old: T, new: T, *, listed: bool) -> bool:
         """Our own writes are known at once; what the watch tells of the time before them comes later."""
         before, after = (getattr(item, "version", "") for item in (old, new))
-        return not listed and before.isdecimal() and after.isdecimal() and int(after) < int(before)
+        return not listed and is_older(after, than=before)
 
 
 def _key(item: Any) -> Key:

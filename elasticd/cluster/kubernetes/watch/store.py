@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.errors import UNREADABLE
+from elasticd.cluster.kubernetes.watch.versions import is_older
 from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, ScalingBehavior, ScalingRules, WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.kit.evictability import fails
@@ -35,8 +36,9 @@ _CACHED_SELECTIONS = 100_000
 class Sink(Protocol):
     """Where a reflector puts what it reads."""
 
-    def put(self, item: Any, *, listed: bool) -> Key:
-        """Take the newest form of an object. What is listed is the truth; an event may be older than what is known."""
+    def put(self, item: Any, *, listed: bool, restored: bool = False) -> Key:
+        """Take the newest form of an object. What is listed is the truth; an event may be older than what is known.
+        `restored`: it is listed by a server whose versions went back, so nothing that is known is newer."""
 
     def remove(self, item: Any) -> None:
         """The object is gone."""
@@ -52,11 +54,11 @@ class Store(Generic[T]):
         self._key = key
         self._items: dict[Key, T] = {}
 
-    def put(self, item: T, *, listed: bool) -> Key:
+    def put(self, item: T, *, listed: bool, restored: bool = False) -> Key:
         """Store an object; one that is equal or older changes nothing."""
         key = self._key(item)
         old = self._items.get(key)
-        if old is None or (old != item and not self._goes_back(old, item, listed=listed)):
+        if old is None or (old != item and (restored or not self._goes_back(old, item, listed=listed))):
             self._items[key] = item
             self._changed(old, item)
         return key
@@ -379,14 +381,8 @@ class KindStore(Store[Workload]):
         self._on_change(old, new)
 
     def _goes_back(self, old: Workload, new: Workload, *, listed: bool) -> bool:
-        """A resourceVersion is older than another where both are numbers; if not, nothing can be said."""
-        versions = (new.version, old.version)
-        return (
-            not listed
-            and old.uid == new.uid
-            and all(map(str.isdecimal, versions))
-            and int(new.version) < int(old.version)
-        )
+        """A list is believed, and an event of another object of the name."""
+        return not listed and old.uid == new.uid and is_older(new.version, than=old.version)
 
 
 class WorkloadStore:

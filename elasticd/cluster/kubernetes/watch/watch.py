@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.errors import UNREADABLE
-from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
+from elasticd.cluster.kubernetes.session import JSON, PARTIAL_LIST, ApiError, Request, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
 from elasticd.cluster.kubernetes.watch.store import Key, Sink
-from elasticd.cluster.kubernetes.wire.objects import Codec, Fault, Metadata, Status, WatchEvent, meta_of
+from elasticd.cluster.kubernetes.watch.versions import Rollbacks, is_older
+from elasticd.cluster.kubernetes.wire.objects import RAW_LIST, Codec, Fault, Metadata, Status, WatchEvent, meta_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ _BACKOFF = Backoff(0.5, 30.0, (0.5, 1.5))
 _PAGED_ATTEMPTS = 2
 _PATIENCE = 3
 _SHORTEST_WATCH = 1.0
+_EARLY = 1.0
+"""Seconds before its time from which on the end of a watch is early."""
 RELIST = 1800.0
 """Seconds of watching after which a list is read again, in case an event was never sent."""
 _PROVING = 3
@@ -87,8 +90,8 @@ class Feed(Struct, frozen=True):
 
 
 class Dependencies(Struct, frozen=True):
-    """What an informer needs: a session, clocks, discovery, which namespaces, and how patiently (in seconds of silence)
-    and in which portions lists are read."""
+    """What an informer needs: a session, clocks, discovery, which namespaces, how patiently (in seconds of silence) and
+    in which portions lists are read, and who is told when the server's versions went back."""
 
     session: Session
     clock: Clock
@@ -97,6 +100,7 @@ class Dependencies(Struct, frozen=True):
     namespaces: tuple[str, ...]
     page: int
     silence: float
+    rollbacks: Rollbacks
 
 
 class Reflector:
@@ -113,6 +117,10 @@ class Reflector:
         self._resource, self.namespace, self._feed = resource, namespace, feed
         self._retries = Retries(deps.clock)
         self._version = ""
+        """The newest that was seen, from which a watch goes on."""
+        self._must_list = True
+        self._doubted = False
+        """Whether the server may have been restored to an older version since it was last heard."""
         self._listed = 0.0
         self._failures = 0
         self.confirmed = 0.0
@@ -125,7 +133,7 @@ class Reflector:
         """Mirror, until the server no longer serves the resource (404); only then it returns."""
         while True:
             try:
-                await (self._watch() if self._version else self._list())
+                await (self._watch() if await self._resumes() else self._list())
                 self._failures = 0
             except ApiError as error:
                 if error.code == 404:
@@ -134,12 +142,32 @@ class Reflector:
             except Exception:
                 # A fault of ours, or an answer that is no list, must not end the daemon: hold, and start afresh.
                 logger.exception("%s: cannot be mirrored", self._where())
-                self.fault, self._version = "internal error, see the log", ""
+                self.fault, self._must_list = "internal error, see the log", True
                 await self._retries.wait()
+
+    async def _resumes(self) -> bool:
+        """Whether to watch on from where the last watch ended. After trouble the server is asked for its version first:
+        one whose etcd was restored has not reached that, and would be silent until it has. The answer costs one object,
+        and is read from etcd, or from a cache that has caught up with it. What cannot be compared is listed anew."""
+        if self._must_list or not self._doubted:
+            return not self._must_list
+        request = Request(
+            verb="list",
+            path=self._resource.path(self.namespace),
+            resource=self._resource.plural,
+            params={"limit": "1"},
+            accept=PARTIAL_LIST,
+        )
+        version = decoded(await self._session.send(request), RAW_LIST, "list").metadata.resource_version
+        if version != self._version and not is_older(self._version, than=version):
+            return False
+        self._doubted = False
+        return True
 
     async def _recover(self, error: ApiError) -> None:
         """Decide between going on from where the watch was and a new list, and wait before either."""
         self._failures += 1
+        self._doubted = True
         refused = error.code in (403, 405)
         if refused:
             self._refuse(error)
@@ -147,7 +175,7 @@ class Reflector:
             self._note(str(error))
         unproved = self._clock.now() - self.confirmed > self._deps.silence
         if error.code == 410 or error.reason == "Timeout" or refused or unproved or self._failures >= _PATIENCE:
-            self._version = ""
+            self._must_list = True
         # Everybody's watch may have broken at once: the jitter keeps all from coming back at once.
         await self._retries.wait(error.retry_after)
 
@@ -197,7 +225,8 @@ class Reflector:
         while True:
             body = await self._session.send(self._request("list", params))
             metadata, items, faults = self._feed.codec.page(body)
-            keys.update(self._feed.sink.put(item, listed=True) for item in items)
+            restored = is_older(metadata.resource_version, than=self._version)
+            keys.update(self._feed.sink.put(item, listed=True, restored=restored) for item in items)
             # An object that cannot be read keeps its last readable form.
             keys.update((meta.namespace, meta.name) for meta, _ in faults)
             self._skip(faults)
@@ -205,7 +234,10 @@ class Reflector:
                 break
             params = {**params, "continue": metadata.continue_}
         self._feed.sink.retain(self.namespace, keys)
+        if restored:
+            self._deps.rollbacks.note(self._resource.plural, self._version, metadata.resource_version)
         self._version, self._listed = metadata.resource_version, started
+        self._must_list, self._doubted = not self._version, False
         self._confirm(started)  # a list is as old as the moment it was asked for
         self.settled.set()
 
@@ -239,8 +271,9 @@ class Reflector:
         else:
             self._confirm(ended)  # a server that ends a watch in order has sent all of it
             self._retries.reset()
+        self._doubted = ended - started < lasts - _EARLY  # as a server does that ends
         if ended - self._listed > RELIST * random.uniform(0.8, 1.2):  # noqa: S311
-            self._version = ""
+            self._must_list = True
 
     def _take(self, line: bytes) -> None:
         try:
@@ -253,7 +286,10 @@ class Reflector:
             case "ADDED" | "MODIFIED" | "DELETED":
                 self._change(event)
             case "BOOKMARK":
-                self._version = meta_of(event.object).resource_version or self._version
+                version = meta_of(event.object).resource_version or self._version
+                if is_older(version, than=self._version):
+                    raise ApiError(410, "Expired", f"a bookmark of {version} came after {self._version}")
+                self._version = version
             case _:  # none that is known; the next ones may be
                 pass
         self._retries.reset()

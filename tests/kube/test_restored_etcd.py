@@ -1,0 +1,69 @@
+"""A control plane whose etcd is restored from a backup, and the daemon's client, which has seen what came after."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from elasticd.base.clock import WallClock
+from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
+from elasticd.model.workload import Ref
+from tests.kube.client import JSON, wait_until
+from tests.kube.control_plane import ControlPlane, NoControlPlane
+from tests.kube.test_cluster import DEPLOYMENT, PATHS, manifest
+
+PODS = "/api/v1/namespaces/default/pods"
+BINDING = {"metadata": {"name": "kept"}, "target": {"kind": "Node", "name": "node-0"}}
+WEB = f"{PATHS[DEPLOYMENT].format('default')}/web"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """An API server with its own etcd, and nobody else."""
+    try:
+        async with ControlPlane(tmp_path / "kube", controllers=False, scheduler=False) as started:
+            yield started
+    except NoControlPlane as missing:
+        pytest.skip(str(missing))
+
+
+def pod(name: str) -> JSON:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "example.test/main:1"}]}}
+
+
+async def test_after_a_restore_of_etcd_everything_is_listed_anew(
+    plane: ControlPlane, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also that a pod is on no node, and that nobody leads who led after the backup; and it is told in one line."""
+    ref, kinds = Ref("default", "Deployment", "web", "apps/v1"), frozenset({DEPLOYMENT})
+    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
+    table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
+    async with plane.client() as client, table.open(WallClock()) as cluster:
+        await client.apply(manifest(DEPLOYMENT), "default")
+        for name in ("kept", "gone"):
+            await client.create(PODS, pod(name))
+        snapshot = await cluster.observe(0.0, kinds)
+
+        def known() -> Any:
+            workload = snapshot.workload(ref)
+            nodes = {one.name: one.node for one in (*snapshot.pending(), *snapshot.on_nodes().get("node-0", ()))}
+            return workload and workload.replicas, nodes
+
+        await wait_until(lambda: known() == (2, {"kept": "", "gone": ""}) and cluster.leading)
+        plane.back_up()
+        await client.patch(WEB, {"spec": {"replicas": 6}})
+        await client.create(f"{PODS}/kept/binding", BINDING)
+        await client.delete(f"{PODS}/gone", grace=0)
+        await client.create(PODS, pod("new"))
+        await wait_until(lambda: known() == (6, {"kept": "node-0", "new": ""}))
+        await plane.restore()
+        async with asyncio.timeout(20):
+            await wait_until(lambda: known() == (2, {"kept": "", "gone": ""}) and cluster.leading)
+        await client.create(PODS, pod("newer"))
+        await wait_until(lambda: known() == (2, {"kept": "", "gone": "", "newer": ""}))
+        assert len([record for record in caplog.records if "resourceVersions went back" in record.message]) == 1
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+        assert "went back" in cluster.problems()["", "resourceVersions"]
