@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.wrapper import ClusterWrapper
-from elasticd.decision.disruption import disruption_of, ends_surge, refusal
+from elasticd.decision.disruption import disruption_of, ends_surge, refusal, unknown
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
-from elasticd.model.disruption import Disruption, DisruptionState, PolicyCaps, Refused
+from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, PolicyCaps, Refused
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
 from elasticd.model.workload import Pod, Workload
@@ -217,17 +217,9 @@ class DisruptionGuard(ClusterWrapper):
         taken_over = self._inner.taken_over
         if taken_over is None or self._journal is None:
             return ""
-        since = max(self._journal.begun, taken_over)
-        remaining = since + self._settings.within - now
-        if remaining <= 0:
-            return ""
-        why = (
-            "another daemon led, or this one by another identity"
-            if since == taken_over
-            else "this journal had not begun"
-        )
-        spent = f"the budgets of [disruption] count as spent for another {remaining:.0f} s"
-        return f"it is not known which pods went before, because {why}: {spent}"
+        journal = self._journal
+        memory = DisruptionMemory(journal.begun, journal.last_disruption, taken_over, self._inner.last_disruption)
+        return unknown(memory, self._settings.within, now)
 
     def on(self, record: Notice) -> None:
         """Count a pod that stays after all no longer."""

@@ -3,20 +3,42 @@
 Pure. The plan asks before it evicts, and the guard before each action; knows nothing of PodDisruptionBudgets.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from msgspec.structs import replace
 
 from elasticd.base.text import counted
 from elasticd.kit.surge import SURGE, noted
 from elasticd.model.actions import Action, Evict, Mark
-from elasticd.model.disruption import Disruption, DisruptionState, Refused
+from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, Refused
+
+_NOTED_LATER = 1.0
+"""Seconds by which a note in the cluster may be later than the journal's record, which is written first."""
 
 
 def refusal(state: DisruptionState, actions: Sequence[Action]) -> Refused | None:
     """Why not all of these actions would be let through, if all were done at once; None: they would."""
     together = [disruption for action in actions if (disruption := disruption_of(action))]
     return next(filter(None, (_refusal_of(state, action, together) for action in actions)), None)
+
+
+def unknown(memory: DisruptionMemory, within: float, now: float) -> str:
+    """Why it is not known which pods went within so many seconds; empty: it is. A journal that ends before what is
+    noted in the cluster is an older copy."""
+    missed = memory.noted if memory.noted > memory.latest + _NOTED_LATER else -math.inf
+    causes = (
+        (memory.taken_over, "another daemon led, or this one by another identity"),
+        (memory.begun, "this journal had not begun"),
+        (missed, "the Lease tells of a later one than this journal, which is an older copy"),
+    )
+    since, why = max(causes, key=itemgetter(0))
+    remaining = since + within - now
+    if remaining <= 0:
+        return ""
+    spent = f"the budgets of [disruption] count as spent for another {remaining:.0f} s"
+    return f"it is not known which pods went before, because {why}: {spent}"
 
 
 def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:

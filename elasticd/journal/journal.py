@@ -77,6 +77,8 @@ class Journal:
         self._latest: dict[Key, Decision] = {}
         self._moves: dict[Key, MoveDecision] = {}
         self._disruptions: deque[Disruption] = deque()
+        self.last_disruption = -math.inf
+        """When a pod was last made to go, or was about to be; -inf: never."""
         self.begun = now if folder is not None and now < math.inf else -math.inf
         """The time of the oldest record that is remembered; -inf: it misses none."""
         self._lines = bytearray()
@@ -174,6 +176,7 @@ class Journal:
 
     def _remember(self, disruption: Disruption) -> None:
         """Remember a disruption for a day, the longest that a budget may be about, unless it was taken back."""
+        self.last_disruption = max(self.last_disruption, disruption.at)
         while self._disruptions and self._disruptions[0].at < disruption.at - DAY:
             self._disruptions.popleft()
         if disruption.undone:

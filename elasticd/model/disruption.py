@@ -37,6 +37,16 @@ class PolicyCaps(Struct, frozen=True, gc=False):
     newly_governed: int = 100
 
 
+class DisruptionMemory(Struct, frozen=True, gc=False):
+    """What a daemon remembers of the pods that went: when its journal `begun`, and the `latest` of them there; when it
+    was `taken_over` from another daemon, and when the last pod went that is `noted` in the cluster. -inf: never."""
+
+    begun: float
+    latest: float
+    taken_over: float
+    noted: float
+
+
 class DisruptionState(Struct, frozen=True):
     """What `[disruption]` allows at one time, as data; the default allows everything.
 

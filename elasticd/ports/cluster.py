@@ -127,6 +127,11 @@ class Cluster(MetricsApi, Protocol):
         """When this daemon took the lead from another, which may have acted until then; -inf: from none since its
         journal began. None: nobody acted here before this process."""
 
+    @property
+    def last_disruption(self) -> float:
+        """When this daemon, or one of its identity before it, last made a pod go, as is written down in the cluster;
+        -inf: never, or nothing is."""
+
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call this back at once whenever something changes that may matter to a pending pod: one came, a node came or
         changed, a pod left. A cluster that changes only when it is observed need not."""

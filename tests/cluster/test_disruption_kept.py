@@ -1,6 +1,7 @@
 """What was disturbed before a daemon began counts in its budgets, and what it cannot know counts as spent."""
 
 import math
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -26,9 +27,9 @@ SPENT = "2 pods of the cluster went within 600 s, and 2 may"
 class Daemon:
     """One life of a daemon's budgets."""
 
-    def __init__(self, journal: Journal, at: float, taken_over: float | None) -> None:
+    def __init__(self, journal: Journal, at: float, taken_over: float | None, last_disruption: float) -> None:
         self.clock, self.behind = VirtualClock(at), Behind([node(name) for name in "abcd"])
-        self.behind.taken_over = taken_over
+        self.behind.taken_over, self.behind.last_disruption = taken_over, last_disruption
         self.guard = DisruptionGuard(self.behind, SETTINGS, self.clock, journal=journal)
 
     async def refusal(self, name: str) -> str:
@@ -37,9 +38,11 @@ class Daemon:
 
 
 @contextmanager
-def daemon(folder: Path, at: float = NOW, taken_over: float | None = -math.inf) -> Iterator[Daemon]:
+def daemon(
+    folder: Path, at: float = NOW, taken_over: float | None = -math.inf, last_disruption: float = -math.inf
+) -> Iterator[Daemon]:
     with closing(Journal(folder, now=at)) as journal:
-        yield Daemon(journal, at, taken_over)
+        yield Daemon(journal, at, taken_over, last_disruption)
 
 
 @pytest.fixture
@@ -175,6 +178,31 @@ async def test_budgets_count_as_spent_after_a_takeover(folder: Path) -> None:
         assert "because another daemon led, or this one by another identity: " in await one.refusal("q")
         await one.clock.sleep_until(NOW + 1599)
         assert await one.refusal("q") == ""
+
+
+async def test_budgets_count_as_spent_with_an_older_copy(folder: Path, tmp_path: Path) -> None:
+    """As a state folder is that a backup was restored to: the Lease knows when the last pod went."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    with daemon(folder) as one:
+        assert [await one.refusal(name) for name in "pqx"] == ["", "", SPENT]
+    with daemon(copy, NOW + 20, last_disruption=NOW) as one:
+        assert await one.refusal("x") == (
+            "it is not known which pods went before, because the Lease tells of a later one than this journal, "
+            "which is an older copy: the budgets of [disruption] count as spent for another 580 s"
+        )
+        await one.clock.sleep_until(NOW + 600)
+        assert [await one.refusal(name) for name in "xyz"] == ["", "", SPENT]
+    with daemon(folder, NOW + 601, last_disruption=NOW) as one:
+        assert await one.refusal("x") == ""
+
+
+async def test_a_surge_that_was_taken_back_is_not_missed(folder: Path) -> None:
+    with daemon(folder) as one:
+        await one.refusal("p")
+        one.guard.on(MoveTakenBack("uid-p"))
+    with daemon(folder, NOW + 20, last_disruption=NOW) as one:
+        assert await one.refusal("x") == ""
 
 
 async def test_where_nobody_acted_before_nothing_is_written(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """What elasticd's own disruption budgets say of evictions; how they are counted is in tests/cluster."""
 
+import math
 from typing import Any
 
 import pytest
 
-from elasticd.decision.disruption import refusal
+from elasticd.decision.disruption import refusal, unknown
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Evict
-from elasticd.model.disruption import Disruption, DisruptionState, Refused
+from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, Refused
 from elasticd.model.workload import Ref
 
 GONE = Disruption(0.0, "a", "rs", "shop", "uid-gone")
@@ -47,3 +48,32 @@ def test_evictions_are_refused_for_the_first_reason_in_order(
     given: DisruptionState, evictions: list[Evict], expected: Refused | None
 ) -> None:
     assert refusal(given, evictions) == expected
+
+
+NEVER = -math.inf
+SPENT_FOR = "the budgets of [disruption] count as spent for another"
+LED, BEGUN, COPY = "another daemon led", "this journal had not begun", "is an older copy"
+
+
+@pytest.mark.parametrize(
+    ("begun", "latest", "taken_over", "noted", "expected"),
+    [
+        pytest.param(NEVER, NEVER, NEVER, NEVER, ("", 0), id="nothing ever went"),
+        pytest.param(0, 900, 0, 900.9, ("", 0), id="it is in the journal, which was written before the note"),
+        pytest.param(0, 900, 0, 400, ("", 0), id="the note is older than the journal"),
+        pytest.param(0, 900, 0, 939.9, ("", 0), id="the note is older than the budgets look back"),
+        pytest.param(0, 900, 0, 990, (COPY, 50), id="the journal is an older copy"),
+        pytest.param(0, NEVER, NEVER, 990, (COPY, 50), id="a copy in which no pod went"),
+        pytest.param(980, NEVER, NEVER, 990, (COPY, 50), id="a journal that began before that pod went"),
+        pytest.param(995, NEVER, NEVER, 990, (BEGUN, 55), id="a journal that began after that pod went"),
+        pytest.param(0, 900, 970, 960, (LED, 30), id="a takeover"),
+        pytest.param(970, 900, 970, NEVER, (LED, 30), id="a takeover with a new journal"),
+        pytest.param(0, 900, 940, NEVER, ("", 0), id="a takeover that long ago"),
+    ],
+)
+def test_what_is_not_known_counts_as_spent(
+    begun: float, latest: float, taken_over: float, noted: float, expected: tuple[str, int]
+) -> None:
+    why, seconds = expected
+    text = unknown(DisruptionMemory(begun, latest, taken_over, noted), 60.0, 1000.0)
+    assert (why in text, text.endswith(f"{SPENT_FOR} {seconds} s")) == (True, True) if why else text == ""

@@ -110,6 +110,7 @@ class Scripted(Unasked):
 
     leading = True
     taken_over: float | None = None
+    last_disruption = float("-inf")
     honours_deletion_costs = True
 
     def restoring(self) -> Sequence[Underway]:

@@ -107,6 +107,7 @@ class Cluster(Unasked):
     def __init__(self) -> None:
         self.leading = True
         self.taken_over = None
+        self.last_disruption = float("-inf")
         self.version = 1
         self.has: dict[Ref, Workload] = {}
         self.its_pods: dict[Ref, tuple[Pod, ...]] = {}

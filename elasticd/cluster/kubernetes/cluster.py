@@ -61,6 +61,7 @@ from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
+from elasticd.decision.disruption import disruption_of
 from elasticd.kit.handover import UNREAD
 from elasticd.model.actions import (
     Action,
@@ -418,10 +419,14 @@ class KubernetesCluster:
             return await self._scaler.scale(action, self._allowed)
         return await self._jobs.create(action, self._allowed)
 
-    async def act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
+    async def act(self, action: Action) -> Answer:
         """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
-        if not self.leading:
-            return NOT_LEADING
+        answer = await self._act(action) if self.leading else NOT_LEADING
+        if self._parts.elector is not None and answer.result in ("done", "failed") and disruption_of(action):
+            self._parts.elector.note_disruption()
+        return answer
+
+    async def _act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
         match action:
             case Scale() | Create():
                 answer = await self._count(action)
@@ -469,6 +474,11 @@ class KubernetesCluster:
     def taken_over(self) -> float:
         elector = self._parts.elector
         return elector.taken_over if elector else -math.inf
+
+    @property
+    def last_disruption(self) -> float:
+        elector = self._parts.elector
+        return elector.last_disruption if elector else -math.inf
 
     def problems(self) -> dict[Kind, str]:
         problems = self.snapshot.problems()

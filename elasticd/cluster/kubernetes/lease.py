@@ -35,6 +35,9 @@ HOLDER = "elasticd.io/last-holder"
 """Annotation of the Lease: who held it last, also after it was released, and when that one took it from somebody else,
 in seconds since the epoch on its own clock."""
 
+DISRUPTED = "elasticd.io/last-disruption"
+"""Annotation of the Lease: who held it last, and when that one last made a pod go, on its own clock."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
@@ -65,6 +68,8 @@ class Elector:
         """When it last began to lead, as far back as others may have led before."""
         self.taken_over = _NEVER
         """When the lease was last taken from somebody else."""
+        self.last_disruption = _NEVER
+        """When we, or a daemon of our name before, last made a pod go, as the lease says or will."""
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._version = ""
@@ -78,6 +83,10 @@ class Elector:
         """Whether another process was seen to hold the lease in our name."""
         self._reported = LastReported(first=False)
         self.fault = ""
+
+    def note_disruption(self) -> None:
+        """A pod was made to go: the next renewal says so."""
+        self.last_disruption = self._clock.now()
 
     @property
     def leading(self) -> bool:
@@ -208,9 +217,10 @@ class Elector:
             if self._restored or (self._twin and not self._wrote(was))
             else self._last_takeover(annotations.get(HOLDER, ""), holder, started)
         )
-        note = f"{self._identity} {self.taken_over:.3f}"
+        disrupted = self._noted_time(annotations.get(DISRUPTED, ""), started)
+        self.last_disruption = max(self.last_disruption, _NEVER if disrupted is None else disrupted)
         # What others wrote into it (labels, new fields) is written back as it was read.
-        lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, HOLDER: note}}, "spec": spec}
+        lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, **self._notes()}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
         self._version, self._restored = _version_of(self._raw), False
         if not self.leading:
@@ -218,16 +228,23 @@ class Elector:
         self._until = started + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
 
+    def _notes(self) -> dict[str, str]:
+        times = {HOLDER: self.taken_over, DISRUPTED: self.last_disruption}
+        return {key: f"{self._identity} {at:.3f}" for key, at in times.items() if at > _NEVER}
+
     def _last_takeover(self, note: str, holder: str, now: float) -> float:
         """When the lease was last taken from somebody else, by the note of who held it last; now, if it was not we, or
         the clock was set back since, so that it is not known how long ago that was."""
+        at = self._noted_time(note, now) if holder in ("", self._identity) else None
+        return now if at is None else at
+
+    def _noted_time(self, note: str, now: float) -> float | None:
+        """The time in a note of ours, which is not ahead of the clock; None: it is another's, or none can be read."""
         identity, _, at = note.rpartition(" ")
-        if identity != self._identity or holder not in ("", self._identity):
-            return now
         try:
-            return min(now, float(at))  # now, if it is no number
+            return min(now, float(at)) if identity == self._identity else None
         except ValueError:
-            return now
+            return None
 
     async def _create(self, lease: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -273,7 +290,9 @@ class Elector:
         before = msgspec.convert(raw.get("spec") or {}, LeaseSpec)
         spec = {**(raw.get("spec") or {}), "leaseDurationSeconds": 1, "renewTime": self._stamped(self._clock.now())}
         if spec.pop("holderIdentity", None) == self._identity and self._wrote(before):
-            await self._send("update", self._settings.name, {**raw, "spec": spec})
+            meta = raw["metadata"]
+            noted = {**meta, "annotations": {**(meta.get("annotations") or {}), **self._notes()}}
+            await self._send("update", self._settings.name, {**raw, "metadata": noted, "spec": spec})
 
     async def _send(
         self, verb: Literal["get", "create", "update"], name: str, body: dict[str, Any] | None = None

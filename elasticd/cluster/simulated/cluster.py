@@ -184,6 +184,7 @@ class SimulatedCluster:
 
     leading = True
     taken_over = None
+    last_disruption = float("-inf")
     honours_deletion_costs = True
 
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:

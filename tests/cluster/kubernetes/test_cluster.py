@@ -1,6 +1,7 @@
 """The cluster as the daemon sees it, from opening to closing."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
+from elasticd.cluster.kubernetes.lease import DISRUPTED
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.kit.handover import UNREAD
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
@@ -33,6 +35,9 @@ from tests.cluster.kubernetes.fake import (
     until,
     write_kubeconfig,
 )
+from tests.cluster.kubernetes.test_evict import ACTION as EVICT
+from tests.cluster.kubernetes.test_evict import POD as EVICTED
+from tests.cluster.kubernetes.test_evict import VIOLATES, found, served
 from tests.cluster.kubernetes.test_lease import LeaseServer
 
 KINDS: frozenset[Kind] = frozenset({("apps/v1", "Deployment")})
@@ -272,6 +277,32 @@ async def test_leader_releases_its_lease_when_it_closes(api: FakeApi, open_clust
         assert cluster.describe().leader == "me"
         assert server.spec["holderIdentity"] == "me"
     assert "holderIdentity" not in server.spec
+
+
+@pytest.mark.usefixtures("feeds")
+@pytest.mark.parametrize(
+    ("reply", "noted"),
+    [
+        pytest.param({"kind": "Status", "status": "Success"}, True, id="done"),
+        pytest.param(status(500, "InternalError", "boom"), True, id="perhaps done"),
+        pytest.param(status(429, "TooManyRequests", VIOLATES), False, id="refused"),
+    ],
+)
+async def test_the_lease_tells_when_a_pod_was_last_evicted(
+    api: FakeApi, open_cluster: Open, reply: dict[str, Any] | Say, noted: bool
+) -> None:
+    server = LeaseServer(api)
+    api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", EVICTED, found())
+    api.on("POST", f"{EVICTED}/eviction", reply)
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await until(lambda: cluster.leading)
+        before = time.time()
+        await cluster.act(EVICT)
+        assert (cluster.last_disruption >= before - 1) is noted
+    assert server.lease is not None
+    note = server.lease["metadata"]["annotations"].get(DISRUPTED)
+    assert note == (f"me {cluster.last_disruption:.3f}" if noted else None)
 
 
 @pytest.mark.usefixtures("feeds")

@@ -1,6 +1,7 @@
 """Leader election: one leader at a time, by each candidate's own clock."""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -271,6 +272,37 @@ async def test_a_holder_knows_whether_another_held_the_lease_before(session: Ses
     await pair.two.release()
     await again.step()
     assert again.taken_over == pair.clocks[0].now()
+
+
+async def test_a_holder_knows_when_its_name_last_disturbed_a_pod(session: Session, pair: Pair) -> None:
+    pair.one.note_disruption()
+    last = pair.clocks[0].now()
+    await pair.wait(2)
+    await pair.one.step()
+    again = Elector(session, pair.clocks[0], SETTINGS, "a")
+    assert again.last_disruption == -math.inf
+    await again.step()
+    await pair.wait(16)
+    await again.step()
+    assert (again.leading, again.last_disruption) == (True, last)
+    await pair.wait(2)
+    again.note_disruption()  # after the last renewal
+    await again.release()
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.last_disruption) == (True, -math.inf)  # but a takeover, which says enough
+    await pair.two.release()
+    third = Elector(session, pair.clocks[0], SETTINGS, "a")
+    await third.step()
+    assert (third.leading, third.last_disruption) == (True, again.last_disruption)
+
+
+async def test_a_disruption_is_never_ahead_of_the_clock(session: Session, pair: Pair) -> None:
+    pair.one.note_disruption()
+    await pair.one.step()
+    await pair.one.release()
+    again = Elector(session, VirtualClock(500.0), SETTINGS, "a")
+    await again.step()
+    assert (again.leading, again.last_disruption) == (True, 500.0)
 
 
 async def test_a_takeover_is_never_ahead_of_the_clock(session: Session, pair: Pair) -> None:
