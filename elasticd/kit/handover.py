@@ -13,6 +13,9 @@ STOPPED = "elasticd.io/stopped"
 UNREAD = "perhaps a HorizontalPodAutoscaler (they have not been read since this daemon began to lead)"
 """In place of the autoscaler of a workload: it may have one."""
 
+HALF_STOPPED = " (half stopped)"
+"""At the end of the autoscaler of a workload: both its directions are Disabled, but not its bounds wide open."""
+
 FENCED = "fence"
 """The name of the limit by which a workload that changes hands stands still."""
 

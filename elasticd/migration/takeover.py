@@ -27,6 +27,8 @@ from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.objects import Object, Objects
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Resource
+from elasticd.cluster.kubernetes.watch.store import to_autoscaler
+from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.kit.surge import SURGE
 from elasticd.migration.documents import KINDS
@@ -69,8 +71,14 @@ class _Autoscaler(Struct, frozen=True):
         return str(self.table["metadata"]["name"])
 
     @property
-    def stopped(self) -> bool:
+    def noted(self) -> bool:
+        """Whether a takeover has stopped it, so that it is known what it was before."""
         return STOPPED in _annotations(self.table)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is as a takeover has left it; not where its manifest was applied again since."""
+        return self.noted and (_is_paused if self.kind == "ScaledObject" else _is_stopped)(self.table)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -98,7 +106,7 @@ async def hand_back(site: Site) -> str:
     workload, autoscaler = await _workload(site), await _find_autoscaler(site)
     if autoscaler is None:
         raise UnavailableError(f"{site.ref}: must have an autoscaler to go back to, has none")
-    if not autoscaler.stopped and FENCE not in _annotations(workload):
+    if not autoscaler.noted and FENCE not in _annotations(workload):
         return f"{autoscaler} scales {site.ref} already"
     _check_managers(site, workload, autoscaler)
     _check_daemon(site, yields=False)
@@ -194,8 +202,9 @@ def _latest(status: StatusReport, ref: Ref) -> Decision | None:
 
 
 def _yields(decision: Decision) -> bool:
-    """Whether the daemon leaves the count to an HPA."""
-    return any((limit.name, limit.reason) == (AUTOSCALER, "ForeignOwner") for limit in decision.limits)
+    """Whether the daemon leaves the count to an HPA, as it does to one that is half stopped."""
+    reasons = {limit.reason for limit in decision.limits if limit.name == AUTOSCALER}
+    return bool(reasons & {"ForeignOwner", "HalfStopped"})
 
 
 def _holds(decision: Decision) -> bool:
@@ -237,23 +246,47 @@ async def _stop(site: Site, autoscaler: _Autoscaler) -> None:
     await _write(site, autoscaler.resource, autoscaler.name, change, f"{autoscaler} is stopped")
 
 
+def _is_stopped(hpa: Object) -> bool:
+    return to_autoscaler(msgspec.convert(hpa, WireAutoscaler)).stopped
+
+
+def _is_paused(scaled: Object) -> bool:
+    return _annotations(scaled).get(PAUSED) == "true"
+
+
 def _stopped_hpa(hpa: Object) -> Object | None:
     """Both directions disabled, and bounds that no count is outside of: the controller looks at bounds first."""
-    if STOPPED in _annotations(hpa):
+    if STOPPED in _annotations(hpa) and _is_stopped(hpa):
         return None
-    spec = hpa["spec"]
-    kept = {key: spec.get(key) for key in ("minReplicas", "maxReplicas", "behavior")}
     disabled = {"selectPolicy": "Disabled"}
     return {
-        "metadata": {"annotations": {STOPPED: msgspec.json.encode(kept).decode()}},
+        "metadata": {"annotations": {STOPPED: msgspec.json.encode(_spec_before(hpa)).decode()}},
         "spec": {"minReplicas": 1, "maxReplicas": MOST, "behavior": {"scaleUp": disabled, "scaleDown": disabled}},
     }
 
 
+def _spec_before(hpa: Object) -> dict[str, Any]:
+    """What an HPA is without a takeover. One that was stopped: what it was before, but for what was applied since."""
+    present = {key: hpa["spec"].get(key) for key in ("minReplicas", "maxReplicas", "behavior")}
+    text = _annotations(hpa).get(STOPPED)
+    if text is None:
+        return present
+    before: dict[str, Any] = msgspec.json.decode(text)
+    least, most = present["minReplicas"] or 1, present["maxReplicas"]
+    directions = (present["behavior"] or {}).values()
+    disabled = any(rules and rules.get("selectPolicy") == "Disabled" for rules in directions)
+    return {
+        "minReplicas": before["minReplicas"] if (least, most) == (1, MOST) else least,
+        "maxReplicas": before["maxReplicas"] if most == MOST else most,
+        "behavior": before["behavior"] if disabled else present["behavior"],
+    }
+
+
 def _stopped_object(scaled: Object) -> Object | None:
-    if STOPPED in _annotations(scaled):
+    if STOPPED in _annotations(scaled) and _is_paused(scaled):
         return None
-    kept = msgspec.json.encode({PAUSED: _annotations(scaled).get(PAUSED)}).decode()
+    noted = _annotations(scaled).get(STOPPED)
+    kept = noted or msgspec.json.encode({PAUSED: _annotations(scaled).get(PAUSED)}).decode()
     return {"metadata": {"annotations": {STOPPED: kept, PAUSED: "true"}}}
 
 
@@ -269,7 +302,7 @@ def _restored(table: Object) -> Object | None:
     kept: dict[str, Any] = msgspec.json.decode(text)
     if PAUSED in kept:
         return {"metadata": {"annotations": {STOPPED: None, PAUSED: kept[PAUSED]}}}
-    return {"metadata": {"annotations": {STOPPED: None}}, "spec": kept}
+    return {"metadata": {"annotations": {STOPPED: None}}, "spec": _spec_before(table)}
 
 
 async def _seen_stopped(site: Site, autoscaler: _Autoscaler) -> None:
@@ -279,7 +312,7 @@ async def _seen_stopped(site: Site, autoscaler: _Autoscaler) -> None:
     conditions are taken away: when they are there again, it has read what has been written since. KEDA says it itself.
     """
     if autoscaler.kind == "ScaledObject":
-        await _until(site, lambda: _is_paused(site, autoscaler), f"{autoscaler} says that it is paused")
+        await _until(site, lambda: _says_paused(site, autoscaler), f"{autoscaler} says that it is paused")
         return
 
     def without_conditions(hpa: Object) -> Object | None:
@@ -289,7 +322,7 @@ async def _seen_stopped(site: Site, autoscaler: _Autoscaler) -> None:
     await _until(site, lambda: _has_conditions(site, autoscaler), f"the controller has seen {autoscaler} stopped")
 
 
-async def _is_paused(site: Site, autoscaler: _Autoscaler) -> bool:
+async def _says_paused(site: Site, autoscaler: _Autoscaler) -> bool:
     scaled = await _read(site, autoscaler.resource, autoscaler.name)
     return any(each.get("type") == "Paused" and each.get("status") == "True" for each in _conditions(scaled))
 

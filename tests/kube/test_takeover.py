@@ -188,6 +188,30 @@ async def test_there_is_one_writer_whoever_is_killed(
     assert (await scene.kube.client.get(scene.hpa))["spec"] == spec
 
 
+async def test_an_hpa_applied_again_is_told_of_and_mended(scene: Scene) -> None:
+    """`kubectl apply` gives it its bounds back, and leaves both directions Disabled."""
+    client, workload = scene.kube.client, f"{scene.namespace}/Deployment/web"
+    spec = (await client.get(scene.hpa))["spec"]
+
+    async def told() -> str:
+        found = scene.daemon.explained(workload)["decision"]
+        return f"{found['verdict']}: {found['message']}" if found.get("reason") == "HalfStopped" else ""
+
+    async with scene.there_and_back():
+        assert (await scene.command())[0] == 0
+        await scene.reach(OURS)
+        await client.patch(scene.hpa, {"spec": {key: spec[key] for key in ("minReplicas", "maxReplicas")}})
+        held = await wait_until(told, what="it is half stopped")
+        assert held.startswith("hold: HorizontalPodAutoscaler web (half stopped) only moves the count into its bounds")
+        code, output = await scene.command()
+        assert (code, output.splitlines()[-1]) == (0, (
+            f"elasticd scales {workload}, {OURS} -> {OURS} replicas; HorizontalPodAutoscaler web is stopped"
+        ))  # fmt: skip
+        assert (await scene.command("--back"))[0] == 0
+        await scene.reach(THEIRS)
+    assert (await client.get(scene.hpa))["spec"] == spec
+
+
 async def test_what_is_done_already_is_said(scene: Scene) -> None:
     said = f"HorizontalPodAutoscaler web scales {scene.namespace}/Deployment/web already\n"
     assert await scene.command("--back") == (0, said)

@@ -95,7 +95,8 @@ class World:
         """One pass of the HPA controller: it scales by the HPA that it sees, and then writes its status to that one."""
         hpa = self.view("hpa", "horizontalpodautoscalers")
         wire = msgspec.convert({**hpa, "metadata": {**hpa["metadata"]}}, WireAutoscaler)
-        self.scale("hpa", THEIRS, active=not to_autoscaler(wire).stopped)
+        autoscaler = to_autoscaler(wire)
+        self.scale("hpa", THEIRS, active=not autoscaler.stopped and not autoscaler.half_stopped)
         if hpa is self.newest("horizontalpodautoscalers") and not (hpa.get("status") or {}).get("conditions"):
             self.write("horizontalpodautoscalers", {"status": {"conditions": [{"type": "AbleToScale"}]}})
 
@@ -133,9 +134,10 @@ class World:
         if FENCE in annotations:
             message = f"the workload is annotated {FENCE}: {annotations[FENCE]}"
             limits.append(Limit("Fenced", message, 4, 4, name=FENCED))
-        if not to_autoscaler(msgspec.convert(hpa, WireAutoscaler)).stopped:
-            message = "HorizontalPodAutoscaler web scales it too"
-            limits.append(Limit("ForeignOwner", message, 4, 4, name=AUTOSCALER))
+        autoscaler = to_autoscaler(msgspec.convert(hpa, WireAutoscaler))
+        if not autoscaler.stopped:
+            reason = "HalfStopped" if autoscaler.half_stopped else "ForeignOwner"
+            limits.append(Limit(reason, "HorizontalPodAutoscaler web", 4, 4, name=AUTOSCALER))
         if not limits and workload["spec"]["replicas"] != OURS:
             self.in_flight = workload["metadata"]["resourceVersion"]
         self.decided = limits
@@ -208,6 +210,44 @@ def test_there_is_one_writer_wherever_it_is_killed(seed: int, kills: tuple[int, 
     assert world.writers == ["daemon", "hpa"]
     assert world.newest("horizontalpodautoscalers")["spec"] == spec
     assert not {FENCE, STOPPED} & {*(world.newest("deployments")["metadata"].get("annotations") or {})}
+
+
+APPLIED = [
+    pytest.param({"maxReplicas": 10, "minReplicas": 2}, {}, id="the same manifest"),
+    pytest.param({"maxReplicas": 9, "minReplicas": 3}, {"maxReplicas": 9, "minReplicas": 3}, id="other bounds"),
+    pytest.param({"minReplicas": 3}, {"minReplicas": 3}, id="another minimum alone"),
+    pytest.param(
+        {"maxReplicas": 10, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 5}}},
+        {"minReplicas": 1},
+        id="no minimum, and a part of behavior",
+    ),
+    pytest.param(
+        {"maxReplicas": 10, "behavior": {"scaleUp": {"selectPolicy": "Min"}, "scaleDown": {"selectPolicy": "Max"}}},
+        {"minReplicas": 1, "behavior": {"scaleUp": {"selectPolicy": "Min"}, "scaleDown": {"selectPolicy": "Max"}}},
+        id="other policies",
+    ),
+]
+
+
+@pytest.mark.parametrize("mends", [True, False], ids=["taken over again", "back at once"])
+@pytest.mark.parametrize(("applied", "changes"), APPLIED)
+def test_a_manifest_applied_after_a_takeover_is_mended(applied: Table, changes: Table, mends: bool) -> None:
+    """What was applied since is what the HPA is in the end."""
+    world, plural = World(Random(1)), "horizontalpodautoscalers"
+    spec = world.newest(plural)["spec"]
+    run(world, back=False, kill_at=-1, moment="after")
+    settle(world, OURS)
+    world.write(plural, {"spec": applied})
+    while not world.decided:
+        world.decide()
+    if mends:
+        run(world, back=False, kill_at=-1, moment="after")
+        settle(world, OURS)
+        assert to_autoscaler(msgspec.convert(world.newest(plural), WireAutoscaler)).stopped
+    run(world, back=True, kill_at=-1, moment="after")
+    settle(world, THEIRS)
+    assert world.newest(plural)["spec"] == {**spec, **changes}
+    assert STOPPED not in (world.newest(plural)["metadata"].get("annotations") or {})
 
 
 def test_without_an_autoscaler_nothing_changes() -> None:

@@ -62,7 +62,7 @@ from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.decision.disruption import disruption_of
-from elasticd.kit.handover import UNREAD
+from elasticd.kit.handover import HALF_STOPPED, UNREAD
 from elasticd.model.actions import (
     Action,
     Announce,
@@ -264,7 +264,8 @@ class LiveSnapshot:
         if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:
             return UNREAD
         names = self.autoscaler_store.scaling(ref)
-        return f"HorizontalPodAutoscaler {', '.join(names)}" if names else ""
+        half = HALF_STOPPED if self.autoscaler_store.half_stopped(ref) else ""
+        return f"HorizontalPodAutoscaler {', '.join(names)}{half}" if names else ""
 
 
 class Description(Struct, frozen=True):

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from elasticd.base.text import one_line, shown
 from elasticd.base.units import parse_time
-from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, UNREAD
+from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, HALF_STOPPED, UNREAD
 from elasticd.kit.surge import MOVED, SURGE, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
-from elasticd.model.workload import Limit, Observation
+from elasticd.model.workload import Limit, Observation, Ref
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both. `elasticd pause` adds
@@ -66,6 +66,9 @@ def _judge_others(foreign: Foreign, observation: Observation, past: Past) -> Vet
         if autoscaler == UNREAD:
             message = f"{autoscaler} scales it"
             return Veto(Limit("AutoscalersUnread", message, current, current, "AbleToScale", AUTOSCALER))
+        if autoscaler.endswith(HALF_STOPPED):
+            message = _half_stopped(autoscaler, observation.workload.ref)
+            return Veto(Limit("HalfStopped", message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
         message = f"{autoscaler} scales it too; take that or this policy away, or let this one only observe"
         return Veto(Limit("ForeignOwner", message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
     if FENCE in observation.workload.annotations:  # it holds anyway, and the change may be that of the autoscaler
@@ -73,6 +76,12 @@ def _judge_others(foreign: Foreign, observation: Observation, past: Past) -> Vet
     if message := _find_overwriter(foreign, observation, past):
         return Veto(Limit("ForeignOwner", message, current, current, "AbleToScale", "owner"), trouble=True)
     return None
+
+
+def _half_stopped(autoscaler: str, ref: Ref) -> str:
+    why = "both its directions are Disabled, and its bounds are not wide open, as where its manifest is applied again"
+    what = f"{autoscaler} only moves the count into its bounds, and nothing else scales it"
+    return f"{what}: {why} after a takeover; run `elasticd takeover {ref}` again, or with --back"
 
 
 def _stand_still(reason: str, message: str, current: int, strategy: str) -> Limit:

@@ -79,6 +79,26 @@ def test_a_stopped_hpa_scales_nothing(autoscaler: Autoscaler, names: tuple[str, 
     assert stored(autoscaler, hpa()).scaling(WEB) == ("theirs",)
 
 
+@pytest.mark.parametrize(
+    ("found", "half"),
+    [
+        pytest.param([hpa(behavior=BOTH)], True, id="a maximum"),
+        pytest.param([hpa(behavior=BOTH, maxReplicas=MOST, minReplicas=2)], True, id="a minimum"),
+        pytest.param([hpa(annotations={BEHAVIOR: ANNOTATED})], True, id="by autoscaling/v1"),
+        pytest.param([hpa(behavior={"scaleUp": DISABLED})], False, id="one direction alone"),
+        pytest.param([hpa()], False, id="it scales"),
+        pytest.param([hpa("a"), hpa("b", behavior=BOTH)], False, id="another scales"),
+        pytest.param(
+            [hpa("a", behavior=BOTH), hpa("b", behavior=BOTH, maxReplicas=MOST)], True, id="another is stopped"
+        ),
+    ],
+)
+def test_an_hpa_with_bounds_and_nothing_else_is_half_stopped(found: list[Autoscaler], half: bool) -> None:
+    store = stored(*found)
+    assert store.scaling(WEB)
+    assert store.half_stopped(WEB) is half
+
+
 def test_what_is_gone_scales_nothing() -> None:
     store = stored(hpa("a"), hpa("b"), hpa("c", namespace="other"))
     store.remove(hpa("a"))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decision.decide import Case, announcements, decide
 from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
-from elasticd.kit.handover import FENCE, UNREAD
+from elasticd.kit.handover import FENCE, HALF_STOPPED, UNREAD
 from elasticd.kit.history import begin, remember
 from elasticd.kit.surge import SURGE
 from elasticd.model.policy import Bounds, Foreign, Policy
@@ -177,6 +177,18 @@ def test_it_yields_to_an_autoscaler(wish: int) -> None:
     (told,) = announcements(found, None)
     assert (told.reason, told.warning) == ("ForeignOwner", True)
     assert announcements(found, found) == (), "once"
+
+
+def test_a_half_stopped_autoscaler_is_told_with_what_mends_it() -> None:
+    found = decided(9, autoscaler=f"HorizontalPodAutoscaler theirs{HALF_STOPPED}")
+    assert (found.verdict, found.replicas, found.reason, found.wish) == ("hold", 5, "HalfStopped", 9)
+    said = (
+        "HorizontalPodAutoscaler theirs (half stopped) only moves the count into its bounds, and nothing else scales it"
+    )
+    assert found.message.startswith(said)
+    assert found.message.endswith(f"; run `elasticd takeover {found.workload}` again, or with --back")
+    (told,) = announcements(found, None)
+    assert (told.reason, told.warning) == ("HalfStopped", True)
 
 
 @pytest.mark.parametrize(

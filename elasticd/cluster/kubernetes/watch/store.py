@@ -434,12 +434,13 @@ Target = tuple[str, str, str, str]
 
 
 class Autoscaler(Struct, frozen=True, gc=False):
-    """An autoscaler and its target. `stopped`: it never changes the count."""
+    """An autoscaler and its target. `stopped`: it never changes the count; `half_stopped`: only to its bounds."""
 
     namespace: str
     name: str
     target: Target
     stopped: bool = False
+    half_stopped: bool = False
 
 
 def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
@@ -447,15 +448,15 @@ def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
     meta, target = wire.metadata, wire.spec.scale_target_ref
     space = sys.intern(meta.namespace)
     place = space, _group(target.api_version), sys.intern(target.kind), target.name
-    return Autoscaler(space, meta.name, place, _is_stopped(wire))
+    # The controller looks at bounds before it looks at behavior, and applies them all the same.
+    unbounded = wire.spec.max_replicas >= MOST and (wire.spec.min_replicas or 1) <= 1
+    disabled = _is_disabled(wire)
+    return Autoscaler(space, meta.name, place, disabled and unbounded, disabled and not unbounded)
 
 
-def _is_stopped(wire: WireAutoscaler) -> bool:
-    """Whether both directions are disabled, and no bound is left that the controller would apply all the same: it
-    looks at bounds before it looks at behavior. In autoscaling/v1 an annotation has the behavior."""
+def _is_disabled(wire: WireAutoscaler) -> bool:
+    """Whether both directions are disabled. In autoscaling/v1 an annotation has the behavior."""
     spec, annotations = wire.spec, wire.metadata.annotations or {}
-    if spec.max_replicas < MOST or (spec.min_replicas or 1) > 1:
-        return False
     if spec.behavior is None and BEHAVIOR not in annotations:
         return False
     behavior = spec.behavior or _annotated_behavior(annotations[BEHAVIOR])
@@ -484,6 +485,10 @@ class AutoscalerStore(Store[Autoscaler]):
         if not self._by_target:
             return ()
         return tuple(self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ()))
+
+    def half_stopped(self, ref: Ref) -> bool:
+        """Whether all of these are half stopped."""
+        return all(self._items[ref.namespace, name].half_stopped for name in self.scaling(ref))
 
     def _changed(self, old: Autoscaler | None, new: Autoscaler | None) -> None:
         """An autoscaler's status changes with every metrics read, so most events never come to this."""
