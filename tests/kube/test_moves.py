@@ -98,6 +98,8 @@ def evictions(scene: Stage, pod: JSON) -> int:
 
 async def test_a_move_that_nobody_disturbs_takes_these_steps(scene: Stage, first: Daemon) -> None:
     pod = await begun(scene)
+    network = {"k8s.ovn.org/pod-networks": "{}", "cni.projectcalico.org/podIP": "10.244.1.7/32"}  # as plugins write it
+    await scene.kube.client.patch(f"{scene.pods}/{pod['metadata']['name']}", {"metadata": {"annotations": network}})
     first.proxy.passed.clear()
     began = time.monotonic()
     async with scene.never_lost(pod["metadata"]["name"]):

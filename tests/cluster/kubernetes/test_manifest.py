@@ -6,6 +6,14 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, recreation, trial_of
 
+OF_NETWORK = (
+    "k8s.ovn.org/pod-networks",
+    "k8s.v1.cni.cncf.io/network-status",
+    "k8s.v1.cni.cncf.io/networks-status",
+    "cni.projectcalico.org/containerID",
+    "cni.projectcalico.org/podIP",
+    "cni.projectcalico.org/podIPs",
+)
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -25,7 +33,7 @@ def pod(token: dict[str, Any], **spec: Any) -> dict[str, Any]:
             "resourceVersion": "7",
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {"app": "batch"},
-            "annotations": {"note": "x"},
+            "annotations": {"note": "x", **dict.fromkeys(OF_NETWORK, "10.244.1.7/24")},
             "ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "c"}],
             "managedFields": [{"manager": "kubectl"}],
         },

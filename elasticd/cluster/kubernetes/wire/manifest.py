@@ -17,6 +17,16 @@ _KEPT = ("name", "namespace", "annotations", "finalizers", "ownerReferences")
 _LEFT_OUT = frozenset(("nodeName", "priority", "preemptionPolicy", "ephemeralContainers"))
 # Since Kubernetes 1.35 the server copies these from a node to each pod that is bound to it.
 _OF_NODE = frozenset(("topology.kubernetes.io/zone", "topology.kubernetes.io/region"))
+# What network plugins write onto a pod that runs (OVN-Kubernetes, Multus, Calico): of the old pod, not of the next. As
+# OpenShift's plugin for Velero does; what a person writes for them, such as a wanted address, has other names.
+_OF_NETWORK = frozenset((
+    "k8s.ovn.org/pod-networks",
+    "k8s.v1.cni.cncf.io/network-status",
+    "k8s.v1.cni.cncf.io/networks-status",
+    "cni.projectcalico.org/containerID",
+    "cni.projectcalico.org/podIP",
+    "cni.projectcalico.org/podIPs",
+))  # fmt: skip
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -25,7 +35,8 @@ def recreation(pod: dict[str, Any], at: float) -> dict[str, Any]:
     old = pod["metadata"]
     meta = {key: old[key] for key in _KEPT if old.get(key)}
     meta["labels"] = _without_nodes(old)
-    meta["annotations"] = {**meta.get("annotations", {}), RESTORED: old["uid"], RESUMED: f"{at:.3f}"}
+    annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in _OF_NETWORK}
+    meta["annotations"] = {**annotations, RESTORED: old["uid"], RESUMED: f"{at:.3f}"}
     spec = {key: value for key, value in pod["spec"].items() if key not in _LEFT_OUT}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _without_tokens(spec)}
 
