@@ -125,7 +125,7 @@ class Underway(Struct, frozen=True, gc=False):
     (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,
     `fault` what keeps it there. `stays`: the pod does not leave its node after all, what was begun is taken back.
     `why` is the reason of its eviction, as far as it is known. `ends`: another was made first, and the pod takes its
-    time to end."""
+    time to end. `over`: it was given up, the pod is not created again, and `step` says why."""
 
     pod: Ref
     uid: str
@@ -137,6 +137,7 @@ class Underway(Struct, frozen=True, gc=False):
     stays: bool = False
     why: str = ""
     ends: bool = False
+    over: bool = False
 
 
 def whose(pod: Pod) -> str:

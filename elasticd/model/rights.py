@@ -63,9 +63,7 @@ EVICTING = Feature(
     (*_rights("create", "", "pods/eviction"), *_rights("patch", "", "pods/status")),
 )
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
-NAMESPACES = Feature(
-    "know the pods that others select by labels of namespaces", PLACING, _rights("list watch", "", "namespaces")
-)
+NAMESPACES = Feature("know the labels and UIDs of namespaces", PLACING, _rights("list watch", "", "namespaces"))
 VOLUMES = Feature(
     "know the volumes of pods with claims",
     _component("volumes"),

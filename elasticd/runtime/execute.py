@@ -12,7 +12,7 @@ from elasticd.base.clock import Clock
 from elasticd.decision.decide import condition_after
 from elasticd.kit.history import NO_RESIZE
 from elasticd.model.actions import Answer, Bind, BindClaim, Create, Evict, Mark, Nominate
-from elasticd.model.moves import MoveDecision
+from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import JobSet
 from elasticd.model.records import Decision, Outcome
@@ -113,4 +113,20 @@ def pod_outcome(decision: PodDecision | MoveDecision, action: PodAction, attempt
         message=answer.message,
         reason=answer.reason,
         seconds=attempt.seconds,
+    )
+
+
+def given_up(decision: MoveDecision, move: Underway, at: float) -> PodOutcome:
+    """That a pod which was evicted is not created again."""
+    return PodOutcome(
+        decision=decision.id,
+        at=at,
+        policy=decision.policy,
+        pod=decision.pod,
+        about=decision.pod,
+        action="evict",
+        node=decision.node,
+        result="done",
+        message=move.step,
+        reason="NotRecreated",
     )

@@ -211,9 +211,10 @@ class _PodMetrics:
             for reason, count in counts.items()
         ]
         yield _family(GaugeMetricFamily, "waiting_pods", "Pods without a node.", ("policy", "reason"), waiting)
-        stuck = [move for move in self.moves if move.fault]
+        going = [move for move in self.moves if not move.over]
+        stuck = [move for move in going if move.fault]
         for name, text, moves in (
-            ("moves_in_flight", "Pods that are being moved.", self.moves),
+            ("moves_in_flight", "Pods that are being moved.", going),
             ("moves_in_trouble", "Those of them that cannot go on.", stuck),
         ):
             rows = (((how,), count) for how, count in Counted(move.how for move in moves).items())

@@ -127,8 +127,8 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
             "see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
-            "list, watch namespaces in all namespaces, to know the pods that others select by labels of namespaces "
-            "(for pool): see config/kubernetes/components/placing/rbac.yaml"
+            "list, watch namespaces in all namespaces, to know the labels and UIDs of namespaces (for pool): "
+            "see config/kubernetes/components/placing/rbac.yaml"
         ),
     ]
 

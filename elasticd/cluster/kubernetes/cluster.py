@@ -19,6 +19,7 @@ from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.metrics import MetricsClient
+from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.onlooker import Onlooker
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import AGAIN, Restorer
@@ -319,6 +320,7 @@ class KubernetesCluster:
             clock,
             records,
             writer,
+            Namespaces(session, parts.home),
             lambda: self.leading,
             self._events.begin,
             parts.identity,

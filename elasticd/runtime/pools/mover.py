@@ -24,7 +24,7 @@ from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.actions import Actions, attempt, record
-from elasticd.runtime.execute import pod_outcome
+from elasticd.runtime.execute import given_up, pod_outcome
 from elasticd.runtime.pools.history import Latest, PoolHistory
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
@@ -54,6 +54,8 @@ class Mover:
         self._journal, self._clock, self._listeners = journal, clock, listeners
         self._planner = planner or at_once(plan_moves)
         self._histories: dict[str, PoolHistory] = {}
+        self._recreated: dict[str, MoveDecision] = {}
+        """The moves of pods that are created again under their own names, by UID."""
         self._earlier_movers = journal.movers()
         """Policies that moved pods before this daemon started, until the first look shows which still do."""
         self._changed = asyncio.Event()
@@ -116,6 +118,7 @@ class Mover:
         if not pools or not self._cluster.leading:
             self._journal.flush()  # the moves that have ended with their policy
             return
+        self._write_given_up(now)
         snapshot = await self._placer.look(now)
         for pool in pools:
             if pool not in self._placer.pools:
@@ -176,6 +179,17 @@ class Mover:
             if decision.reason == NOT_WANTED:
                 tell(self._listeners, decision)
 
+    def _write_given_up(self, now: float) -> None:
+        """Write down which evicted pods are not created again. Where that is known of no decision (another daemon made
+        it) nothing is written."""
+        underway = {move.uid: move for move in self._cluster.restoring()}
+        for uid, decision in list(self._recreated.items()):
+            move = underway.get(uid)
+            if move is None or move.over:
+                del self._recreated[uid]
+            if move is not None and move.over:
+                self._journal.append(given_up(decision, move, now))
+
     def _settle(self, history: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
         """Write down the decisions that are news, and begin their moves. `use`: what pods use."""
         for decision in decisions:
@@ -219,6 +233,8 @@ class Mover:
             self._placer.views.replaced(action, outcome.at)
         elif outcome.result == "done":
             self._placer.views.evicted(action, outcome)
+            if action.restore:
+                self._recreated[action.uid] = decision
         if use and pod is not None and outcome.result == "done":
             self._placer.views.moved_with(pod, use, outcome.at)
         if not history.did(decision, action, pod, outcome, use):

@@ -72,7 +72,7 @@ class PoolReports:
         looks = list[_Look]()
         for pool in self._placer.pools:
             case = await self._placer.shown(pool, snapshot, now)
-            underway = {move.uid: move for move in self._mover.in_flight(snapshot)}
+            underway = {move.uid: move for move in self._mover.in_flight(snapshot) if not move.over}
             looks.append(_Look(pool, case, snapshot, self._mover.latest(pool.policy.name), underway))
         if node:
             indexes = [(look, look.case.columns.index(node)) for look in looks]

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
@@ -25,6 +26,7 @@ from tests.cluster.kubernetes.test_evict import served
 
 PODS = "/api/v1/namespaces/shop/pods"
 POD = f"{PODS}/batch"
+NAMESPACES = "/api/v1/namespaces"
 RECORDS = "/api/v1/namespaces/home/configmaps"
 RECORD = f"{RECORDS}/elasticd-restore-u"
 SECRETS = "/api/v1/namespaces/home/secrets"
@@ -53,6 +55,8 @@ class Server:
         self.api = api
         self.pod: dict[str, Any] | None = running()
         self.records: dict[str, Any] = {}
+        self.namespace: str | None = "ns-1"
+        """Its UID; None: it is gone."""
         self.secret: dict[str, Any] | None = {"data": {"key": base64.b64encode(KEY).decode()}}
         self.ahead = 0.0
         """Seconds by which its clock is ahead."""
@@ -71,6 +75,7 @@ class Server:
         api.on("GET", "/api/v1", served("v1"))
         for method, path, do in (
             ("GET", POD, self._read),
+            ("GET", NAMESPACES, self._list_namespaces),
             ("WATCH", PODS, self.remember),
             ("POST", PODS, self.create),
             ("POST", f"{POD}/eviction", self.evict),
@@ -120,6 +125,11 @@ class Server:
             else:
                 self.pod = after
         return self.pod or NONE
+
+    def _list_namespaces(self) -> Any:
+        uids = {"home": "ns-0", "shop": self.namespace}
+        only = self.api.seen[-1].query.get("fieldSelector", "").removeprefix("metadata.name=")
+        return {"items": [{"metadata": {"name": n, "uid": uid}} for n, uid in uids.items() if uid and only in ("", n)]}
 
     def take_away(self) -> None:
         """The pod is deleted."""
@@ -222,7 +232,9 @@ async def daemon(
     budget = Budget(clock, 10_000, 1000)
     writer = PodWriter(session, Discovery(session), budget, clock)
     records = Records(session, "home", time.time)
-    parts = RestorerParts(session, budget, clock, records, writer, leads, announce, identity, quiet=4.0)
+    parts = RestorerParts(
+        session, budget, clock, records, writer, Namespaces(session, "home"), leads, announce, identity, quiet=4.0
+    )
     restorer = Restorer(parts)
     task = asyncio.create_task(restorer.run()) if resumes else None
     try:

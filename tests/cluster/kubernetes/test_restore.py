@@ -45,7 +45,7 @@ async def test_restore_runs_trial_record_eviction_and_creation_in_order(
     assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
 
 
-STEPS = 22
+STEPS = 24
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -232,7 +232,7 @@ async def test_pod_that_ends_during_recording_is_not_run_again(
 async def test_without_the_lead_nothing_is_written(server: Server, session: Session, clock: HurriedClock) -> None:
     async with daemon(session, clock) as one:
         assert await one.evict(ACTION, lambda: NOT_LEADING) == NOT_LEADING
-    assert server.steps == ["GET batch"]
+    assert server.steps == ["GET batch", "GET namespaces"]
 
 
 async def test_the_same_pod_is_not_evicted_twice_at_once(server: Server, session: Session, clock: HurriedClock) -> None:

@@ -590,3 +590,19 @@ async def test_rollouts_are_observed_where_pods_may_have_to_leave(strategy: Stra
         daemon.apply(policies)
         await loop.look(NOW)
     assert board.kinds == [kinds, set()]
+
+
+async def test_a_pod_that_is_not_created_again_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = replace(running("p", "a"), owner=("", "", ""))
+    async with bench([node("a", labels=LEAVE), node("b")], [bare, running("q", "b")], bare=True) as it:
+        going = Underway(bare.ref, bare.uid, "anew", "gone", NOW)
+        monkeypatch.setattr(it.board, "restoring", lambda: [going])
+        await it.until(31)
+        going = replace(going, step="given up: its namespace was deleted", over=True)
+        written: list[object] = []
+        monkeypatch.setattr(it.journal, "append", written.append)
+        await it.until(91)
+    outcomes = [record for record in written if isinstance(record, PodOutcome)]
+    assert [(one.about, one.result, one.reason, one.message) for one in outcomes] == [
+        (bare.ref, "done", "NotRecreated", "given up: its namespace was deleted")
+    ]

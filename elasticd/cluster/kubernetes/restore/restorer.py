@@ -36,6 +36,9 @@ T = TypeVar("T")
 AGAIN = 30.0
 """Seconds between two looks for records that others have left."""
 
+SHOWN = 3600.0
+"""Seconds for which it is shown that a pod is not created again."""
+
 _REMEMBERED = 10_000
 _NAMED = 5
 """How many records that do not count are told of one by one."""
@@ -53,6 +56,8 @@ class Restorer:
         self._preparing: set[str] = set()
         self._restored = deque[str](maxlen=_REMEMBERED)
         """UIDs of the pods that were brought back, so that copies of their records do nothing."""
+        self._over = deque[Underway](maxlen=_REMEMBERED)
+        """Pods that are not created again."""
         self.unread = ""
         """Why the records cannot be looked for, in one line; empty: they can."""
         self._left_alone: list[LeftAlone] = []
@@ -76,7 +81,10 @@ class Restorer:
 
     @property
     def underway(self) -> list[Underway]:
-        return [steps.underway for steps in self._steps.values()]
+        """The pods that are being recreated, and for a while those that are not, after all."""
+        while self._over and self._over[0].since < self._parts.clock.now() - SHOWN:
+            self._over.popleft()
+        return [*(steps.underway for steps in self._steps.values()), *self._over]
 
     def forget_restored(self) -> None:
         """Forget which pods were brought back: etcd was restored to a state in which they may have yet to be."""
@@ -115,10 +123,16 @@ class Restorer:
         if stop := _unfit(action, state):
             return stop
         assert state is not None, "one that is gone is not fit"  # noqa: S101
+        try:
+            namespace = await self._parts.namespaces.uid(action.workload.namespace)
+        except ApiError as error:
+            return refused_by(error)
+        if namespace is None:
+            return conflict(404, "its namespace is gone")
         manifest = recreation(msgspec.json.decode(state.body), self._parts.clock.now())
-        text = encode(manifest).decode()
+        text, since = encode(manifest).decode(), state.version
         restoration = Restoration(
-            action.workload, action.uid, text, self._claimant, why=action.reason, since=state.version
+            action.workload, action.uid, text, self._claimant, why=action.reason, since=since, namespace=namespace
         )
         trial = creation(restoration.pod, encode(trial_of(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._parts.session.send, trial), allowed)
@@ -184,7 +198,9 @@ class Restorer:
     async def _follow(self, steps: RestorationSteps) -> None:
         try:
             await steps.run()
-            if steps.gone:
+            if steps.over:
+                self._over.append(steps.underway)
+            elif steps.gone:
                 self._restored.append(steps.restoration.uid)
         finally:
             del self._steps[steps.restoration.uid]

@@ -11,6 +11,9 @@ So any daemon can continue where another has stopped:
     its copy is gone               create it again, each time after a longer pause; but where the server remembers that
                                    it ran, its deletion was intended: remove the record
     another has its name           wait until the name is free, unless it is the same pod, created by somebody else
+    its namespace is gone, or one  remove the record: all that was in a namespace is gone with it, and a later one of
+    of its name has taken its      its name may be somebody else's
+    place
 
 A copy that disappears before it ran is created again: the server does not tell a deletion by a person from one by the
 pod garbage collector. If two daemons do the same at once, it happens once: a name can be taken only once, and the
@@ -28,6 +31,7 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UNREADABLE
+from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
@@ -48,6 +52,8 @@ PAUSES = Backoff(0.5, 10.0)
 WAITS = Backoff(10.0, 300.0)
 """Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
+NAMESPACE_GONE = "its namespace was deleted"
+
 LATE = 60.0
 """Seconds for which a step may last before it is reported."""
 
@@ -61,6 +67,7 @@ class RestorerParts(Struct, frozen=True):
     clock: Clock
     records: Records
     writer: PodWriter
+    namespaces: Namespaces
     leading: Callable[[], bool]
     announce: Callable[[Announce], None]
     identity: str = ""
@@ -82,12 +89,21 @@ class RestorationSteps:
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
         self.gone = False
         """Whether the pod was seen to be gone, or replaced."""
+        self.over = False
+        """Whether it was given up."""
 
     @property
     def underway(self) -> Underway:
         restoration, step = self.restoration, self._at or "begun"
         return Underway(
-            restoration.pod, restoration.uid, "anew", step, self._since, fault=self.fault, why=restoration.why
+            restoration.pod,
+            restoration.uid,
+            "anew",
+            step,
+            self._since,
+            fault=self.fault,
+            why=restoration.why,
+            over=self.over,
         )
 
     async def run(self) -> None:
@@ -172,10 +188,13 @@ class RestorationSteps:
             logger.info("%s was recreated, has run, and is gone since", self.restoration.pod)
             return await self._forget()
         self._count_lost()
-        if self._clock.now() < self._wait_until:
+        if self._clock.now() < self._wait_until or not await self._parts.budget.take(PAUSES.longest):
             return False
-        if not await self._parts.budget.take(PAUSES.longest) or not self._parts.leading():
+        gone = await self._namespace_is_gone()
+        if not self._parts.leading():
             return False
+        if gone:
+            return await self._give_up()
         self._copy_may_have_run = True
         try:
             await self._parts.session.send(creation(self.restoration.pod, self.restoration.manifest.encode()))
@@ -189,6 +208,20 @@ class RestorationSteps:
             and state.annotations.get(RESTORED) == self.restoration.uid
             and await self._follow_copy(state)
         )
+
+    async def _namespace_is_gone(self) -> bool:
+        """Whether the namespace that the pod was in does not exist any more, as far as that can be known."""
+        if not self.restoration.namespace:
+            return False
+        present = await self._parts.namespaces.uid(self.restoration.pod.namespace)
+        return present is None or present not in ("", self.restoration.namespace)
+
+    async def _give_up(self) -> bool:
+        self._enter(f"given up: {NAMESPACE_GONE}")
+        logger.warning("%s is not recreated: %s", self.restoration.pod, NAMESPACE_GONE)
+        await self._forget()
+        self.over, self.fault = True, ""
+        return True
 
     async def _has_run(self, record: Restoration) -> bool:
         """Whether a deleted copy ran while no daemon watched it. The server is asked once for each copy."""
@@ -233,6 +266,8 @@ class RestorationSteps:
         if self._copy and state.annotations.get(RESTORED) == self._copy:
             logger.info("%s was moved on before it ran, with a record of its own", self.restoration.pod)
             return await self._forget()
+        if await self._namespace_is_gone():
+            return await self._give_up()
         recorded = msgspec.json.decode(self.restoration.manifest, type=dict[str, Any])
         if is_equivalent(recorded, msgspec.json.decode(state.body)):
             logger.info("%s was recreated by somebody else", self.restoration.pod)

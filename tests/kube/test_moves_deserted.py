@@ -1,0 +1,54 @@
+"""The namespace of an evicted pod is deleted while it is moved, on a genuine API server."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from tests.kube.client import wait_until
+from tests.kube.conftest import Kube
+from tests.kube.moving import POLICY, USER, stage
+from tests.kube.rights import FOLDER, granted_from
+
+RESTORE = FOLDER / "components/restore/rbac.yaml"
+
+
+async def test_a_later_namespace_gets_no_pod_of_an_earlier_one(kube: Kube, tmp_path: Path) -> None:
+    """The daemon is killed between eviction and creation, and may create pods in both."""
+    async with stage(kube, tmp_path) as scene:
+        made = await kube.client.create("/api/v1/namespaces", {"metadata": {"generateName": "tenant-"}})
+        tenant = made["metadata"]["name"]
+        path, pods = f"/api/v1/namespaces/{tenant}", f"/api/v1/namespaces/{tenant}/pods"
+        pool = POLICY.format(namespace=scene.namespace).replace(f'= ["{scene.namespace}"]', f'= ["{tenant}"]')
+
+        async def node_of() -> str:
+            pod = await scene.read(f"{pods}/old")
+            return pod["spec"].get("nodeName", "") if pod["status"].get("phase") == "Running" else ""
+
+        async def is_gone() -> bool:
+            return await scene.read(path) is None
+
+        async with scene.daemon("one", pool=pool) as one:
+            async with granted_from(kube.plane, RESTORE, USER, tenant):
+                await kube.client.create(pods, {"metadata": {"name": "old"}, "spec": scene.spec()})
+                node = await wait_until(node_of, within=90, what="it runs")
+                await scene.killed(one.kill, one, ("evict", "after", 1), node)
+                await kube.client.delete(path)
+                await wait_until(is_gone, within=90, what="the namespace is gone")
+            await kube.client.create("/api/v1/namespaces", {"metadata": {"name": tenant}})
+            async with granted_from(kube.plane, RESTORE, USER, tenant):
+                (record,) = await scene.records()
+                assert record["data"]["namespace"] == made["metadata"]["uid"]
+                one.start()
+
+                async def cleared() -> bool:
+                    return not await scene.records()
+
+                await wait_until(cleared, within=60, what="its record is removed")
+                moves = json.loads(await asyncio.to_thread(one.running.elasticd, "moves", "--json"))["in_flight"]
+                assert [(move["pod"]["name"], move["step"]) for move in moves] == [
+                    ("old", "given up: its namespace was deleted")
+                ]
+                assert await kube.client.list(pods) == []
+        log = (one.running.folder / "elasticd.log").read_text()
+        assert log.count(f"{tenant}/Pod/old is not recreated: its namespace was deleted") == 1
+        await kube.client.delete(path)
