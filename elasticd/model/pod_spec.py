@@ -116,12 +116,14 @@ class Taint(Struct, frozen=True, gc=False, order=True):
 
 
 class Toleration(Struct, frozen=True, gc=False):
-    """A taint that a pod puts up with. An empty `key` with Exists is any key, an empty `effect` any effect."""
+    """A taint that a pod puts up with. An empty `key` with Exists is any key, an empty `effect` any effect. After
+    `seconds` of a taint with effect NoExecute Kubernetes deletes the pod; None: it never does."""
 
     key: str = ""
     operator: Literal["Equal", "Exists"] = "Equal"
     value: str = ""
     effect: str = ""
+    seconds: float | None = None
 
     def tolerates(self, taint: Taint) -> bool:
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
@@ -309,6 +311,18 @@ class Needs(Struct, frozen=True, gc=False, omit_defaults=True):
         """The first taint that keeps the pod off a node; None: it tolerates all."""
         strict = (taint for taint in taints if taint.effect != "PreferNoSchedule")
         return next((taint for taint in strict if not any(each.tolerates(taint) for each in self.tolerations)), None)
+
+    def time_limit(self, taints: Iterable[Taint]) -> tuple[Taint, float] | None:
+        """Of taints that it tolerates, the one for which Kubernetes deletes it first, and after how many seconds; None:
+        it may stay. As Kubernetes does, of several tolerations of a taint the first counts."""
+        limits = [
+            (taint, tolerated[0].seconds)
+            for taint in taints
+            if taint.effect == "NoExecute"
+            and (tolerated := [each for each in self.tolerations if each.tolerates(taint)])
+        ]
+        finite = [(taint, seconds) for taint, seconds in limits if seconds is not None]
+        return min(finite, key=lambda limit: limit[1], default=None)
 
     def excludes(self, labels: Mapping[str, str]) -> bool:
         """Whether nodeSelector and affinity rule out every node with these labels, whatever others it has."""

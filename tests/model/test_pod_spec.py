@@ -2,7 +2,16 @@
 
 import pytest
 
-from elasticd.model.pod_spec import Expression, Operator, Taint, Term, Toleration, possible_key, possible_namespace
+from elasticd.model.pod_spec import (
+    Expression,
+    Needs,
+    Operator,
+    Taint,
+    Term,
+    Toleration,
+    possible_key,
+    possible_namespace,
+)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +104,43 @@ def test_a_term_holds_where_all_its_rules_do() -> None:
 )
 def test_a_toleration_matches_key_value_and_effect(toleration: Toleration, tolerated: bool) -> None:
     assert toleration.tolerates(Taint("dedicated", "NoSchedule", "batch")) is tolerated
+
+
+GPU, OLD = Taint("gpu", "NoExecute"), Taint("old", "NoExecute")
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taints", "limit"),
+    [
+        pytest.param((Toleration("gpu", "Exists"),), (GPU,), None, id="for ever"),
+        pytest.param((Toleration("gpu", "Exists", seconds=12.0),), (GPU,), (GPU, 12.0), id="for a time"),
+        pytest.param((Toleration("gpu", "Exists", seconds=0.0),), (GPU,), (GPU, 0.0), id="for no time"),
+        pytest.param((Toleration("gpu", "Exists", seconds=12.0),), (OLD,), None, id="another taint"),
+        pytest.param(
+            (Toleration("", "Exists", seconds=12.0),), (Taint("gpu", "NoSchedule"),), None, id="another effect"
+        ),
+        pytest.param(
+            (Toleration("gpu", "Exists", seconds=12.0), Toleration("", "Exists")),
+            (GPU,),
+            (GPU, 12.0),
+            id="first of two",
+        ),
+        pytest.param(
+            (Toleration("", "Exists"), Toleration("gpu", "Exists", seconds=12.0)), (GPU,), None, id="the other"
+        ),
+        pytest.param(
+            (Toleration("gpu", "Exists", seconds=12.0), Toleration("old", "Exists", seconds=3.0)),
+            (GPU, OLD),
+            (OLD, 3.0),
+            id="the shortest",
+        ),
+    ],
+)
+def test_a_toleration_for_a_time_limits_no_execute(
+    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], limit: tuple[Taint, float] | None
+) -> None:
+    """As the taint manager of Kubernetes has it."""
+    assert Needs(tolerations=tolerations).time_limit(taints) == limit
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def test_a_node_is_emptied_if_cordoned_tainted_or_marked(
 
 
 ANY = Toleration(operator="Exists")
+EXECUTED, FOR_12_S = Taint(MARK, "NoExecute"), Toleration(MARK, "Exists", "", "NoExecute", 12.0)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,9 @@ ANY = Toleration(operator="Exists")
             {"taints": (DELETED,), **CORDONED}, (Toleration(DELETED.key, "Exists"),), GOES, id="tainted and cordoned"
         ),
         pytest.param(MARKED, (ANY,), GOES, id="marked, which nobody tolerates"),
+        pytest.param({"taints": (EXECUTED,)}, (Toleration(MARK, "Exists"),), [], id="to be executed"),
+        pytest.param({"taints": (EXECUTED,)}, (FOR_12_S,), GOES, id="to be executed in a while"),
+        pytest.param({"taints": (Taint("old", "NoExecute"),)}, (replace(FOR_12_S, key="old"),), [], id="for another"),
         pytest.param({**MARKED, **CORDONED}, (ANY,), GOES, id="marked and cordoned"),
     ],
 )
@@ -115,11 +119,14 @@ def test_a_pod_that_tolerates_why_its_node_is_emptied_stays(
         pytest.param(CORDONED, "a is cordoned", id="cordoned"),
         pytest.param({"taints": (DELETED,)}, "a is tainted ToBeDeletedByClusterAutoscaler", id="tainted"),
         pytest.param(MARKED, "a is marked elasticd.io/drain", id="marked"),
+        pytest.param(
+            {"taints": (EXECUTED,)}, "a is tainted elasticd.io/drain, which it tolerates for 12 s", id="for a time"
+        ),
         pytest.param({**MARKED, **CORDONED}, "a is cordoned", id="two of them"),
     ],
 )
 def test_it_says_by_what_a_node_is_emptied(leaving: dict[str, Any], said: str) -> None:
-    view = columns([node("a", **leaving), node("b")], [running("p")])
+    view = columns([node("a", **leaving), node("b")], [running("p", tolerations=(FOR_12_S,))])
     (move,) = moving([Filters(), strategy()], view, single=True)
     assert (move.reason, move.message, move.how, move.strategy) == ("Drain", said, "reschedule", "drain")
 

@@ -133,6 +133,11 @@ HOST = "kubernetes.io/hostname"
             id="tolerations",
         ),
         pytest.param(
+            {"tolerations": [{"key": "old", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 12}]},
+            {"tolerations": (Toleration("old", "Exists", "", "NoExecute", 12.0),)},
+            id="toleration for a time",
+        ),
+        pytest.param(
             {"tolerations": [{"key": "level", "operator": "Gt", "value": "5"}]}, {}, id="toleration nobody here knows"
         ),
         pytest.param({"schedulingGates": [{"name": "g"}]}, {"gated": True}, id="scheduling gate"),

@@ -361,7 +361,8 @@ def _toleration(toleration: wire.WireToleration) -> pod_spec.Toleration | None:
     operator = toleration.operator or "Equal"
     if operator not in ("Equal", "Exists"):
         return None
-    return pod_spec.Toleration(toleration.key, operator, toleration.value, toleration.effect)  # type: ignore[arg-type]
+    seconds = toleration.toleration_seconds
+    return pod_spec.Toleration(toleration.key, operator, toleration.value, toleration.effect, seconds)  # type: ignore[arg-type]
 
 
 def _ports(spec: wire.PodSpec) -> tuple[pod_spec.Port, ...]:

@@ -122,6 +122,7 @@ class WireToleration(Wire, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
+    toleration_seconds: float | None = None
 
 
 class WireSpread(Wire, frozen=True):
