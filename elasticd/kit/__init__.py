@@ -21,6 +21,7 @@ from elasticd.kit.mounts import (
     in_use,
     match_claims,
     mounts_of,
+    stranded,
     surplus,
     uses,
     within_reach,
@@ -71,8 +72,8 @@ __all__ = [
     "Domains", "SpreadDefault", "Spreading", "Weight", "concerning", "counted_pods", "counting_nodes", "domains",
     "holders", "matching_pods", "near", "selected_by", "spaces_of", "spread_needs", "spreading",
     # volumes
-    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "in_use", "match_claims", "mounts_of", "surplus",
-    "uses", "within_reach", "within_zones",
+    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "in_use", "match_claims", "mounts_of", "stranded",
+    "surplus", "uses", "within_reach", "within_zones",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
     "SPARE", "rooted", "sparing_annotation", "stationary", "whose",

@@ -16,7 +16,7 @@ from elasticd.base.memo import Memo
 from elasticd.kit.node_selection import any_of, every_node
 from elasticd.model.placement import Mask, Nodes, Whole
 from elasticd.model.pod_spec import PodClaim, Term
-from elasticd.model.volumes import ONE_POD, ClaimKey, StorageCapacity, Volume, VolumeClaim, Volumes
+from elasticd.model.volumes import ONE_POD, SELECTED_NODE, ClaimKey, StorageCapacity, Volume, VolumeClaim, Volumes
 from elasticd.model.workload import Node, Pod
 
 Indices = NDArray[np.intp]
@@ -194,6 +194,19 @@ def match_claims(pending: Iterable[VolumeClaim], nodes: Nodes) -> Match:
             fits &= _mask(np.array([] if index is None else [index], dtype=np.intp), nodes)
         offers.append((claim, volumes, chosen))
     return Match(fits, tuple(offers))
+
+
+def stranded(pending: Iterable[VolumeClaim], nodes: Nodes) -> Blocked | None:
+    """Why claims fit no node: a volume is to be made for one that does not exist, or is not among these; None: that is
+    not so."""
+    claim = next((claim for claim in pending if claim.node and nodes.index(claim.node) is None), None)
+    if claim is None:
+        return None
+    annotation = f"annotation {SELECTED_NODE} of its claim {claim.name}"
+    return Blocked(
+        f"the {annotation} names {claim.node}, which is not a node of the pool",
+        f"the {annotation} is removed, or names another node",
+    )
 
 
 def _nothing(nodes: Nodes) -> Whole:

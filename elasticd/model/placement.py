@@ -239,6 +239,8 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """If they are unknown, nothing is evicted."""
     disruption: DisruptionState = DisruptionState()
     """What elasticd's own budgets allow."""
+    kept_since: Mapping[str, float] = {}
+    """Since when the place of a pending pod has been kept until its claims are bound, by its UID."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):

@@ -15,6 +15,9 @@ from elasticd.model.pod_spec import Expression, Term
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim: the node for which its volume is to be provisioned."""
+
 UNLIMITED = 2**31
 """More volumes than any node has."""
 

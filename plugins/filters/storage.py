@@ -9,7 +9,17 @@ from functools import partial
 import numpy as np
 
 from elasticd.api import Mend, Nodes, Pod
-from elasticd.kit import Blocked, beyond_limits, every_node, in_use, match_claims, mounts_of, within_reach, within_zones
+from elasticd.kit import (
+    Blocked,
+    beyond_limits,
+    every_node,
+    in_use,
+    match_claims,
+    mounts_of,
+    stranded,
+    within_reach,
+    within_zones,
+)
 
 from .refusals import Lack, Mended
 
@@ -28,7 +38,9 @@ def unreachable(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         return
     yield Lack(AFFINITY, ~within_reach(mounts.bound, nodes))
     yield Lack(ZONES, ~within_zones(mounts.bound, nodes))
-    if mounts.pending:
+    if why := stranded(mounts.pending, nodes):
+        yield Lack(f"node(s) cannot be used: {why.why}", every_node(nodes), mends=partial(_once, why.mend, nodes))
+    elif mounts.pending:
         yield Lack(UNMATCHED, ~match_claims(mounts.pending, nodes).fits)
 
 

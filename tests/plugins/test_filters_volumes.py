@@ -154,7 +154,6 @@ MADE_IN_B = StorageClass("fast", "p", waits=True, topologies=within(ZONE, "b"))
         pytest.param(storage(claim("data"), LOCAL), ALL, id="nothing there, and nothing is provisioned"),
         pytest.param(storage(claim("data"), StorageClass("fast", waits=True)), ALL, id="no provisioner"),
         pytest.param(storage(claim("data", node="a2"), MADE), ["a1", "b1", "nowhere"], id="begun for a node"),
-        pytest.param(storage(claim("data", node="gone"), MADE), ALL, id="begun for a node that is gone"),
         pytest.param(
             storage(claim("data"), volume("pv", terms=within(ZONE, "a")), LOCAL), ["b1", "nowhere"], id="a volume there"
         ),
@@ -217,6 +216,15 @@ def test_a_driver_that_tracks_its_storage_has_enough_left(capacities: list[Any],
     known = storage(claim("data", 2), MADE, tracked=frozenset({"p"}), capacities=left)
     assert refused(claiming("web", "data"), known) == ({UNMATCHED: refuses} if refuses else {})
     assert refused(claiming("web", "data"), storage(claim("data", 2), MADE, capacities=left)) == {}
+
+
+def test_a_claim_whose_selected_node_is_gone_is_named() -> None:
+    known = storage(claim("data", node="gone"), claim("logs"), MADE)
+    annotation = "annotation volume.kubernetes.io/selected-node of its claim data"
+    why = f"node(s) cannot be used: the {annotation} names gone, which is not a node of the pool"
+    assert refused(claiming("web", "data", "logs"), known) == {why: ALL}
+    (refusal,) = Filters().filter_nodes(claiming("web", "data", "logs"), columns(NODES, storage=known))
+    assert mends(refusal, 0) == [f"the {annotation} is removed, or names another node"]
 
 
 def test_two_claims_of_a_pod_need_two_volumes() -> None:

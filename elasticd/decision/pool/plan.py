@@ -19,12 +19,20 @@ from elasticd.kit.mounts import Blocked, match_claims, mounts_of
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.disruption import Refused
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict
+from elasticd.model.volumes import VolumeClaim, Volumes
 from elasticd.model.workload import Failure, Pod
 
 NEVER = "no pod is preempted for it, as its preemptionPolicy is Never"
 
 UNBOUND = "VolumesNotBound"
 """Why a pod waits that has a node, but claims that are not bound for it yet."""
+
+GIVEN_UP = "VolumesNotBoundInTime"
+"""Why a pod waits that has no node any more, as its claims were not bound for it."""
+
+BIND_TIMEOUT = 600.0
+"""Seconds for which the place of a pod is kept until its claims are bound. Source: kube-scheduler, plugin
+VolumeBinding, bindTimeoutSeconds."""
 
 QUESTIONS = 10_000
 """Nodes on which one plan looks for pods to be preempted, for all its pods together, so that it ends."""
@@ -123,6 +131,9 @@ class Draft:
             return self._wait(filtered, UNBOUND, mounts.why if isinstance(mounts, Blocked) else "")
         if not mounts.pending:
             return None
+        at = self._case.observation.at
+        if at - self._case.observation.kept_since.get(pod.uid, at) >= BIND_TIMEOUT:
+            return self._give_up(filtered, name, mounts.pending, view)
         match = match_claims(mounts.pending, self.columns)
         if not match.fits[node]:
             return self._wait(filtered, UNBOUND, f"its claims cannot be bound for {name}")
@@ -132,6 +143,17 @@ class Draft:
         text = f"waits until its claims are bound for {name}: {names}"
         nominate = () if pod.nominated == name else (Nominate(pod.ref, pod.uid, name),)
         return self.decision(pod, "wait", UNBOUND, text, filtered, node=name, actions=(*nominate, *steps))
+
+    def _give_up(self, filtered: Filtered, node: str, pending: Sequence[VolumeClaim], volumes: Volumes) -> PodDecision:
+        """Let others have the place of a pod whose claims nobody binds; it is tried again."""
+        classes = [volumes.storage_class(claim.class_name) for claim in pending if claim.node]
+        makers = sorted({found.provisioner for found in classes if found})
+        silent = f" by {', '.join(makers)}" if makers else ""
+        names = ", ".join(claim.name for claim in pending)
+        text = (
+            f"its claims were not bound for {node} in {BIND_TIMEOUT:g} s{silent}, so others may take its place: {names}"
+        )
+        return self.decision(filtered.pod, "wait", GIVEN_UP, text, filtered, actions=_clear_nomination(filtered.pod))
 
     def _choose_nodes(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
         """Narrow the allowed nodes: to the node that was made free for the pod, if that may take it; else, where all

@@ -16,7 +16,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, pause
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.plan import plan, stuck
+from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
@@ -94,6 +94,8 @@ class Placer:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._changed = asyncio.Event()
         self.decisions = LastDecisions()
+        self._kept: dict[str, tuple[str, float]] = {}
+        """By UID, the nodes on which places are kept until claims are bound, and since when."""
         self.views = UsageView()
         self.router: SourceRouter[Callable[[], None]] = SourceRouter((), self._on_late_answer)
         cluster.on_change(self._changed.set)
@@ -158,6 +160,7 @@ class Placer:
         pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._retries = {uid: retry for uid, retry in self._retries.items() if uid in alive}
+        self._kept = {uid: kept for uid, kept in self._kept.items() if uid in alive or uid in self._acting}
         alive |= self._acting.keys()
         self.decisions.keep(alive)
         self.views.forget(alive, now)
@@ -236,6 +239,7 @@ class Placer:
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
             returned=self.views.returned,
+            kept_since={uid: since for uid, (_, since) in self._kept.items()},
             disruption=self._disruption(now) if pool.disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off)
@@ -300,6 +304,9 @@ class Placer:
                 self.actions.announce(self._cluster, event, decision.id)
         if decision.verdict == "wait":
             self.views.returned[decision.uid] = now
+        node, since = self._kept.pop(pod.uid, ("", now))
+        if decision.reason == UNBOUND and decision.node and decision.mode == "act":
+            self._kept[pod.uid] = decision.node, since if node == decision.node else now
         retry = self._retries.pop(pod.uid, None)
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
@@ -329,7 +336,9 @@ class Placer:
             self.actions.end(pod.uid)
             if failed:
                 self.decisions.undone(pod.uid, why)  # the next attempt has outcomes of its own
-            if failed or decision.verdict != "bind":
+            if decision.reason == GIVEN_UP:  # others come first, as after a failure
+                self._retries[pod.uid] = _Retry(self._clock.now() + BACKOFF.longest, 1, failed=True)
+            elif failed or decision.verdict != "bind":
                 attempts = before + 1 if failed else 1
                 self._retries[pod.uid] = _Retry(self._clock.now() + BACKOFF.delay(attempts), attempts, failed)
             self._changed.set()  # and the next look writes the journal, once for all that ended meanwhile

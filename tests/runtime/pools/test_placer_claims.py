@@ -7,6 +7,8 @@ from elasticd.api import StorageClass
 from elasticd.cluster.dry_run import DryRun
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, BindClaim, Nominate
+from elasticd.model.listener import Notice
+from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Ref
 from elasticd.runtime.pools.placer import Placer
@@ -24,8 +26,15 @@ class ClaimBench(Bench):
     """Two nodes and a pod with a claim that waits."""
 
     def __init__(self, made: StorageClass = MADE) -> None:
+        self.heard: list[PodDecision] = []
         super().__init__([node("a"), node("b")], [claiming("web", "data")], Filters())
         self.board.storage = storage(claim("data"), made, volume("pv"))
+
+    def on(self, record: Notice) -> None:
+        """Keep decisions too."""
+        super().on(record)
+        if isinstance(record, PodDecision):
+            self.heard.append(record)
 
 
 def kinds(bench: Bench) -> list[str]:
@@ -120,3 +129,35 @@ async def test_a_dry_run_shows_what_would_be_written_of_claims() -> None:
     it.board.storage = storage(claim("data", version="2"), volume("pv", version="2"))
     assert (await dry.observe(2.0, frozenset())).storage() is it.board.storage
     assert [(await dry.act(step)).result for step in (select, keep)] == ["conflict", "conflict"]
+
+
+async def test_a_place_is_given_up_when_no_provisioner_answers() -> None:
+    """As kube-scheduler does after its bindTimeoutSeconds; and the pod is tried again."""
+    it, made = ClaimBench(), StorageClass("slow", "csi.example.com", waits=True)
+    it.board.nodes = {"a": node("a", cpu=1)}
+    it.board.storage = storage(claim("data", class_name="slow"), made)
+    it.board.pods["web"] = claiming("web", "data", cpu=0.8, priority=9)
+    await it.tick()
+    it.board.put(pod("other", cpu=0.8))
+    for seconds in (1, *[11] * 5, 540):  # it was tried so often that it rests for 10 s
+        await it.tick(after=seconds)
+    assert (it.board.pods["web"].nominated, it.board.pods["other"].node) == ("a", "")
+    for seconds in (5, 2, 4):  # the place is given up, is nobody's, and goes to the other pod
+        await it.tick(after=seconds)
+    assert (it.board.pods["web"].nominated, it.board.pods["other"].node) == ("", "a")
+    text = "its claims were not bound for a in 600 s by csi.example.com, so others may take its place: data"
+    assert text in [decision.message for decision in it.heard if decision.reason == "VolumesNotBoundInTime"]
+    it.board.remove("other")
+    await it.run(12)
+    assert it.board.pods["web"].nominated == "a"
+    await it.tick(after=580)
+    assert it.board.pods["web"].nominated == "a", "for as long again"
+
+
+async def test_a_place_is_kept_for_claims_bound_in_time() -> None:
+    it = ClaimBench()
+    for seconds in (0, 300, 290):
+        await it.tick(after=seconds)
+    it.board.storage = bound_to(it.board.storage, "data", volume("pv"))
+    await it.tick(after=20)
+    assert kinds(it) == ["Nominate", "BindClaim", "Bind"]

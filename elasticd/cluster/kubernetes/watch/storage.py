@@ -24,12 +24,10 @@ from elasticd.cluster.kubernetes.wire.objects import (
     Wire,
 )
 from elasticd.model.pod_spec import Expression, Term
-from elasticd.model.volumes import Storage, StorageCapacity, StorageClass, Volume, VolumeClaim
+from elasticd.model.volumes import SELECTED_NODE, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim
 
 T = TypeVar("T")
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim: the node for which a volume is to be provisioned."""
 _BOUND = "pv.kubernetes.io/bind-completed"
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 """Annotation of claims and volumes that wins over the field storageClassName."""

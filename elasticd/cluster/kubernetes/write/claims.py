@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import CLAIMS, VOLUMES
-from elasticd.cluster.kubernetes.watch.storage import SELECTED_NODE, StorageStores
+from elasticd.cluster.kubernetes.watch.storage import StorageStores
 from elasticd.cluster.kubernetes.wire.objects import meta_of
 from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.model.actions import Answer, BindClaim
+from elasticd.model.volumes import SELECTED_NODE
 
 BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 """Annotation of a volume that was not chosen by a user, so that its binding may be undone."""
