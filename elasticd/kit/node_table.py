@@ -195,8 +195,8 @@ class NodeTable:
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
         self._rules: dict[str, frozenset[tuple[str, Any]]] = {}
-        self._totals: dict[Hashable, tuple[Whole, Callable[[Pod], int]]] = {}
-        self._weights: dict[Likeness, tuple[Pod, list[tuple[Whole, int]]]] = {}
+        self._totals: dict[Hashable, _Total] = {}
+        self._weights: dict[Likeness, tuple[Pod, list[tuple[_Total, int]]]] = {}
 
     def index(self, name: str) -> int | None:
         return self._frame.index.get(name)
@@ -290,9 +290,9 @@ class NodeTable:
     def total(self, key: Hashable, weigh: Callable[[Pod], int], namespaces: Collection[str] | None = None) -> Whole:
         found = self._totals.get(key)
         if found is None:
-            found = self._totals[key] = self._holder.of(self._pods).total(weigh, namespaces), weigh
+            found = self._totals[key] = _Total(self._holder.of(self._pods).total(weigh, namespaces), weigh)
             self._weights.clear()
-        return _read_only(found[0])
+        return _freeze(found.column.astype(np.int64))
 
     def namespace(self, name: str) -> Mapping[str, str] | None:
         return None if self._namespaces is None else self._namespaces.get(name, _NO_LABELS)
@@ -374,10 +374,10 @@ class NodeTable:
         """A pod came to a node or went, so totals that it is part of change."""
         key = likeness(pod)
         if (found := self._weights.get(key)) is None:
-            weights = [(column, weight) for column, weigh in self._totals.values() if (weight := weigh(pod))]
+            weights = [(total, weight) for total in self._totals.values() if (weight := total.weigh(pod))]
             found = self._weights[key] = pod, weights  # the pod is held, so that its key stays valid
-        for column, weight in found[1]:
-            column[index] += sign * weight
+        for total, weight in found[1]:
+            total.add(index, sign * weight)
 
     def _learn_rules(self, pod: Pod) -> None:
         self._with_terms = True
@@ -391,6 +391,25 @@ class NodeTable:
 
 
 _KEPT = 4096
+
+
+class _Total:
+    """A sum over the pods of each node. There are several for each kind of constrained pod, and what they count is
+    mostly 0 or 1, so they are stored in the smallest type that holds all of them."""
+
+    __slots__ = ("column", "weigh")
+
+    def __init__(self, column: Whole, weigh: Callable[[Pod], int]) -> None:
+        most = int(np.abs(column).max(initial=0))
+        self.column: NDArray[np.signedinteger[Any]] = column.astype(np.min_scalar_type(-most - 1))
+        self.weigh = weigh
+
+    def add(self, index: int, amount: int) -> None:
+        changed = int(self.column[index]) + amount
+        if changed.bit_length() >= 8 * self.column.itemsize:
+            self.column = self.column.astype(np.min_scalar_type(-abs(changed) - 1))
+        self.column[index] = changed
+
 
 _ASSUMED, _LEAVING = "assumed ", "leaving "
 

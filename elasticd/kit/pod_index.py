@@ -4,7 +4,6 @@ Pods of one controller share their labels and needs, so there are about as many 
 numbers of nodes; knows no rule.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -52,35 +51,31 @@ class PodIndex:
         changed = [index for index, (old, new) in enumerate(zip(self._pods, pods, strict=True)) if old is not new]
         if not changed:
             return self
-        known, changes = dict[Likeness, Pod](), Counter[tuple[Likeness, int]]()
+        known, changes = dict[Likeness, Pod](), dict[Likeness, dict[int, int]]()
         for index in changed:
             for sign, residents in ((-1, self._pods[index]), (1, pods[index])):
                 for pod in residents:
                     key = likeness(pod)
                     known[key] = pod
-                    changes[key, index] += sign
+                    by_node = changes.setdefault(key, {})
+                    by_node[index] = by_node.get(index, 0) + sign
         return self._changed(pods, known, changes)
 
     def _changed(
-        self, pods: Sequence[Sequence[Pod]], known: dict[Likeness, Pod], changes: Counter[tuple[Likeness, int]]
+        self, pods: Sequence[Sequence[Pod]], known: dict[Likeness, Pod], changes: dict[Likeness, dict[int, int]]
     ) -> "PodIndex":
         by_namespace, with_terms = dict(self._by_namespace), dict(self._with_terms)
         copied, fresh = set[str](), set[Likeness]()
-        for (key, index), change in changes.items():
-            if not change:
+        for key, by_node in changes.items():
+            if not any(by_node.values()):
                 continue
             if key[0] not in copied:
                 copied.add(key[0])
                 by_namespace[key[0]] = dict(by_namespace.get(key[0], {}))
             groups = by_namespace[key[0]]
-            if key not in fresh:
-                fresh.add(key)
-                before = groups.get(key)
-                groups[key] = Group(before.pod, dict(before.counts)) if before else Group(known[key], {})
-            counts = groups[key].counts
-            counts[index] = counts.get(index, 0) + change
-            if not counts[index]:
-                del counts[index]
+            fresh.add(key)
+            before = groups.get(key)
+            groups[key] = Group(before.pod if before else known[key], _sum(before.counts if before else {}, by_node))
         for key in fresh:
             group = by_namespace[key[0]][key]
             if not group.counts:
@@ -106,6 +101,16 @@ class PodIndex:
         if namespaces is None:
             return chain.from_iterable(groups.values() for groups in self._by_namespace.values())
         return chain.from_iterable(self._by_namespace.get(name, {}).values() for name in namespaces)
+
+
+def _sum(counts: dict[int, int], changes: dict[int, int]) -> dict[int, int]:
+    """These counts with these changes, without those that become zero."""
+    changed = dict(counts)
+    for index, change in changes.items():
+        changed[index] = changed.get(index, 0) + change
+        if not changed[index]:
+            del changed[index]
+    return changed
 
 
 def _add(column: Whole, counts: dict[int, int], weight: int) -> None:

@@ -9,7 +9,6 @@ passes or fails.
 import asyncio
 import gc
 import json
-import os
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from elasticd.sources.mqtt import Described, Listening, Mqtt
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import site
 from tests.cluster.kubernetes.fake import until
-from tests.kit.measuring import machine
+from tests.kit.measuring import machine, resident
 from tests.kube.broker import OPEN, Broker
 
 RATE = 10_000
@@ -86,11 +85,6 @@ class Run(NamedTuple):
     after: float
     newest: int
     """Subjects of which what was published last is what is known."""
-
-
-def resident() -> float:
-    """MiB of memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def _ticks(lags: list[float], sizes: list[float]) -> None:

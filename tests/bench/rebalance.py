@@ -41,7 +41,7 @@ from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import site
 from tests.cluster.kubernetes.fake import write_kubeconfig
 from tests.kit.large_cluster import CHANGED, CPU, HOT, MEMORY, NODES, PAGE, PODS_A_NODE, Served, load, served, share
-from tests.kit.measuring import alone, machine
+from tests.kit.measuring import alone, machine, resident
 from tests.kit.pools import GIB, NOW, node, pod
 
 MOST = 250
@@ -97,13 +97,6 @@ def strategies(*names: str) -> tuple[Strategy, ...]:
     """Strategies with their defaults."""
     known = discover().strategies
     return tuple(convert({"type": name}, known[name].type, "bench") for name in names)
-
-
-def resident(*, peak: bool = False) -> float:
-    """MiB of this process, now or at most since `forget_peak`."""
-    word = "VmHWM:" if peak else "VmRSS:"
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(word)) / 1024
 
 
 def forget_peak() -> None:

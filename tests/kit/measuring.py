@@ -2,6 +2,7 @@
 
 import os
 import platform
+from pathlib import Path
 
 
 def machine() -> str:
@@ -15,3 +16,10 @@ def alone() -> frozenset[int]:
     core = frozenset({max(os.sched_getaffinity(0))})
     os.sched_setaffinity(0, core)
     return core
+
+
+def resident(*, peak: bool = False) -> float:
+    """MiB of this process, now or at most since it began or since its peak was last forgotten."""
+    word = "VmHWM:" if peak else "VmRSS:"
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(word)) / 1024

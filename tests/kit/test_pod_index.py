@@ -1,5 +1,6 @@
 """Pods counted by node: as a look at each pod would count them, whatever a plan does."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
@@ -74,6 +75,15 @@ def test_totals_are_as_before_after_a_look_without_some() -> None:
     with view.without(0, [view.pods(0)[0]]):
         assert counted(view, "inside") == [1, 0, 0]
     assert counted(view, "inside") == counted(view, "outside") == [2, 0, 0]
+
+
+@pytest.mark.parametrize("weight", [1, -1, 63, -64, 64, 127, -128, 2**15 - 1, 2**31 - 1, -(2**31), 2**40])
+def test_totals_hold_sums_of_any_size(weight: int) -> None:
+    view = NodeTableBuilder().columns(NODES, {"a": (copy(0, 1, "a"),)})
+    assert view.total("weighed", lambda _: weight).tolist() == [weight, 0, 0]
+    for serial in range(3):
+        view.take(0, copy(0, 2 + serial, "a"))
+    assert view.total("weighed", lambda _: weight).tolist() == [4 * weight, 0, 0]
 
 
 def test_only_pods_of_the_named_namespaces_count() -> None:

@@ -110,7 +110,8 @@ class Places:
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self._waiting: dict[Key, Pod] = {}
         self._pending: tuple[Pod, ...] | None = None
-        self._on = defaultdict[str, dict[Key, Pod]](dict)
+        self._on = defaultdict[str, dict[str, Pod]](dict)
+        """By node and UID: a key of namespace and name would be a tuple for each of very many pods."""
         self._on_nodes: dict[str, Sequence[Pod]] = {}
         self._stale: set[str] = set()
         self._nodes: tuple[Node, ...] = ()
@@ -130,7 +131,7 @@ class Places:
         if new.needs.selects_namespaces:
             self._selecting.add(key)
         if takes_room(new):
-            self._on[new.node][key] = new
+            self._on[new.node][new.uid] = new
             self._stale.add(new.node)
         elif waits(new):
             self._waiting[key], self._pending = new, None
@@ -139,7 +140,7 @@ class Places:
         key = (pod.namespace, pod.name)
         self._selecting.discard(key)
         if takes_room(pod):
-            del self._on[pod.node][key]
+            del self._on[pod.node][pod.uid]
             self._stale.add(pod.node)
         elif waits(pod):
             del self._waiting[key]
@@ -161,7 +162,7 @@ class Places:
         mapping itself is always the same object."""
         for node in self._stale:
             if pods := self._on[node]:
-                self._on_nodes[node] = tuple([pods[key] for key in sorted(pods)])
+                self._on_nodes[node] = tuple(sorted(pods.values(), key=attrgetter("namespace", "name")))
             else:
                 del self._on[node]
                 self._on_nodes.pop(node, None)
