@@ -120,11 +120,11 @@ class Reading:
             point = 1.0
         self._source(kind, where, series, metadata)
         above = metadata.get(activation, "")
+        active = self._number(where, activation, above) if above else exporter_of(kind).active
         goal = "value" if metric_type == "Value" else "average_value"
         ignores = kind == "prometheus" and metadata.get("ignoreNullValues", "true") != "false"
         return Trigger(
-            name, kind, where, series, {goal: point}, self._number(where, activation, above) if above else 0.0,
-            zero=ignores,
+            name, kind, where, series, {goal: point}, active, zero=ignores,
         )  # fmt: skip
 
     def _number(self, where: str, key: str, text: str) -> float:
@@ -154,7 +154,7 @@ class Reading:
             return
         query, url = metadata.get("query", ""), metadata.get("serverAddress", "")
         if kind != "prometheus":
-            url, query = self.prometheus, query_of(kind, metadata)
+            url, query = self.prometheus, query_of(kind, metadata, namespace)
             known = exporter_of(kind)
             from_ = f" from {known.exporter}" if known.exporter else ""
             written = "a query is written" if query else "write its query"
@@ -406,6 +406,8 @@ class _Plan:
             "currentReplicasIfLower": {"unknown": "ceiling", "replicas": replicas},
             "scalingModifiers": {"unknown": "hold"},
         }
+        if _CHAIN.fullmatch(self._formula):  # where none is known, KEDA takes the replicas; other formulas are an error
+            tables["scalingModifiers"] = tables["static"]
         if behavior not in tables:
             raise fallback.wrong("behavior", f"must be one of {', '.join(tables)}, is {shown(behavior)}")
         return {**tables[behavior], "after": after}
@@ -416,6 +418,8 @@ def _legacy_up(step: int) -> list[Table]:
     return [{"type": "Pods", "value": max(4, step), "period": 15}, {"type": "Percent", "value": 100, "period": 15}]
 
 
+_CHAIN = re.compile(r"\s*[A-Za-z_]\w*\s*(\?\?\s*[A-Za-z_]\w*\s*)*")
+"""A formula that is the first of its triggers that is known."""
 _COUNT = re.compile(r"\b(count|sum)\(\s*\[([^\[\]]*)\]\s*(?:,\s*\{([^{}]*)\}\s*)?\)")
 
 

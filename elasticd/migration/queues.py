@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from elasticd.migration.exporters import stream_count
 from elasticd.migration.policy import Table
 
 _SERVER = re.compile(r"[^/@\s:]+:[0-9]{1,5}")
@@ -30,9 +31,9 @@ def queue_source(kind: str, metadata: Mapping[str, str], series: str, workload: 
 
 
 def _kafka(metadata: Mapping[str, str], about: Table) -> QueueSource | None:
-    """The lag of one topic. Without a topic KEDA adds up all of the group's."""
+    """The lag of one topic. Without a topic KEDA adds up all of the group's, and several are separated by commas."""
     topic, group = metadata.get("topic", ""), metadata.get("consumerGroup") or metadata.get("group", "")
-    if not topic or not group:
+    if not topic or "," in topic or not group:
         return None
     text = metadata.get("bootstrapServers") or metadata.get("bootstrapServer", "")
     servers = [server for part in text.split(",") if _SERVER.fullmatch(server := part.strip())]
@@ -52,7 +53,8 @@ def _rabbitmq(metadata: Mapping[str, str], about: Table) -> QueueSource | None:
     match = re.fullmatch(r"(https?)://(?:[^@/]*@)?([^/?]+)(?:/([^?]*))?.*", metadata.get("host", ""))
     url = f"{match[1]}://{match[2]}" if match else "http://rabbitmq:15672"
     vhost = metadata.get("vhostName") or (match[3] if match else "") or "/"
-    count = "publish_rate" if metadata.get("mode") == "MessageRate" else "all"
+    length = "ready" if metadata.get("excludeUnacknowledged") == "true" else "all"
+    count = "publish_rate" if metadata.get("mode") == "MessageRate" else length
     table = {**about, "queue": queue, "vhost": vhost, "count": count}
     note = "" if match else "its management API is not in the object: write url, username and password_file"
     name = f"imported-rabbitmq-{re.sub('[^A-Za-z0-9.-]', '-', url.partition('://')[2])}"
@@ -66,15 +68,10 @@ def _redis(kind: str, metadata: Mapping[str, str], about: Table) -> QueueSource 
     if kind == "redis":
         table = {**about, "key": metadata.get("listName", ""), "count": "list"}
     else:
-        group = metadata.get("consumerGroup", "")
-        count = (
-            "lag" if "lagCount" in metadata else "pending" if "pendingEntriesCount" in metadata or group else "stream"
-        )
+        count = stream_count(metadata)
         table = {**about, "key": metadata.get("stream", ""), "count": count}
         if count != "stream":
-            table["group"] = group
-            if not group:
-                return None
+            table["group"] = metadata["consumerGroup"]
     if not table["key"]:
         return None
     number = int(port) if port.isdecimal() and 0 < int(port) < 65536 else 6379

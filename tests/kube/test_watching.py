@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from elasticd.migration.exporters import query_of
 from tests.kit.daemons import Daemon, daemon, until
 from tests.kube.fetch import HOW_TO_GET, find_program
 from tests.kube.processes import free_port
@@ -62,6 +63,68 @@ def test_promtool_takes_the_rules(promtool: str) -> None:
 
 def test_alerts_fire_when_they_should_and_else_not(promtool: str) -> None:
     checked(promtool, "test", "rules", ROOT / "tests" / "telemetry" / "alerts.test.yaml")
+
+
+PODS = "".join(
+    f'kube_pod_labels{{namespace="{namespace}",pod="{pod}",label_app="{app}"}} 1\n'
+    f'kube_pod_status_phase{{namespace="{namespace}",pod="{pod}",phase="{phase}"}} 1\n'
+    for namespace, pod, app, phase in (
+        ("shop", "a", "back", "Running"),
+        ("shop", "b", "back", "Pending"),
+        ("shop", "c", "back", "Succeeded"),
+        ("shop", "d", "front", "Running"),
+        ("blog", "e", "back", "Running"),
+    )
+)
+JETSTREAM = "".join(
+    f'jetstream_consumer_num_{of}{{account="A",stream_name="s",consumer_name="c",is_consumer_leader="{leader}"}} {n}\n'
+    for leader in ("true", "false")
+    for of, n in (("pending", 7), ("ack_pending", 2))
+)
+EXPORTED = [
+    pytest.param("kubernetes-workload", {"podSelector": "app=back"}, PODS, 2, id="pods that have not ended"),
+    pytest.param("kubernetes-workload", {"podSelector": "app=gone"}, PODS, 0, id="no pod of these"),
+    pytest.param("kubernetes-workload", {"podSelector": "app=back"}, "up 0", None, id="no pod at all is unknown"),
+    pytest.param(
+        "kafka", {"consumerGroup": "g"},
+        'kafka_consumergroup_lag{consumergroup="g",topic="a",partition="0"} 5\n'
+        'kafka_consumergroup_lag{consumergroup="g",topic="b",partition="0"} -1\n'
+        'kafka_consumergroup_lag{consumergroup="h",topic="a",partition="0"} 9', 5, id="the lag of a group",
+    ),
+    pytest.param(
+        "apache-kafka", {"consumerGroup": "g", "topic": "a.x,b"},
+        'kafka_consumergroup_lag{consumergroup="g",topic="a.x",partition="0"} 5\n'
+        'kafka_consumergroup_lag{consumergroup="g",topic="b",partition="0"} 2\n'
+        'kafka_consumergroup_lag{consumergroup="g",topic="a-x",partition="0"} 9', 7, id="of two topics",
+    ),
+    pytest.param(
+        "rabbitmq", {"queueName": "a.*", "useRegex": "true", "operation": "max"},
+        'rabbitmq_queue_messages{vhost="/",queue="a1"} 3\nrabbitmq_queue_messages{vhost="/",queue="a2"} 8\n'
+        'rabbitmq_queue_messages{vhost="/",queue="b"} 9', 8, id="the longest of some queues",
+    ),
+    pytest.param(
+        "nats-jetstream", {"account": "A", "stream": "s", "consumer": "c"}, JETSTREAM, 9,
+        id="one of a consumer's copies",
+    ),
+    pytest.param(
+        "pulsar", {"topic": "persistent://t/n/x", "subscription": "s", "isPartitionedTopic": "true"},
+        'pulsar_subscription_back_log{topic="persistent://t/n/x-partition-0",subscription="s"} 3\n'
+        'pulsar_subscription_back_log{topic="persistent://t/n/x-partition-1",subscription="s"} 4\n'
+        'pulsar_subscription_back_log{topic="persistent://t/n/x-y-partition-1",subscription="s"} 9', 7, id="partitions",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("trigger", "metadata", "series", "expected"), EXPORTED)
+def test_an_imported_triggers_query_counts_what_its_exporter_exports(
+    promtool: str, tmp_path: Path, trigger: str, metadata: dict[str, str], series: str, expected: float | None
+) -> None:
+    samples = [] if expected is None else [{"labels": "{}", "value": expected}]
+    inputs = [dict(zip(("series", "values"), line.rsplit(" ", 1), strict=True)) for line in series.splitlines()]
+    query = {"expr": query_of(trigger, metadata, "shop"), "eval_time": "0", "exp_samples": samples}
+    file = tmp_path / "queries.yaml"
+    file.write_text(json.dumps({"tests": [{"input_series": inputs, "promql_expr_test": [query]}]}))
+    checked(promtool, "test", "rules", file)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """ScaledObjects decide as KEDA does: by what KEDA's own tests say of its executor, formulas and fallback, as facts.
 
 The facts are of kedacore/keda: pkg/scaling/executor/scale_scaledobjects_test.go, pkg/scaling/scale_handler_test.go,
-pkg/fallback/fallback_test.go and tests/internals/scaling_modifiers.
+pkg/scaling/modifiers/formula_test.go, pkg/fallback/fallback_test.go and tests/internals/scaling_modifiers.
 """
 
 from pathlib import Path
@@ -160,6 +160,37 @@ def test_a_fallback_counts_after_its_failures(manifest: Manifest, current: int, 
     assert ask(manifest, current, {"one": None}, blind=blind).replicas == expected
 
 
+def formula_falling_back(formula: str, behavior: str, replicas: int, target: str) -> Manifest:
+    fallback = {"failureThreshold": 3, "replicas": replicas, "behavior": behavior}
+    modifiers = {"formula": formula, "target": target}
+    return scaled_object(
+        ONE, TWO, advanced={"scalingModifiers": modifiers}, fallback=fallback, pollingInterval=10, maxReplicaCount=20
+    )
+
+
+@pytest.mark.parametrize(
+    ("manifest", "current", "values", "expected"),
+    [
+        pytest.param(
+            formula_falling_back("max(one, two)", "static", 12, "1"), 6, (None, None), 12, id="static: 12, not 12 each"
+        ),
+        pytest.param(
+            formula_falling_back("one ?? two", "scalingModifiers", 7, "2"), 4, (None, None), 7, id="none is known: 7"
+        ),
+        pytest.param(
+            formula_falling_back("one ?? two", "scalingModifiers", 7, "2"), 4, (None, 6), 3, id="one is known: 6 by 2"
+        ),
+        pytest.param(
+            formula_falling_back("one + two", "scalingModifiers", 7, "2"), 4, (None, None), 4, id="an error: stays"
+        ),
+    ],
+)
+def test_a_formula_falls_back_as_in_keda(
+    manifest: Manifest, current: int, values: tuple[float | None, float | None], expected: int
+) -> None:
+    assert ask(manifest, current, dict(zip(("one", "two"), values, strict=True)), blind=41).replicas == expected
+
+
 @pytest.mark.parametrize(
     ("least", "value", "expected"),
     [
@@ -233,75 +264,159 @@ def test_behavior_becomes_limits_where_event_decides() -> None:
     }
 
 
+SQS = "https://sqs.eu.amazonaws.com/1/orders"
+
+
+def trigger(kind: str, **metadata: str) -> Manifest:
+    """A trigger of a ScaledObject."""
+    return {"type": kind, "metadata": metadata}
+
+
 @pytest.mark.parametrize(
-    ("trigger", "query", "point"),
+    ("of", "query", "point"),
     [
         pytest.param(
-            {"type": "kafka", "metadata": {"consumerGroup": "g", "lagThreshold": "50"}},
+            trigger("kafka", consumerGroup="g", lagThreshold="50"),
             'sum(clamp_min(kafka_consumergroup_lag{consumergroup="g"}, 0))', 50, id="kafka, all topics",
         ),
         pytest.param(
-            {"type": "rabbitmq", "metadata": {"queueName": 'a".*', "useRegex": "true", "value": "7"}},
-            'sum(rabbitmq_queue_messages{queue="a\\\\".*",vhost="/"})'.replace("\\\\", "\\"), 7, id="rabbitmq, quoted",
+            trigger("rabbitmq", queueName='a".*', useRegex="true", value="7", operation="max"),
+            'max(rabbitmq_queue_messages{vhost="/",queue=~"a\\".*"})', 7, id="rabbitmq, by expression, quoted",
         ),
         pytest.param(
-            {"type": "aws-sqs-queue", "metadata": {"queueURL": "https://sqs.eu.amazonaws.com/1/orders"}},
-            'sum(aws_sqs_approximate_number_of_messages_visible_average{queue_name="orders"})'
-            ' + sum(aws_sqs_approximate_number_of_messages_not_visible_average{queue_name="orders"})', 5, id="sqs",
+            trigger("rabbitmq", queueName="a", useRegex="true", mode="MessageRate", value="7"),
+            "WRITE_THE_QUERY", 7, id="rabbitmq, a rate by expression",
         ),
         pytest.param(
-            {"type": "kubernetes-workload", "metadata": {"podSelector": "app=back, tier=x", "value": "2"}},
-            'count(kube_pod_labels{label_app="back",label_tier="x"})', 2, id="kubernetes-workload",
+            trigger("apache-kafka", consumerGroup="g", topic="a.b, c"),
+            'sum(clamp_min(kafka_consumergroup_lag{consumergroup="g",topic=~"a\\\\.b|c"}, 0))', 10,
+            id="kafka, several topics",
         ),
-        pytest.param({"type": "steadybit", "metadata": {"value": "3"}}, "WRITE_THE_QUERY", 3, id="unknown"),
+        pytest.param(
+            trigger("aws-sqs-queue", queueURL=SQS),
+            'sum(aws_sqs_approximate_number_of_messages_visible_average{dimension_QueueName="orders"})'
+            ' + sum(aws_sqs_approximate_number_of_messages_not_visible_average{dimension_QueueName="orders"})', 5,
+            id="sqs",
+        ),
+        pytest.param(
+            trigger("aws-sqs-queue", queueURL=SQS, scaleOnInFlight="false", scaleOnDelayed="true"),
+            'sum(aws_sqs_approximate_number_of_messages_visible_average{dimension_QueueName="orders"})'
+            ' + sum(aws_sqs_approximate_number_of_messages_delayed_average{dimension_QueueName="orders"})', 5,
+            id="sqs, by its flags",
+        ),
+        pytest.param(
+            trigger("nats-jetstream", account="A", stream="s", consumer="c", lagThreshold="9"),
+            'sum(jetstream_consumer_num_pending{account="A",stream_name="s",consumer_name="c",is_consumer_leader="true"})'
+            ' + sum(jetstream_consumer_num_ack_pending'
+            '{account="A",stream_name="s",consumer_name="c",is_consumer_leader="true"})', 9, id="nats",
+        ),
+        pytest.param(
+            trigger("gcp-pubsub", subscriptionName="projects/p/subscriptions/s", subscriptionSize="4"),
+            "sum(stackdriver_pubsub_subscription_pubsub_googleapis_com_subscription_num_undelivered_messages"
+            '{subscription_id="s"})', 4, id="pubsub",
+        ),
+        pytest.param(
+            trigger("gcp-pubsub", subscriptionName="s", mode="OldestUnackedMessageAge", value="4"),
+            "WRITE_THE_QUERY", 4, id="pubsub, another mode",
+        ),
+        pytest.param(
+            trigger("pulsar", topic="t/n/x", subscription="s", msgBacklogThreshold="4"),
+            'sum(pulsar_subscription_back_log{topic="persistent://t/n/x",subscription="s"})', 4, id="pulsar",
+        ),
+        pytest.param(
+            trigger("pulsar", topic="persistent://t/n/x", subscription="s", isPartitionedTopic="true"),
+            'sum(pulsar_subscription_back_log{subscription="s",topic=~"persistent://t/n/x-partition-[0-9]+"})', 10,
+            id="pulsar, by partition",
+        ),
+        pytest.param(
+            trigger("redis-cluster", listName="l", databaseIndex="2"),
+            'sum(redis_key_size{db="db2",key="l"})', 5, id="redis-cluster",
+        ),
+        pytest.param(
+            trigger("redis-sentinel-streams", stream="s", streamLength="50"),
+            'sum(redis_stream_length{stream="s"})', 50, id="redis-streams, length",
+        ),
+        pytest.param(
+            trigger("redis-sentinel-streams", stream="s", consumerGroup="g", lagCount="6"),
+            'sum(redis_stream_group_lag{stream="s",group="g"})', 6, id="redis-streams, lag",
+        ),
+        pytest.param(
+            trigger("artemis-queue", queueName="q", brokerAddress="a"),
+            'sum(artemis_message_count{address="a",queue="q"})', 10, id="artemis",
+        ),
+        pytest.param(
+            trigger("kubernetes-workload", podSelector="app.kubernetes.io/name=back, tier=x", value="2"),
+            'count(kube_pod_labels{namespace="shop",label_app_kubernetes_io_name="back",label_tier="x"} unless on'
+            ' (namespace, pod) (kube_pod_status_phase{phase=~"Failed|Succeeded"} == 1)) or 0 * count(kube_pod_labels)',
+            2, id="kubernetes-workload",
+        ),
+        pytest.param(
+            trigger("kubernetes-workload", podSelector="app in (a, b)", value="2"),
+            "WRITE_THE_QUERY", 2, id="kubernetes-workload, another operator",
+        ),
+        pytest.param(trigger("steadybit", value="3"), "WRITE_THE_QUERY", 3, id="unknown"),
     ],
 )  # fmt: skip
-def test_other_triggers_become_queries_of_exporters(trigger: Manifest, query: str, point: float) -> None:
-    imported = scaled_object_policy(scaled_object(trigger), "", "", prometheus="http://prom:9090")
+def test_other_triggers_become_queries_of_exporters(of: Manifest, query: str, point: float) -> None:
+    imported = scaled_object_policy(scaled_object(of), "", "", prometheus="http://prom:9090")
     (source,), (event,) = imported.sources, tomli.loads(imported.text)["strategy"]
     assert (source["url"], source["series"][0]["query"]) == ("http://prom:9090", query)
     assert event["triggers"][0]["average_value"] == point
-    assert any(note.startswith(f"spec.triggers[0]: elasticd reads {trigger['type']}") for note in imported.notes)
+    assert any(note.startswith(f"spec.triggers[0]: elasticd reads {of['type']}") for note in imported.notes)
 
 
 @pytest.mark.parametrize(
-    ("trigger", "source", "series"),
+    ("of", "source", "series"),
     [
         pytest.param(
-            {"type": "kafka", "metadata": {"bootstrapServers": "k0:9092, k1:9092", "consumerGroup": "g", "topic": "t"}},
+            trigger("kafka", bootstrapServers="k0:9092, k1:9092", consumerGroup="g", topic="t"),
             {"type": "kafka", "name": "imported-kafka-k0", "servers": ["k0:9092", "k1:9092"]},
             {"topic": "t", "group": "g"}, id="kafka",
         ),
         pytest.param(
-            {"type": "rabbitmq", "metadata": {"host": "http://a:b@mq:15672/shop", "queueName": "q",
-                                              "mode": "MessageRate"}},
+            trigger("rabbitmq", host="http://a:b@mq:15672/shop", queueName="q", mode="MessageRate"),
             {"type": "rabbitmq", "name": "imported-rabbitmq-mq-15672", "url": "http://mq:15672"},
             {"queue": "q", "vhost": "shop", "count": "publish_rate"}, id="rabbitmq",
         ),
         pytest.param(
-            {"type": "rabbitmq", "metadata": {"hostFromEnv": "MQ", "queueName": "q"}},
+            trigger("rabbitmq", hostFromEnv="MQ", queueName="q"),
             {"type": "rabbitmq", "name": "imported-rabbitmq-rabbitmq-15672", "url": "http://rabbitmq:15672"},
             {"queue": "q", "vhost": "/", "count": "all"}, id="rabbitmq, address elsewhere",
         ),
         pytest.param(
-            {"type": "redis", "metadata": {"address": "r:6380", "listName": "l", "databaseIndex": "2"}},
+            trigger("rabbitmq", host="http://mq:15672", queueName="q", excludeUnacknowledged="true"),
+            {"type": "rabbitmq", "name": "imported-rabbitmq-mq-15672", "url": "http://mq:15672"},
+            {"queue": "q", "vhost": "/", "count": "ready"}, id="rabbitmq, without what is worked on",
+        ),
+        pytest.param(
+            trigger("redis-streams", address="r:6379", stream="s", pendingEntriesCount="3"),
+            {"type": "redis", "name": "imported-redis-r-6379-0", "host": "r", "port": 6379, "db": 0},
+            {"key": "s", "count": "stream"}, id="redis-streams, no group: the length",
+        ),
+        pytest.param(
+            trigger("redis", address="r:6380", listName="l", databaseIndex="2"),
             {"type": "redis", "name": "imported-redis-r-6380-2", "host": "r", "port": 6380, "db": 2},
             {"key": "l", "count": "list"}, id="redis",
         ),
         pytest.param(
-            {"type": "redis-streams", "metadata": {"address": "r:6379", "stream": "s", "consumerGroup": "g",
-                                                   "lagCount": "5"}},
+            trigger("redis-streams", address="r:6379", stream="s", consumerGroup="g", lagCount="5"),
             {"type": "redis", "name": "imported-redis-r-6379-0", "host": "r", "port": 6379, "db": 0},
             {"key": "s", "group": "g", "count": "lag"}, id="redis-streams",
         ),
     ],
 )  # fmt: skip
-def test_queues_are_read_without_an_exporter(trigger: Manifest, source: Manifest, series: Manifest) -> None:
-    (made,) = scaled_object_policy(scaled_object(trigger), "", "").sources
+def test_queues_are_read_without_an_exporter(of: Manifest, source: Manifest, series: Manifest) -> None:
+    (made,) = scaled_object_policy(scaled_object(of), "", "").sources
     (entry,) = made.pop("series")
-    name = f"shop.web.s0_{trigger['type'].replace('-', '_')}"
+    name = f"shop.web.s0_{of['type'].replace('-', '_')}"
     assert made == source
     assert entry == {"name": name, "workload": "shop/Deployment/web", **series}
+
+
+def test_artemis_wakes_above_10_by_default() -> None:
+    assert (
+        table(scaled_object(trigger("artemis-queue", queueName="q")))["strategy"][0]["triggers"][0]["activation"] == 10
+    )
 
 
 def test_mqtt_is_read_from_its_broker() -> None:
