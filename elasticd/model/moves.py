@@ -120,6 +120,18 @@ class PoolPast(Struct, frozen=True, eq=False):
     failing: Mapping[str, float] = {}
 
 
+class Promise(Struct, frozen=True, eq=False):
+    """A node that is kept for the replacement of a moved pod. `pod` is the replacement while it waits; before it
+    exists, a pod like it, which is none of the cluster's. `leaving` is the UID of the moved pod, and `left` its node;
+    `use` is what it used, by series, as far as it is known."""
+
+    pod: Pod
+    node: str
+    leaving: str
+    left: str
+    use: Mapping[str, float] = {}
+
+
 class Underway(Struct, frozen=True, gc=False):
     """A move in progress, as found in the cluster: of a pod recreated under its name, by creating another first
     (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,

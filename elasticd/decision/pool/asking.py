@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.base.text import LONGEST, one_line
 from elasticd.decision.workload.asking import Asks
 from elasticd.kit.node_table import NodeTable
-from elasticd.model.moves import Move, NodeLevel, PoolPast
+from elasticd.model.moves import Move, NodeLevel, PoolPast, Promise
 from elasticd.model.placement import (
     EvictionOrder,
     Mend,
@@ -41,6 +41,7 @@ class PoolCase(Struct, frozen=True, eq=False):
     past: PoolPast = PoolPast()
     node: int = -1
     """The index of the node whose eviction order is asked for."""
+    promises: tuple[Promise, ...] = ()
 
     def ask(self, hook: str, **arguments: Any) -> Answers:
         """Call a hook; an answer that makes no sense counts as a failure."""

@@ -58,9 +58,12 @@ def plan_moves(case: PoolCase) -> MovesPlan:
     are not the policy's are left out. Pods that were not let through last time come last, so that others have their
     turn. Where a strategy could not say what it wants, a decision about no pod says so first.
     """
+    places = Draft(case)
+    for promise in case.promises:
+        places.keep(promise)
     levels, mutes = _levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
-    considered: set[str] = set()
+    considered = {promise.pod.uid for promise in case.promises}  # that have yet to come
     waiting: list[tuple[str, Move]] = []
 
     def consider(name: str, move: Move) -> None:

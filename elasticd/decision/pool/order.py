@@ -1,6 +1,6 @@
 """The order in which pending pods are placed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from elasticd.model.policy import Order
@@ -14,11 +14,16 @@ SKEW = 60.0
 
 
 def in_order(
-    pods: Sequence[Pod], by: Order, moved: Mapping[str, float], returned: Mapping[str, float] = MappingProxyType({})
+    pods: Sequence[Pod],
+    by: Order,
+    moved: Mapping[str, float],
+    returned: Mapping[str, float] = MappingProxyType({}),
+    promised: Collection[str] = (),
 ) -> tuple[Pod, ...]:
     """Pods in the order in which they are placed.
 
-    Of equal priority those that others were already preempted for go first, then those that were evicted and have
+    Of equal priority those go first that others were already preempted for, or that have a `promised` place (their
+    UIDs), then those that were evicted and have
     restartPolicy OnFailure, the last evicted first (each came to the head of the queue), then by age. Any other that
     was evicted is new again: it goes to the tail (thesis, 4.3 and 5.5.4). By "paper" priorities do not count, and one
     that found no place goes to the tail each time (4.2, 5.5.3). `moved`, `returned`: see PoolObservation.
@@ -29,7 +34,8 @@ def in_order(
         head = at if at is not None and at > back and pod.needs.restart == "OnFailure" else 0.0
         since = max(pod.created, at or 0.0)
         urgency = -pod.needs.priority if by == "priority" else 0
-        return (urgency, not pod.nominated, -head, max(since, back), since, pod.namespace, pod.name)
+        has_place = bool(pod.nominated) or pod.uid in promised
+        return (urgency, not has_place, -head, max(since, back), since, pod.namespace, pod.name)
 
     return tuple(sorted(pods, key=key))
 

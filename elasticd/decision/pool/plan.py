@@ -4,6 +4,7 @@ Each pod counts those planned before it.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from elasticd.decision.pool.remedies import lacking
 from elasticd.kit.mounts import Blocked, match_claims, mounts_of
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.disruption import Refused
+from elasticd.model.moves import Promise
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict
 from elasticd.model.volumes import VolumeClaim, Volumes
 from elasticd.model.workload import Failure, Pod
@@ -40,11 +42,22 @@ QUESTIONS = 10_000
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     """Decisions about all pending pods, in the order in which they were made."""
-    state = Draft(case)
-    pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved, case.observation.returned)
+    state, seen, by = Draft(case), case.observation, case.policy.pool.order
+    promised = {promise.pod.uid: promise for promise in case.promises}
+    pending = {pod.uid for pod in seen.pending} if promised else ()
+    absent = [promise for uid, promise in promised.items() if uid not in pending]
     if case.hooks.implements("place_pods"):
-        return state.decide_together(pods)
-    return tuple([state.decide(pod) for pod in pods])
+        for promise in absent:
+            state.keep(promise)
+        return state.decide_together(in_order(seen.pending, by, seen.moved, seen.returned, promised))
+    pods = (*seen.pending, *(promise.pod for promise in absent))
+    decisions = list[PodDecision]()
+    for pod in in_order(pods, by, seen.moved, seen.returned, promised):
+        if pod.uid in promised and pod.uid not in pending:
+            state.keep(promised[pod.uid])  # in its turn: pods of higher priority are before it
+        else:
+            decisions.append(state.decide(pod))
+    return tuple(decisions)
 
 
 def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
@@ -74,6 +87,21 @@ class Draft:
         self._supposed: dict[Hashable, tuple[str, ...]] = {}
         self._remedies: dict[Hashable, str] = {}
         self._nodes_searched = self._nodes_supposed = 0
+        self._promises = {promise.pod.uid: promise for promise in case.promises}
+
+    def keep(self, promise: Promise) -> bool:
+        """Keep a promised node for its pod, as one that is planned for it; return whether it suits. It does if it takes
+        the pod once the one that this replaces has gone."""
+        index, left = self.columns.index(promise.node), self.columns.index(promise.left)
+        if index is None:
+            return False
+        leaving = [] if left is None else [pod for pod in self.columns.pods(left) if pod.uid == promise.leaving]
+        with self.columns.without(left or 0, leaving) if leaving else nullcontext():
+            filtered = look(self._case, promise.pod)
+        suits = bool(filtered.failures or filtered.allowed()[index])
+        if suits:
+            self._take(index, promise.pod, promise.use)
+        return suits
 
     def decide_together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Decide about all pods by one call of place_pods, then check each where it was put. One that was put nowhere
@@ -120,6 +148,9 @@ class Draft:
             return waits
         self._take(best[0], pod)
         scores = tuple(ranked.shown(index, self.columns) for index in best)
+        promise = self._promises.get(pod.uid)
+        if promise is not None and promise.node == node:
+            message = message or f"{node} was kept for it"
         actions = (Bind(pod.ref, pod.uid, node, ""), *(() if pod.nominated == node else _clear_nomination(pod)))
         return self.decision(pod, "bind", "Placed", message, filtered, node=node, scores=scores, actions=actions)
 
@@ -156,11 +187,12 @@ class Draft:
         return self.decision(filtered.pod, "wait", GIVEN_UP, text, filtered, actions=_clear_nomination(filtered.pod))
 
     def _choose_nodes(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
-        """Narrow the allowed nodes: to the node that was made free for the pod, if that may take it; else, where all
-        pods were placed together, to the one it was put on."""
-        nominated = self.columns.index(pod.nominated) if pod.nominated else None
-        if nominated is not None and allowed[nominated]:
-            return _only_node(allowed, nominated)
+        """Narrow the allowed nodes: to the node that was made free for the pod, or promised to it, if that may take it;
+        else, where all pods were placed together, to the one it was put on."""
+        promise = self._promises.get(pod.uid)
+        for name in (pod.nominated, promise.node if promise else ""):
+            if name and (index := self.columns.index(name)) is not None and allowed[index]:
+                return _only_node(allowed, index)
         together = self._case.hooks.implements("place_pods")
         return _only_node(allowed, place.node if place else None) if together else allowed
 
@@ -170,6 +202,10 @@ class Draft:
         pod, bound = filtered.pod, filtered.bound
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
             return self._wait(filtered, "NoNodeMatches")
+        promise = self._promises.get(pod.uid)
+        if promise is not None and self.keep(promise):
+            text = f"{filtered.unavailable()}; {promise.node} is kept for it until the pod that it replaces has gone"
+            return self.decision(pod, "wait", "Unschedulable", text, filtered, actions=_clear_nomination(pod))
         places, _ = filtered.places()
         node = self.columns.index(pod.nominated) if pod.nominated else None
         if node is not None and places is not None and places[node]:
@@ -265,11 +301,11 @@ class Draft:
             self._supposed[like] = (mend,) if isinstance(room, Preemption) and room.victims else ()
         return self._supposed[like]
 
-    def _take(self, node: int, pod: Pod) -> None:
+    def _take(self, node: int, pod: Pod, use: Mapping[str, float] | None = None) -> None:
         """Promise a node to a pod; what equivalent pods lacked, and which pods would be preempted, has changed."""
         self._remedies.clear()
         self._refused.clear()
-        self.columns.take(node, pod)
+        self.columns.take(node, pod, use)
 
     def _await_leaving(self, filtered: Filtered, node: int) -> PodDecision:
         """Let a pod wait for those that are leaving a node, and keep for it what they have left so far."""

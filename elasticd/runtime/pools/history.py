@@ -1,4 +1,4 @@
-"""The history of a pool whose pods are moved: its looks, its moves, and the room that is reserved for moved pods."""
+"""The history of a pool whose pods are moved: its looks and its moves."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.news import LastReported
 from elasticd.kit.evictability import one_failed
-from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
 from elasticd.model.moves import (
     PUT_BACK,
@@ -26,6 +25,7 @@ from elasticd.model.moves import (
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Node, Pod
+from elasticd.runtime.pools.usage_view import SHOWN
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
@@ -38,9 +38,6 @@ MISSED = 3.0
 
 PAUSE = 300.0
 """The longest that a pod is left alone whose evictions fail, if looks are not further apart."""
-
-PROMISED = 30.0
-"""Seconds for which room is reserved on a move's target node, unless the pod arrives there before."""
 
 OnNodes = Mapping[str, Sequence[Pod]]
 
@@ -65,16 +62,8 @@ class _Departure(Struct, frozen=True):
     pod: Pod
     decision: MoveDecision
     at: float
-    use: Mapping[str, float]
-    """What it used, by series, as far as it was known."""
     before: Comebacks | None = None
     """What had come back to its node before."""
-
-    def arrived(self, pod: Pod) -> bool:
-        """Whether this is the same pod, or the one that its controller made in its place."""
-        if self.pod.owner[2]:  # an API server tells creation in whole seconds
-            return pod.uid == self.pod.uid or (pod.owner[2] == self.pod.owner[2] and pod.created >= self.at - 1.0)
-        return (pod.namespace, pod.name) == (self.pod.namespace, self.pod.name)
 
 
 class _Failing(Struct, frozen=True, gc=False):
@@ -166,13 +155,9 @@ class PoolHistory:
         going = {uid: departure.decision for uid, departure in self._departures.items()}
         return Latest(self._last_look, self.due, self._plan, dict(self._outcomes), going)
 
-    def did(
-        self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome, use: Mapping[str, float]
-    ) -> bool:
-        """Take in the outcome of a move; whether it is news: not where it failed as it did at the look before.
-
-        `pod` is the pod as it was, None where it was not seen; `use` is what it used, by series.
-        """
+    def did(self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome) -> bool:
+        """Take in the outcome of a move; whether it is news: not where it failed as it did at the look before. `pod` is
+        the pod as it was, None where it was not seen."""
         previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         before_failures = self._failing.pop(decision.uid, _Failing())
         if outcome.result == "failed":
@@ -183,7 +168,7 @@ class PoolHistory:
             before = self._comebacks.get((key, decision.node))
             self._comebacks[key, decision.node] = _with_move(before, pod, outcome.at)
             if pod is not None:
-                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, use, before)
+                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, before)
         if outcome.result == "done" or previous is None:
             return True
         return (previous.result, previous.code, previous.reason) != (outcome.result, outcome.code, outcome.reason)
@@ -204,27 +189,8 @@ class PoolHistory:
     def begun(self, now: float) -> list[tuple[str, str]]:
         """The pods evicted recently, and their nodes: the cluster may not show it yet."""
         return [
-            (uid, departure.decision.node)
-            for uid, departure in self._departures.items()
-            if now < departure.at + PROMISED
+            (uid, departure.decision.node) for uid, departure in self._departures.items() if now < departure.at + SHOWN
         ]
-
-    def reserve(self, columns: NodeTable, now: float) -> None:
-        """Reserve room on the targets of recent moves until the pods arrive, so that no other pod is sent there."""
-        arrived_uids: set[str] = set()
-        for uid, departure in self._departures.items():
-            index = columns.index(departure.decision.target)
-            # A pod without a controller is recreated only when it has gone, however long that takes.
-            late = now >= departure.at + PROMISED and departure.pod.owner[2]
-            if index is None or late:
-                continue
-            arrival = next(
-                (pod for pod in columns.pods(index) if pod.uid not in arrived_uids and departure.arrived(pod)), None
-            )
-            if arrival is None:
-                # As one that leaves: it takes room, and no strategy asks it to move on.
-                columns.take(index, replace(departure.pod, node=departure.decision.target, deleted=True), departure.use)
-            arrived_uids.add(uid if arrival is None else arrival.uid)
 
     def leaving(self, on_nodes: OnNodes) -> list[Underway]:
         """The pods that were told to leave and have not ended yet."""
@@ -236,11 +202,11 @@ class PoolHistory:
         ]
 
     def forget(self, on_nodes: OnNodes, now: float) -> None:
-        """Forget pods that have gone, once their replacement is no longer waited for."""
+        """Forget pods that have gone, once the cluster must show it."""
         self._departures = {
             uid: departure
             for uid, departure in self._departures.items()
-            if now < departure.at + PROMISED or _pod_on_node(departure, on_nodes) is not None
+            if now < departure.at + SHOWN or _pod_on_node(departure, on_nodes) is not None
         }
         self._failing = {uid: failures for uid, failures in self._failing.items() if now < failures.until + PAUSE}
 

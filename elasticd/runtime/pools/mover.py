@@ -5,7 +5,7 @@ goes is decided when it is placed again, by the Placer or by another scheduler.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,7 +20,7 @@ from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Announce, Answer, Evict
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
-from elasticd.model.policy import MovesTable
+from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.actions import Actions, attempt, record
@@ -141,7 +141,6 @@ class Mover:
             history.look(Look(now, case.columns.names, use), looks_back)
         history.forget(snapshot.on_nodes(), now)
         leaving = self._leaving_pods(history, snapshot, now)
-        history.reserve(case.columns, now)
         for uid, node in leaving:
             case.columns.leave(case.columns.index(node), uid)
         started = self._clock.now()
@@ -226,9 +225,11 @@ class Mover:
     ) -> None:
         """Begin a move. `written`: its decision is written down. One that was held back at first was written down then;
         when the pod goes at last, the decision is written again, with its own time and target."""
-        answer = await attempt(self._clock, self._carry_out(history.policy.moves, action, decision))
+        promise = partial(self._promise, history.policy, action, pod, use)
+        answer = await attempt(self._clock, self._carry_out(history.policy.moves, action, decision, promise))
         self.actions.end(decision.uid)
         outcome = pod_outcome(decision, action, answer)
+        self._placer.promises.answered(decision.uid, outcome)
         if outcome.result == "done" and outcome.message == BEGUN:
             self._placer.views.replaced(action, outcome.at)
         elif outcome.result == "done":
@@ -237,19 +238,32 @@ class Mover:
                 self._recreated[action.uid] = decision
         if use and pod is not None and outcome.result == "done":
             self._placer.views.moved_with(pod, use, outcome.at)
-        if not history.did(decision, action, pod, outcome, use):
+        if not history.did(decision, action, pod, outcome):
             return
         if outcome.result == "done" and not written:
             self._publish(decision)
         record(outcome, self._journal, self._listeners)
 
-    async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
-        """Evict the pod, or surge if the policy says so; not in a dry run, where no replacement would come."""
-        surges = moves.surge and decision.how == "reschedule"
-        if surges and not isinstance(await self._placer.look(self._clock.now()), Pretending):
+    def _promise(self, policy: PoolPolicy, action: Evict, pod: Pod | None, use: Mapping[str, float]) -> None:
+        """Promise the target of a move to the pod's replacement."""
+        if pod is not None and action.target:
+            now, own = self._clock.now(), policy.pool.has(pod)
+            self._placer.promises.make(pod, action.target, now, use, own=own)
+
+    async def _carry_out(
+        self, moves: MovesTable, action: Evict, decision: MoveDecision, promise: Callable[[], None]
+    ) -> Answer:
+        """Evict the pod, or surge if the policy says so. A dry run does not surge, and promises nothing: it counts the
+        pod as moved. The promise is made first: others see the pod go before the answer comes."""
+        pretends = isinstance(await self._placer.look(self._clock.now()), Pretending)
+        if moves.surge and decision.how == "reschedule" and not pretends:
             answer = await self.surging.begin(action, moves.surge_within, decision.id)
             if answer is not None:
+                if answer.message == BEGUN:
+                    promise()
                 return answer
+        if not pretends:
+            promise()
         return await self._cluster.act(action)
 
     def latest(self, policy: str) -> Latest:

@@ -22,6 +22,7 @@ from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
+from elasticd.model.moves import Promise
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Pod, Readings
@@ -31,6 +32,7 @@ from elasticd.runtime.execute import PodAction, pod_outcome
 from elasticd.runtime.pools.deduplicated import LastDecisions
 from elasticd.runtime.pools.offers import Offers
 from elasticd.runtime.pools.pool import Pool, asked
+from elasticd.runtime.pools.promises import Promises
 from elasticd.runtime.pools.usage_view import UsageView, WantedSeries
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
@@ -96,7 +98,7 @@ class Placer:
         self.decisions = LastDecisions()
         self._kept: dict[str, tuple[str, float]] = {}
         """By UID, the nodes on which places are kept until claims are bound, and since when."""
-        self.views = UsageView()
+        self.views, self.promises = UsageView(), Promises()
         self.router: SourceRouter[Callable[[], None]] = SourceRouter((), self._on_late_answer)
         cluster.on_change(self._changed.set)
 
@@ -213,7 +215,11 @@ class Placer:
         """Build a case for display: it always has cpu and memory, and takes the sources' last readings."""
         wants = WantedSeries(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
         readings = await self.router.look(self.router.having(pool.policy, wants.nodes | wants.pods), now)
-        return self._case(pool, snapshot, (), readings, wants, now)
+        case = self._case(pool, snapshot, (), readings, wants, now)
+        for promise in case.promises:
+            if (index := case.columns.index(promise.node)) is not None:
+                case.columns.take(index, promise.pod, promise.use)
+        return case
 
     def _case(
         self,
@@ -226,8 +232,11 @@ class Placer:
     ) -> PoolCase:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
         usage = self.views.look(pool.policy, wants, readings, now, strays)
-        columns = pool.columns(snapshot, usage, volumes=pool.needs_volumes(pods))
-        self._take_expected(columns, snapshot, {pod.uid for pod in pods})
+        promises = self._promises(snapshot, now)
+        columns = pool.columns(
+            snapshot, usage, volumes=pool.needs_volumes([*pods, *(promise.pod for promise in promises)])
+        )
+        self._take_expected(columns, snapshot, {pod.uid for pod in pods} | {promise.pod.uid for promise in promises})
         budgets = snapshot.budgets() if pool.disturbs else ()
         observation = PoolObservation(
             at=now,
@@ -242,7 +251,12 @@ class Placer:
             kept_since={uid: since for uid, (_, since) in self._kept.items()},
             disruption=self._disruption(now) if pool.disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
-        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off)
+        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off, promises=promises)
+
+    def _promises(self, snapshot: Snapshot, now: float) -> tuple[Promise, ...]:
+        """The promised places, but those whose pods are being bound: these take room on their node already."""
+        self.promises.update(snapshot, {move.uid for move in self._cluster.restoring() if not move.over}, now)
+        return self.promises.current(self._acting.keys())
 
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float, offers: Offers) -> None:
         if len(pods) > MOST:

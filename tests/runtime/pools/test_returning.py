@@ -98,7 +98,7 @@ async def test_moves_taken_back_are_no_comebacks() -> None:
         action = Evict(pod.ref, uid, "a", owner=pod.owner[2])
         outcome = PodOutcome("id", NOW + second, "pool", pod.ref, pod.ref, "evict", "a", "done")
         moved = replace(pod, uid=uid, created=NOW - 600) if uid == "first" else pod
-        history.did(decision, action, moved, outcome, {})
+        history.did(decision, action, moved, outcome)
         if uid == "p":
             assert history.past(NOW + 100).comebacks["rs-1", "a"].count == 1
             history.take_back(uid)
