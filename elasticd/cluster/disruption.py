@@ -135,7 +135,7 @@ class DisruptionGuard(ClusterWrapper):
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
             busy=dict(self._busy_pods(now)),
-            needed=dict(self._needed_pods()),
+            needed=dict(self._needed_pods(now)),
         )
 
     async def act(self, action: Action) -> Answer:
@@ -263,9 +263,9 @@ class DisruptionGuard(ClusterWrapper):
         missing = f"{there} of {workload.replicas} pods of {workload.ref} are there"
         return "NotReplaced", f"{missing}: its controller has not replaced the others"
 
-    def _needed_pods(self) -> Iterator[tuple[str, Refused]]:
-        """The ready pods, by UID, of each workload of which as many are no longer ready as were before others were
-        moved. A replacement may never be: its image is gone, or it fails where it now is."""
+    def _needed_pods(self, now: float) -> Iterator[tuple[str, Refused]]:
+        """The ready pods, by UID, of each workload of which as many are no longer available as were ready before others
+        were moved. A replacement may never be: its image is gone, or it fails where it now is."""
         snapshot, moved = self._snapshot, self._moved
         if snapshot is None or not moved:
             return
@@ -273,12 +273,14 @@ class DisruptionGuard(ClusterWrapper):
         self._moved = {workload.uid: moved[workload.uid] for workload in workloads}
         for workload in workloads:
             left = _ready(snapshot.pods(workload), self._moved[workload.uid].uids)
+            available = sum(pod.is_available(workload.min_ready, now) for pod in left)
             wanted = min(self._moved[workload.uid].ready, workload.replicas)
-            if len(left) >= wanted:
+            if available >= wanted:
                 del self._moved[workload.uid]
-            elif wanted - len(left) >= max(1, wanted // SHARE):
-                why = f"{len(left)} of {wanted} pods of {workload.ref} are ready: what replaces the others is not yet"
-                yield from ((pod.uid, ("NotReplaced", why)) for pod in left)
+            elif wanted - available >= max(1, wanted // SHARE):
+                long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
+                ready = f"{available} of {wanted} pods of {workload.ref} are ready{long}"
+                yield from ((pod.uid, ("NotReplaced", f"{ready}: what replaces the others is not yet")) for pod in left)
 
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import counted
 from elasticd.kit.surge import SURGE, noted
-from elasticd.model.actions import Action, Evict, Mark
+from elasticd.model.actions import Action, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, Refused
 
 _NOTED_LATER = 1.0
@@ -22,6 +22,11 @@ def refusal(state: DisruptionState, actions: Sequence[Action]) -> Refused | None
     """Why not all of these actions would be let through, if all were done at once; None: they would."""
     together = [disruption for action in actions if (disruption := disruption_of(action))]
     return next(filter(None, (_refusal_of(state, action, together) for action in actions)), None)
+
+
+def eviction_of(action: Action | None) -> Evict | None:
+    """The eviction that an action is, or comes to; None: it makes no pod go, or not a certain one."""
+    return action.removes if isinstance(action, Scale) else action if isinstance(action, Evict) else None
 
 
 def unknown(memory: DisruptionMemory, within: float, now: float) -> str:
@@ -43,17 +48,18 @@ def unknown(memory: DisruptionMemory, within: float, now: float) -> str:
 
 def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:
     """The pod that an action makes go, or begins to replace by a surge; None: it makes none go."""
-    if isinstance(action, Evict):
-        return Disruption(at, action.node, action.owner, action.workload.namespace, action.uid)
+    if evict := eviction_of(action):
+        return Disruption(at, evict.node, evict.owner, evict.workload.namespace, evict.uid)
     note = noted(action.annotations) if isinstance(action, Mark) else None
     if note is None or note.phase != "up":
         return None
-    return Disruption(at, note.node, action.uid, action.workload.namespace, note.uid)
+    return Disruption(at, note.node, action.uid, action.workload.namespace, note.uid, begins=True)
 
 
 def ends_surge(action: Action) -> bool:
     """Whether the action makes a pod go that has counted since its surge began: it counts anew, and once."""
-    return isinstance(action, Evict) and action.reason.startswith(SURGE)
+    evict = eviction_of(action)
+    return evict is not None and evict.reason.startswith(SURGE)
 
 
 def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disruption]) -> Refused | None:
@@ -62,12 +68,12 @@ def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disru
         return None
     if state.breaker:
         return "Breaker", state.breaker
-    if state.blackout and not ends_surge(action):
+    if state.blackout:
         return "Blackout", f"no pod is moved: {state.blackout}"
     if state.unknown:
         return "Disturbed", state.unknown
-    if ends_surge(action):
-        others = tuple(other for other in state.recent if other.uid != disruption.uid)
+    if ends_surge(action):  # it counts for those that went: surges that begin do not keep others from their end
+        others = tuple(other for other in state.recent if other.uid != disruption.uid and not other.begins)
         return _spent_budget(replace(state, recent=others), disruption, together)
     return _spent_budget(state, disruption, together) or (_kept(state, action) if isinstance(action, Evict) else None)
 

@@ -10,12 +10,15 @@ daemon can continue where another has stopped:
             its controller creates in between is not ready, and is removed first
     back    it took too long, or failed: request one replica fewer, and the pod stays
 
-Knows these steps and when they are refused; knows nothing of why a pod is moved, and nothing of how steps are carried
-out.
+Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
+(Restraints): what protects it leads to back at once, what only delays it is waited for.
+
+Knows these steps and when they are refused; knows nothing of why a pod is moved, what keeps it, and how steps are
+carried out.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +28,7 @@ from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import counted
 from elasticd.kit.handover import FENCE
 from elasticd.model.actions import Evict, Mark, Scale
+from elasticd.model.disruption import Refused
 from elasticd.model.workload import COST, Pod, Workload
 
 SURGE = "elasticd.io/surge"
@@ -67,13 +71,25 @@ class Note(Struct, frozen=True):
 
 class Step(Struct, frozen=True):
     """The next step: an action, or to wait for what the text says. `word` is for counting; `last`: the surge is over
-    with this step, and `done` says whether the pod has been moved."""
+    with this step, and `done` says whether the pod has been moved. `restrained`: something keeps a pod from going that
+    could go."""
 
     word: str
     message: str
     action: Mark | Scale | Evict | None = None
     last: bool = False
     done: bool = False
+    restrained: bool = False
+
+
+class Restraints(Protocol):
+    """What keeps the old pods of surges from going, as things stand."""
+
+    def protection(self, workload: Workload, pod: Pod) -> Refused | None:
+        """Why a pod of this workload is to stay; None: it need not."""
+
+    def delay(self, pod: Pod, evict: Evict) -> Refused | None:
+        """Why a pod must not go now, by this eviction, though it may later; None: it may now."""
 
 
 def surged(workload: Workload) -> str | None:
@@ -94,7 +110,8 @@ def noted(annotations: Mapping[str, str | None]) -> Note | None:
 def begin(
     workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, decision: str
 ) -> Mark | tuple[str, str]:
-    """The note with which a move begins, or a word and a sentence why not. `within`: seconds to be ready in."""
+    """The note with which a move begins, or a word and a sentence why not. `within`: seconds to be ready in, besides
+    those for which a pod must be ready to count."""
     refusals = (
         (SURGE in workload.annotations, "UnderWay", _explain_under_way(workload, pod)),
         (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),
@@ -109,7 +126,8 @@ def begin(
         if holds:
             return word, why
     cost = pod.annotations.get(COST)
-    note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, now + within, cost, decision)
+    until = now + within + workload.min_ready
+    note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, until, cost, decision)
     return _annotate(workload, note)
 
 
@@ -127,7 +145,9 @@ def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
     return note is not None and _MoveState(workload, pods, note, note.at).stays
 
 
-def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_costs: bool) -> Step:
+def next_step(
+    workload: Workload, pods: Sequence[Pod], now: float, restraints: Restraints, *, honours_costs: bool
+) -> Step:
     """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count."""
     note = noted(workload.annotations)
     if note is None:
@@ -136,9 +156,7 @@ def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_co
     state = _MoveState(workload, pods, note, now)
     if workload.replicas not in (note.count, note.count + 1):
         return state.leave("Overtaken", f"the count was set to {workload.replicas}")
-    if note.phase == "wait":
-        return state.wait(honours_costs=honours_costs)
-    return {"up": state.up, "down": state.down, "out": state.out, "back": state.back}[note.phase]()
+    return state.stay(restraints) or state.proceed(restraints, honours_costs=honours_costs)
 
 
 def resume(workload: Workload, pods: Sequence[Pod], note: Note) -> Step | None:
@@ -159,7 +177,10 @@ class _MoveState:
         self._is_raised = workload.replicas > note.count
         self._old = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
         self._other_pods = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
-        self._ready = [pod for pod in self._other_pods if pod.ready]
+        self._ready = [pod for pod in self._other_pods if pod.is_available(workload.min_ready, now)]
+        self._count_ready = f"{len(self._ready)} of {note.count} are ready without {note.pod}"
+        if workload.min_ready:
+            self._count_ready += f", for {workload.min_ready:g} s (minReadySeconds)"
 
     @property
     def stays(self) -> bool:
@@ -170,6 +191,37 @@ class _MoveState:
         overtaken = note.phase in ("wait", "out") or (note.phase == "down" and len(self._other_pods) < note.count)
         return note.phase == "back" or count not in (note.count, note.count + 1) or (overtaken and not self._is_raised)
 
+    def stay(self, restraints: Restraints) -> Step | None:
+        """Take the move back at once if the pod is to stay by now; None: it need not, or was let go before."""
+        is_begun = self._is_raised or self._note.phase == "up"
+        if self._old is None or self._note.phase == "back" or not is_begun:
+            return None
+        why = restraints.protection(self._workload, self._old)
+        return replace(self._enter("back", *why), restrained=True) if why else None
+
+    def proceed(self, restraints: Restraints, *, honours_costs: bool) -> Step:
+        """The next step of its phase."""
+        match self._note.phase:
+            case "up":
+                return self.up()
+            case "wait":
+                return self.wait(restraints, honours_costs=honours_costs)
+            case "down":
+                return self.down(restraints)
+            case "out":
+                return self.out(restraints)
+            case "back":
+                return self.back()
+
+    def _delay(self, restraints: Restraints) -> Step | None:
+        """Wait for what keeps the pod from going now; None: nothing does, or it is gone."""
+        why = restraints.delay(self._old, self._departure(self._old)) if self._old else None
+        return replace(self._wait_or_give_up(*why), restrained=True) if why else None
+
+    def _departure(self, old: Pod) -> Evict:
+        """The eviction by which the pod goes, or which its removal comes to."""
+        return Evict(old.ref, old.uid, old.node, f"{SURGE} {self._note.phase}", owner=self._workload.uid)
+
     def up(self) -> Step:
         """Ask for one replica more."""
         if self._is_raised:
@@ -178,7 +230,7 @@ class _MoveState:
             return self.leave("WentByItself", f"{self._note.pod} is gone already")
         return self._scale(self._note.count + 1, "Raise", "one more is made first")
 
-    def wait(self, *, honours_costs: bool) -> Step:
+    def wait(self, restraints: Restraints, *, honours_costs: bool) -> Step:
         """Wait until as many as before are ready without the pod, and the new one is not beside it."""
         note = self._note
         if not self._is_raised:
@@ -189,10 +241,12 @@ class _MoveState:
         if trouble := self._trouble(marked=marked):
             return self._enter("back", *trouble)
         if len(self._ready) < note.count:
-            return Step("Waiting", f"{len(self._ready)} of {note.count} are ready without {note.pod}")
+            return Step("Waiting", self._count_ready)
+        step = Step("Mark", f"{note.pod} is the one to go", self._mark_cost(self._old, LEAST))
         if marked:
-            return self._enter("down" if honours_costs else "out", "Ready", f"as many are ready without {note.pod}")
-        return Step("Mark", f"{note.pod} is the one to go", self._mark_cost(self._old, LEAST))
+            phase: Phase = "down" if honours_costs else "out"
+            step = self._enter(phase, "Ready", f"as many are ready without {note.pod}")
+        return self._delay(restraints) or step
 
     def _trouble(self, *, marked: bool) -> tuple[str, str] | None:
         """Why it is given up: the new pod is on the same node or late, or the old one cannot be marked."""
@@ -206,20 +260,24 @@ class _MoveState:
             return "TooLate", f"{note.pod} could not be marked as the one to go"
         return None
 
-    def down(self) -> Step:
+    def down(self, restraints: Restraints) -> Step:
         """Ask for one replica fewer while the marked pod is the one to go: its controller takes unready ones first."""
         note = self._note
         if self._is_raised:
             if self._old is not None and len(self._ready) < len(self._other_pods):
-                return self._wait_or_give_up(f"{counted(len(self._other_pods) - len(self._ready), 'other')} not ready")
-            return self._scale(note.count, "Lower", f"{note.pod} goes")
+                unready = counted(len(self._other_pods) - len(self._ready), "other")
+                return self._wait_or_give_up("Waiting", f"{unready} not ready")
+            if delayed := self._delay(restraints):
+                return delayed
+            removes = self._departure(self._old) if self._old else None
+            return self._scale(note.count, "Lower", f"{note.pod} goes", removes)
         if self._old is None:
             return Step("Moved", f"{note.pod} left {note.node}", _annotate(self._workload, None), last=True, done=True)
         if len(self._other_pods) >= note.count:
             return Step("Leaving", f"{note.pod} has yet to go")
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
 
-    def out(self) -> Step:
+    def out(self, restraints: Restraints) -> Step:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
         note, old = self._note, self._old
         if old is None and not self._is_raised:
@@ -228,15 +286,18 @@ class _MoveState:
             return self._scale(note.count, "Lower", f"{note.pod} has gone")
         if not self._is_raised:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
-        if len(self._ready) < note.count or self._now >= note.until:
-            return self._wait_or_give_up(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
-        evict = Evict(old.ref, old.uid, old.node, f"{SURGE} {note.phase}", owner=self._workload.uid)
-        return Step("Evict", f"{note.pod} goes", evict)
+        if len(self._ready) < note.count:
+            return self._wait_or_give_up("Waiting", self._count_ready)
+        if (delayed := self._delay(restraints)) or self._now < note.until:
+            return delayed or Step("Evict", f"{note.pod} goes", self._departure(old))
+        return self._wait_or_give_up("Waiting", "its eviction was not carried out")
 
-    def _wait_or_give_up(self, message: str) -> Step:
+    def _wait_or_give_up(self, word: str, message: str) -> Step:
+        """Wait for what the word and the sentence say, until the time of the move is over."""
         if self._now < self._note.until:
-            return Step("Waiting", message)
-        return self._enter("back", "TooLate", message)
+            return Step(word, message)
+        seconds = self._note.until - self._note.at
+        return self._enter("back", "TooLate", f"{self._note.pod} could not go within {seconds:.0f} s: {message}")
 
     def back(self) -> Step:
         """Restore the previous state. The mark is removed first: without it the ReplicaSet removes the pod that is not
@@ -256,9 +317,9 @@ class _MoveState:
     def _enter(self, phase: Phase, word: str, message: str) -> Step:
         return Step(word, message, _annotate(self._workload, replace(self._note, phase=phase)))
 
-    def _scale(self, after: int, word: str, message: str) -> Step:
+    def _scale(self, after: int, word: str, message: str, removes: Evict | None = None) -> Step:
         workload, reason = self._workload, f"{SURGE} {self._note.phase}"
-        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, after, reason)
+        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, after, reason, removes)
         return Step(word, message, action)
 
     def _mark_cost(self, pod: Pod, cost: str | None) -> Mark:

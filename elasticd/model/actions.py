@@ -12,7 +12,7 @@ from msgspec import Struct
 from elasticd.model.workload import Ref, Sizes
 
 
-class Scale(Struct, frozen=True, gc=False, tag="scale"):
+class Scale(Struct, frozen=True, gc=False, omit_defaults=True, tag="scale"):
     """Set the scale subresource from `before` to `after`, if it still is the workload that was judged."""
 
     workload: Ref
@@ -21,6 +21,8 @@ class Scale(Struct, frozen=True, gc=False, tag="scale"):
     before: int
     after: int
     reason: str
+    removes: "Evict | None" = None
+    """The eviction that it comes to, where its controller is told which pod it removes for it; None: it chooses."""
 
 
 class Create(Struct, frozen=True, gc=False, tag="create"):

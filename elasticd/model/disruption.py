@@ -14,7 +14,8 @@ Refused = tuple[str, str]
 
 class Disruption(Struct, frozen=True, gc=False, tag="disruption"):
     """A pod that is made to leave its node, when, and the budgets that it counts for (its controller by UID). It is
-    written down before it is done; `undone` takes back one that was not."""
+    written down before it is done; `undone` takes back one that was not. `begins`: a surge of it has begun, and it goes
+    later, if at all."""
 
     at: float
     node: str
@@ -22,6 +23,7 @@ class Disruption(Struct, frozen=True, gc=False, tag="disruption"):
     namespace: str
     uid: str
     undone: bool = False
+    begins: bool = False
 
 
 class PolicyCaps(Struct, frozen=True, gc=False):

@@ -171,6 +171,10 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     def ref(self) -> Ref:
         return Ref(self.namespace, "Pod", self.name, "v1")
 
+    def is_available(self, min_ready: float, at: float) -> bool:
+        """Whether it is ready, and has been for `min_ready` seconds. Source: IsPodAvailable of Kubernetes."""
+        return self.ready is True and (min_ready <= 0 or 0 < self.ready_changed <= at - min_ready)
+
     @property
     def counted(self) -> dict[str, float]:
         """What the pod takes of its node, as a scheduler counts."""
@@ -250,6 +254,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
     recreate: bool = False
     """A Deployment that ends all its pods before it makes others (strategy Recreate)."""
+    min_ready: float = 0.0
+    """Seconds for which a pod of it must be ready to count as available (minReadySeconds)."""
     writer: str = ""
     """The field manager that last set spec.replicas; empty if unknown."""
     jobs: tuple[Job, ...] = ()

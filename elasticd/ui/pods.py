@@ -74,6 +74,8 @@ def moving_line(decision: MoveDecision, outcome: PodOutcome | None = None) -> st
 
 def outcome_line(outcome: PodOutcome) -> str:
     """What came of an action."""
+    if (outcome.action, outcome.result) == ("surge", "refused"):
+        return one_line(f"does not leave {outcome.node} now: {_why(outcome.reason, outcome.message)}")
     if outcome.result != "done":
         return one_line(f"could not {f'{_did(outcome)} {outcome.node}'.rstrip()}: {_result(outcome)}")
     did = "evicted from" if outcome.action == "evict" else _did(outcome)

@@ -277,6 +277,38 @@ async def test_no_ready_pod_is_moved_before_those_moved_are_ready(
     assert (await door.disruption.act(evict("p3"))).result == "done", "who preempts is not held up by it"
 
 
+RECENT, EARLIER = (pod("new", on="b", ready=True, ready_changed=NOW + at) for at in (1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("replacement", "said"),
+    [
+        pytest.param(RECENT, "3 of 4", id="ready too short a time"),
+        pytest.param(EARLIER, "", id="ready long enough"),
+        pytest.param(replace(EARLIER, ready_changed=0.0), "3 of 4", id="since when is not known"),
+    ],
+)
+async def test_no_pod_is_moved_before_replacements_are_available(replacement: Pod, said: str) -> None:
+    workload = replace(WEB, replicas=4, status_replicas=4, min_ready=40.0)
+    door = Door(workload)
+    door.behind.pods = before = tuple(pod(f"p{index}", on="a", ready=True, ready_changed=1.0) for index in range(4))
+    await door.look()
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+    door.behind.pods = (*before[1:], replacement)
+    await door.wait(40)
+    answer = await door.disruption.act(moved("p2"))
+    ready = f"{said} pods of shop/Deployment/web are ready, for 40 s (minReadySeconds): "
+    assert answer.message == (f"{ready}what replaces the others is not yet" if said else "")
+
+
+async def test_pods_that_only_became_ready_are_moved_one_by_one() -> None:
+    """None is available yet, so none of those that go is missed by that; but they serve."""
+    door = Door(replace(WEB, replicas=4, status_replicas=4, min_ready=40.0))
+    door.behind.pods = tuple(pod(f"p{index}", on="a", ready=True, ready_changed=NOW - 1) for index in range(4))
+    await door.look()
+    assert [(await door.disruption.act(moved(name))).reason for name in ("p0", "p1")] == ["", "NotReplaced"]
+
+
 async def test_an_unready_pod_is_moved_whatever_is_ready() -> None:
     door = Door(replace(WEB, replicas=4, status_replicas=4))
     door.behind.pods = FOUR
@@ -408,9 +440,14 @@ async def test_a_surge_move_counts_once_when_it_begins() -> None:
     assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed"
 
 
-async def test_a_surge_counts_again_from_its_eviction_on() -> None:
+OUT = replace(evict(), reason=f"{SURGE} out")
+DOWN = replace(scale(4, 3, f"{SURGE} down"), removes=replace(OUT, reason=f"{SURGE} down"))
+ENDS = [pytest.param(OUT, id="an eviction"), pytest.param(DOWN, id="a lowered count")]
+
+
+@pytest.mark.parametrize("out", ENDS)
+async def test_a_surge_counts_again_from_its_end_on(out: Action) -> None:
     door = Door(within=60.0, total=1)
-    out = replace(evict(), reason=f"{SURGE} out")
     assert (await door.disruption.act(surge())).result == "done"
     await door.wait(50)
     assert (await door.disruption.act(out)).result == "done"
@@ -420,9 +457,9 @@ async def test_a_surge_counts_again_from_its_eviction_on() -> None:
     assert (await door.disruption.act(evict("p1"))).result == "done"
 
 
-async def test_a_late_surge_waits_for_what_went_meanwhile() -> None:
+@pytest.mark.parametrize("out", ENDS)
+async def test_a_late_surge_waits_for_what_went_meanwhile(out: Action) -> None:
     door = Door(within=60.0, total=1)
-    out = replace(evict(), reason=f"{SURGE} out")
     await door.disruption.act(surge())
     await door.wait(61)
     assert (await door.disruption.act(evict("p1"))).result == "done"
@@ -442,10 +479,13 @@ async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
     assert (await door.disruption.act(surge(name="p1"))).result == "done"
 
 
-async def test_surge_move_cannot_begin_in_a_blackout_but_can_end() -> None:
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_surge_neither_begins_nor_ends_in_a_blackout(end: Action) -> None:
     door = Door(blackout=(BUSINESS,))
     assert (await door.disruption.act(surge())).reason == "Blackout"
-    assert (await door.disruption.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+    assert (await door.disruption.act(end)).reason == "Blackout"
+    assert (await door.disruption.act(surge("back"))).result == "done"
+    assert (await door.disruption.act(scale(4, 3, f"{SURGE} back"))).result == "done"
 
 
 async def test_surge_annotation_copied_to_a_replica_set_holds_nothing() -> None:

@@ -4,10 +4,11 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.decision.disruption import refusal, unknown
 from elasticd.kit.surge import SURGE
-from elasticd.model.actions import Evict
+from elasticd.model.actions import Evict, Scale
 from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, Refused
 from elasticd.model.workload import Ref
 
@@ -22,6 +23,14 @@ def state(**changes: Any) -> DisruptionState:
     return DisruptionState(**{"within": 60.0, "most": {"per_node": 2}, "recent": (GONE,), **changes})
 
 
+def scale(removes: Evict | None = None) -> Scale:
+    return Scale(Ref("shop", "Deployment", "web"), "uid-web", "1", 3, 2, f"{SURGE} down", removes)
+
+
+ENDS = evict(reason=f"{SURGE} out")
+LOWERS = scale(evict(reason=f"{SURGE} down"))
+OWN, BEGAN = replace(GONE, uid="uid-p"), replace(GONE, uid="uid-q", begins=True)
+FULL = "2 pods of node a went within 60 s, and 2 may"
 LOST = "Breaker", "lost"
 BUSY = "RollingOut", "it is being rolled out"
 SPENT = "Disturbed", "1 pod of node a went within 60 s, 2 would have to go at once, and 2 may"
@@ -40,8 +49,18 @@ SPENT = "Disturbed", "1 pod of node a went within 60 s, 2 would have to go at on
             state(blackout="nightly"), [evict()], ("Blackout", "no pod is moved: nightly"), id="a blackout is first"
         ),
         pytest.param(state(breaker="lost", blackout="nightly"), [evict()], LOST, id="the breaker is earlier"),
-        pytest.param(state(blackout="nightly"), [evict(reason=f"{SURGE} out")], None, id="a surge that began goes on"),
-        pytest.param(state(breaker="lost"), [evict(reason=f"{SURGE} out")], LOST, id="the breaker stops it"),
+        pytest.param(state(), [ENDS], None, id="a surge ends"),
+        pytest.param(
+            state(blackout="nightly"), [ENDS], ("Blackout", "no pod is moved: nightly"), id="not in a blackout"
+        ),
+        pytest.param(state(breaker="lost"), [ENDS], LOST, id="the breaker stops it"),
+        pytest.param(state(unknown="who led?"), [ENDS], ("Disturbed", "who led?"), id="not while that is unknown"),
+        pytest.param(state(recent=(GONE, GONE)), [ENDS], ("Disturbed", FULL), id="two others went"),
+        pytest.param(state(recent=(GONE, OWN)), [ENDS], None, id="its own entry does not count"),
+        pytest.param(state(recent=(GONE, BEGAN)), [ENDS], None, id="nor a surge that began"),
+        pytest.param(state(recent=(GONE, BEGAN)), [evict()], ("Disturbed", FULL), id="for an eviction that does"),
+        pytest.param(state(recent=(GONE, GONE)), [LOWERS], ("Disturbed", FULL), id="a lowered count is an eviction"),
+        pytest.param(state(blackout="nightly"), [scale()], None, id="a count that names no pod is none"),
     ],
 )
 def test_evictions_are_refused_for_the_first_reason_in_order(

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from elasticd.model.actions import Action, Evict, Mark, Scale
+from elasticd.model.disruption import Refused
 from elasticd.model.workload import COST, Pod, Ref, Workload
 from tests.kit.pools import NOW, pod
 
@@ -22,6 +23,24 @@ def one(name: str, on: str = "b", *, ready: bool = True, **more: Any) -> Pod:
 
 
 OLD, SIBLING, NEW = one("old", "a"), one("sibling"), one("zz", created=NOW + 1)
+
+
+class Kept:
+    """What keeps the old pod of a surge, as a test says; by default nothing does."""
+
+    def __init__(self, protection: Refused | None = None, delay: Refused | None = None) -> None:
+        self.protects, self.delays = protection, delay
+        self.asked: list[Evict] = []
+
+    def protection(self, workload: Workload, pod: Pod) -> Refused | None:
+        return self.protects
+
+    def delay(self, pod: Pod, evict: Evict) -> Refused | None:
+        self.asked.append(evict)
+        return self.delays
+
+
+FREE = Kept()
 
 
 class World:

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
+from elasticd.decision.disruption import eviction_of
 from elasticd.kit.surge import LEAST, SURGE, Note, Step, begin, next_step, noted, stays
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.pod_spec import Disk
 from elasticd.model.workload import COST, Pod, Workload
 from tests.kit.pools import NOW
-from tests.kit.surges import NEW, OLD, REF, SIBLING, WEB, World, one
+from tests.kit.surges import FREE, NEW, OLD, REF, SIBLING, WEB, Kept, World, one
 
 NOTE = Note("old", "old", "a", 2, "up", NOW, NOW + 300, None, "pool:shop/Pod/old@1")
 
@@ -90,30 +91,114 @@ STEPS = [
 def test_what_is_found_says_what_comes_next(
     phase: str, count: int, pods: list[Pod], now: float, word: str, does: str
 ) -> None:
-    step = next_step(web(phase.removesuffix(" unheeded"), count), pods, now, honours_costs="unheeded" not in phase)
+    step = next_step(
+        web(phase.removesuffix(" unheeded"), count), pods, now, FREE, honours_costs="unheeded" not in phase
+    )
     assert (step.word, told(step)) == (word, does)
     assert step.last == (does == "clear")
     assert step.done == (word == "Moved")
 
 
+SHORT = replace(NEW, ready_changed=NOW - 39)
+LONG, OTHER = (replace(pod, ready_changed=NOW - 40) for pod in (NEW, SIBLING))
+AVAILABLE = [
+    pytest.param("wait", [OLD, OTHER, SHORT], NOW, "Waiting", id="it was ready too short a time"),
+    pytest.param("wait", [OLD, OTHER, LONG], NOW, "Mark", id="it was ready long enough"),
+    pytest.param("wait", [OLD, OTHER, replace(LONG, ready_changed=0.0)], NOW, "Waiting", id="since when is not known"),
+    pytest.param("wait", [OLD, OTHER, replace(LONG, ready=False)], NOW, "Waiting", id="it is not ready"),
+    pytest.param("wait", [OLD, OTHER, replace(LONG, ready_changed=LATE)], LATE, "TooLate", id="not in time"),
+    pytest.param("down", [MARKED, OTHER, SHORT], NOW, "Waiting", id="the count is not lowered before"),
+    pytest.param("down", [MARKED, OTHER, LONG], NOW, "Lower", id="it is lowered then"),
+    pytest.param("out", [OLD, OTHER, SHORT], NOW, "Waiting", id="it is not evicted before"),
+    pytest.param("out", [OLD, OTHER, LONG], NOW, "Evict", id="it is evicted then"),
+]
+
+
+@pytest.mark.parametrize(("phase", "pods", "now", "word"), AVAILABLE)
+def test_a_replacement_counts_once_ready_for_min_ready_seconds(
+    phase: str, pods: list[Pod], now: float, word: str
+) -> None:
+    workload = replace(web(phase, 3), min_ready=40.0)
+    step = next_step(workload, pods, now, FREE, honours_costs=phase != "out")
+    assert step.word == word
+    if step.word == "Waiting" and phase != "down":
+        assert step.message == "1 of 2 are ready without old, for 40 s (minReadySeconds)"
+
+
+def test_a_replacement_may_take_min_ready_seconds_longer() -> None:
+    mark = begin(replace(WEB, min_ready=40.0), OLD, "", NOW, 300, "d")
+    assert isinstance(mark, Mark)
+    note = noted(mark.annotations)
+    assert note is not None
+    assert note.until == NOW + 340
+
+
+PROTECTED, BLACKOUT = ("DoNotDisrupt", "an annotation asks for it"), ("Blackout", "nightly")
+STAYS, WAITS = Kept(protection=PROTECTED), Kept(delay=BLACKOUT)
+READY_PODS, MARKED_PODS = [OLD, SIBLING, NEW], [MARKED, SIBLING, NEW]
+KEPT = [
+    pytest.param("up", 2, [OLD, SIBLING], NOW, STAYS, "DoNotDisrupt", "note back", id="protected before anything"),
+    pytest.param(
+        "wait", 3, [OLD, SIBLING, UNREADY], NOW, STAYS, "DoNotDisrupt", "note back", id="while another starts"
+    ),
+    pytest.param("wait", 3, READY_PODS, NOW, STAYS, "DoNotDisrupt", "note back", id="protected, the other ready"),
+    pytest.param("down", 3, MARKED_PODS, NOW, STAYS, "DoNotDisrupt", "note back", id="protected, and marked"),
+    pytest.param("out", 3, READY_PODS, NOW, STAYS, "DoNotDisrupt", "note back", id="protected, before its eviction"),
+    pytest.param("down", 2, MARKED_PODS, NOW, STAYS, "Leaving", "wait", id="too late: it was let go"),
+    pytest.param("back", 3, MARKED_PODS, NOW, STAYS, "Unmark", "cost None", id="it is taken back already"),
+    pytest.param("wait", 3, [SIBLING, NEW], NOW, STAYS, "WentByItself", "note back", id="it went by itself"),
+    pytest.param("wait", 3, [OLD, SIBLING, UNREADY], NOW, WAITS, "Waiting", "wait", id="a delay, the other not ready"),
+    pytest.param("wait", 3, READY_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: it is not marked"),
+    pytest.param("wait", 3, MARKED_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: the count stays"),
+    pytest.param("wait unheeded", 3, READY_PODS, NOW, WAITS, "Blackout", "wait", id="a delay, costs unheeded"),
+    pytest.param("down", 3, MARKED_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: it is not lowered"),
+    pytest.param("out", 3, READY_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: it is not evicted"),
+    pytest.param("wait", 3, READY_PODS, LATE, WAITS, "TooLate", "note back", id="a delay beyond its time"),
+    pytest.param("down", 3, MARKED_PODS, LATE, WAITS, "TooLate", "note back", id="a delay beyond it, marked"),
+    pytest.param("down", 3, [SIBLING, NEW], NOW, WAITS, "Lower", "scale 3 2", id="it went before: nothing is delayed"),
+    pytest.param("out", 3, [SIBLING, NEW], NOW, WAITS, "Lower", "scale 3 2", id="it was evicted before"),
+    pytest.param("down", 2, MARKED_PODS, NOW, WAITS, "Leaving", "wait", id="it was let go before the delay"),
+]
+
+
+@pytest.mark.parametrize(("phase", "count", "pods", "now", "kept", "word", "does"), KEPT)
+def test_what_keeps_a_pod_is_asked_before_it_goes(
+    phase: str, count: int, pods: list[Pod], now: float, kept: Kept, word: str, does: str
+) -> None:
+    workload = web(phase.removesuffix(" unheeded"), count)
+    step = next_step(workload, pods, now, kept, honours_costs=phase not in ("out", "wait unheeded"))
+    assert (step.word, told(step)) == (word, does)
+    assert step.restrained == (word in ("DoNotDisrupt", "Blackout") or (word == "TooLate" and kept is WAITS))
+    assert step.message.endswith(dict([PROTECTED, BLACKOUT, ("TooLate", "nightly")]).get(word, ""))
+
+
+@pytest.mark.parametrize(("phase", "honours_costs"), [("wait", True), ("wait", False), ("down", True), ("out", False)])
+def test_the_step_names_the_eviction_that_it_comes_to(phase: str, *, honours_costs: bool) -> None:
+    kept = Kept()
+    step = next_step(web(phase, 3), MARKED_PODS, NOW, kept, honours_costs=honours_costs)
+    evict = Evict(OLD.ref, "old", "a", f"elasticd.io/surge {phase}", owner="w")
+    assert kept.asked == [evict]
+    assert eviction_of(step.action) == (evict if phase in ("down", "out") else None)
+
+
 def test_every_write_names_what_it_was_judged_on() -> None:
-    scale = next_step(web("up", 2), [OLD, SIBLING], NOW, honours_costs=True).action
+    scale = next_step(web("up", 2), [OLD, SIBLING], NOW, FREE, honours_costs=True).action
     assert scale == Scale(REF, "w", "7", 2, 3, "elasticd.io/surge up")
-    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW, honours_costs=True).action
+    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW, FREE, honours_costs=True).action
     assert mark == Mark(REF, "old", {COST: LEAST}, "old", SURGE)
-    note = next_step(web("up", 3), [OLD, SIBLING], NOW, honours_costs=True).action
+    note = next_step(web("up", 3), [OLD, SIBLING], NOW, FREE, honours_costs=True).action
     assert isinstance(note, Mark)
     assert (note.uid, note.version, note.reason) == ("w", "7", SURGE)
 
 
 def test_the_cost_that_a_pod_had_is_given_back() -> None:
-    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW, honours_costs=True)
+    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW, FREE, honours_costs=True)
     assert step.action == Mark(REF, "old", {COST: "5"}, "old", SURGE)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"pod":"x"}', "null"])
 def test_a_note_that_cannot_be_read_is_taken_away(text: str) -> None:
-    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, honours_costs=True)
+    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, FREE, honours_costs=True)
     assert (step.word, told(step), step.last) == ("Unreadable", "clear", True)
 
 
@@ -209,7 +294,7 @@ def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
     for turn in range(200):
         if SURGE not in world.workload.annotations:
             break
-        step = next_step(world.workload, world.pods, world.now, honours_costs=honours_costs)
+        step = next_step(world.workload, world.pods, world.now, FREE, honours_costs=honours_costs)
         assert not (stays(world.workload, world.pods) and ready and not beside), "who stays is not moved after all"
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
             world.do(step.action)

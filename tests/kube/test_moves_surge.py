@@ -36,6 +36,7 @@ EVICTING = pytest.mark.until("1.21", "later controllers heed deletion costs")
 MARKING = pytest.mark.since("1.22", "controllers heed deletion costs")
 ONLY = {"turn": EVICTING, "evict": EVICTING, "mark": MARKING, "turn down": MARKING}
 COUNT = 2
+MIN_READY = 6
 SCALER = """
 mode = "act"
 interval = 1
@@ -88,6 +89,7 @@ class Web:
     def __init__(self, scene: Stage, name: str) -> None:
         self.scene, self.name, self.path = scene, name, f"{scene.deployments}/{name}"
         self.least = COUNT
+        self.available: list[int] = []
         self.before: set[str] = set()
         self.node = ""
 
@@ -146,6 +148,40 @@ class Web:
         assert len(stayed) == COUNT - 1, "only the one that was to go has gone"
         return len(pods)
 
+    async def deployment(self) -> JSON:
+        """It, as it is; notes how many pods of it are available."""
+        deployment = await self.scene.kube.client.get(self.path)
+        self.available.append(deployment["status"].get("availableReplicas", 0))
+        return deployment
+
+    async def is_available(self) -> bool:
+        """Whether as many of its pods are available as it is to have."""
+        await self.deployment()
+        return self.available[-1] == COUNT
+
+    async def waits(self) -> bool:
+        """Whether a surge of it waits though all are ready, as they have not been for long enough."""
+        deployment = await self.deployment()
+        is_waiting = '"phase":"wait"' in deployment["metadata"].get("annotations", {}).get(SURGE, "")
+        return is_waiting and len(await self.ready()) == COUNT + 1
+
+    async def old(self) -> JSON:
+        """The pod that is to leave its node."""
+        (pod,) = [one for one in await self.pods() if one["spec"]["nodeName"] == self.node]
+        return pod
+
+    async def is_told(self, reason: str) -> bool:
+        """Whether an Event of that pod says so."""
+        path, uid = f"/api/v1/namespaces/{self.scene.namespace}/events", (await self.old())["metadata"]["uid"]
+        events = await self.scene.kube.client.list(path, fieldSelector=f"involvedObject.uid={uid}")
+        return any(event["reason"] == reason for event in events)
+
+    async def is_as_before(self) -> bool:
+        """Whether its surge was taken back."""
+        deployment = await self.deployment()
+        clear = SURGE not in deployment["metadata"].get("annotations", {})
+        return clear and deployment["spec"]["replicas"] == len(await self.pods()) == COUNT
+
     def counts(self) -> int:
         """How often its count was set by a daemon."""
         return self.scene.written("deployments", "scale", "patch").count(self.name)
@@ -156,14 +192,14 @@ def _ready(pod: JSON) -> bool:
 
 
 @asynccontextmanager
-async def deployed(scene: Stage) -> AsyncIterator[Web]:
-    """Two pods, one on each node; watched from then on."""
+async def deployed(scene: Stage, **more: Any) -> AsyncIterator[Web]:
+    """Two pods, one on each node; watched from then on. `more` is in the Deployment's spec."""
     await scene.cordon()
     web = Web(scene, scene.name("web"))
     meta = {"name": web.name, "labels": {"app": web.name}}
     labels = {"app": web.name}
     template = {"metadata": {"labels": labels}, "spec": scene.spec()}
-    spec = {"replicas": COUNT, "selector": {"matchLabels": labels}, "template": template}
+    spec = {"replicas": COUNT, "selector": {"matchLabels": labels}, "template": template, **more}
     await scene.kube.client.create(scene.deployments, {"metadata": meta, "spec": spec})
     pods = await wait_until(web.all_ready, what=f"{web.name} is ready, on both nodes")
     web.before, web.node = {one["metadata"]["uid"] for one in pods}, scene.nodes[0]
@@ -262,6 +298,43 @@ async def test_a_leader_away_at_a_step_changes_nothing_when_back(
         how = "stopped" if moment == "undone" else "cut off"
         scene.note("make before break", f"at {step}", f"{how}, take-over, back", copies, web.counts(), began)
         assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
+
+
+async def test_what_forbids_a_move_meanwhile_keeps_its_pod(scene: Stage, first: Daemon) -> None:
+    """All replacements are ready, and have yet to be so for as long as the Deployments ask for."""
+    client = scene.kube.client
+    async with AsyncExitStack() as stack:
+        await wait_until(first.leads, what="it leads")
+        free, spared, guarded = [
+            await stack.enter_async_context(deployed(scene, minReadySeconds=MIN_READY)) for _ in range(3)
+        ]
+        for web in (free, spared, guarded):
+            await wait_until(web.is_available, what=f"{web.name} is available")
+            web.available.clear()
+        await scene.cordon(free.node)
+        for web in (free, spared, guarded):
+            await wait_until(web.waits, what=f"a surge of {web.name} waits")
+        old = f"{scene.pods}/{(await spared.old())['metadata']['name']}"
+        await client.patch(old, {"metadata": {"annotations": {"elasticd.io/do-not-disrupt": "true"}}})
+        (budget,) = await client.apply(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": guarded.name, "namespace": scene.namespace},
+                "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": guarded.name}}},
+            }
+        )
+        await wait_until(lambda: spared.is_told("DoNotDisrupt"), what="an Event says why it stays")
+        await wait_until(spared.is_as_before, what="its surge is taken back")
+        await wait_until(lambda: guarded.is_told("Budget"), what="an Event says what it waits for")
+        await wait_until(free.is_as_before, what="the move of the other has ended")
+        assert await free.moved() == COUNT
+        assert {one["spec"]["nodeName"] for one in await spared.pods()} == {*scene.nodes}
+        assert (await guarded.deployment())["spec"]["replicas"] == COUNT + 1
+        await client.delete(await client.path_of(budget))
+        assert await guarded.moved() == COUNT
+        assert [web.least for web in (free, spared, guarded)] == [COUNT] * 3
+        assert [min(web.available) for web in (free, spared, guarded)] == [COUNT] * 3
 
 
 async def test_two_daemons_believing_they_lead_set_no_count_twice(scene: Stage) -> None:

@@ -85,6 +85,11 @@ def test_a_note_that_is_taken_away_is_reported_as_that() -> None:
     ]
 
 
+def test_a_surge_that_is_delayed_names_the_reason() -> None:
+    delayed = replace(DONE, action="surge", result="refused", reason="Blackout", message="no pod is moved: nightly")
+    assert show_pods.outcome_line(delayed) == "does not leave a now: Blackout, no pod is moved: nightly"
+
+
 def test_moves_in_flight_show_their_step_and_any_fault() -> None:
     made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
     surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")

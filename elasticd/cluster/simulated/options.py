@@ -347,6 +347,7 @@ class WorkloadTable(PodTable, frozen=True):
     max_utilisation: Annotated[float, Meta(gt=0, le=1)] = 1.0
     start_seconds: Delay = 5.0
     ready_seconds: Delay = 0.0
+    min_ready_seconds: Delay = 0.0
     stop_seconds: Delay = 0.0
     started: bool = False
     demand: Demand | None = None

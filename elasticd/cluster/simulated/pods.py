@@ -214,6 +214,7 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
             selector=f"app={self.ref.name}",
             labels=self.table.labels,
             annotations=dict(self.annotations),
+            min_ready=self.table.min_ready_seconds,
         )
 
 

@@ -16,7 +16,6 @@ from elasticd.base.text import counted, raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft
-from elasticd.decision.pool.preemption import UNKNOWN, forbidden
 from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
@@ -217,9 +216,7 @@ class _Draft:
             and self._draft.columns.siblings(uid) - self._gone_by_owner[uid] < 2
         ):
             return "Single", "no other of its controller would be ready"
-        if self._draft.budgets.bear([pod]):
-            return None
-        return ("Budget", forbidden(pod)) if self._draft.budgets.known else UNKNOWN
+        return self._draft.budgets.refusal(pod)
 
     @property
     def _why_enough(self) -> Refused:

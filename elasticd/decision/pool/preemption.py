@@ -92,6 +92,12 @@ class Budgets:
         concerned = [budget for name in {pod.namespace for pod in pods} for budget in self._by_namespace.get(name, ())]
         return all(sum(pod.uid in budget.pods for pod in pods) <= max(0, budget.allowed) for budget in concerned)
 
+    def refusal(self, pod: Pod) -> Refused | None:
+        """Why a pod must not go now; None: it may."""
+        if self.bear([pod]):
+            return None
+        return ("Budget", forbidden(pod)) if self.known else UNKNOWN
+
 
 def _by_namespace(budgets: Iterable[DisruptionBudget]) -> dict[str, list[DisruptionBudget]]:
     """Group budgets by namespace: each is about pods of its own alone."""

@@ -6,13 +6,15 @@ Knows when it looks, and what is written down of each step; the rules of what co
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
-from elasticd.decision.disruption import refusal
+from elasticd.decision.disruption import eviction_of, refusal
+from elasticd.decision.pool.departures import Departures
 from elasticd.decision.workload.vetoes import FREEZE, annotated_freeze
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, resume, stays, surged
@@ -22,7 +24,7 @@ from elasticd.model.listener import Listener, MoveTakenBack, tell
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref, Workload
-from elasticd.ports.cluster import Cluster, Snapshot
+from elasticd.ports.cluster import Budgeted, Cluster, Snapshot
 from elasticd.runtime.actions import Actions, Attempt, attempt, record
 
 logger = logging.getLogger(__name__)
@@ -152,10 +154,14 @@ class Surging:
         workloads = [*_surging_workloads(snapshot), *self._without_note(snapshot)]
         self._surges = {workload.uid: self._surges.get(workload.uid) or _Surge() for workload in workloads}
         self._ending = self._still_ending(snapshot)
+        departures = Departures(now, partial(self._disruption, now), snapshot.budgets() if workloads else ())
         for workload in workloads:
             if workload.uid not in self.actions:
-                self._advance(self._surges[workload.uid], workload, snapshot.pods(workload), now)
+                self._advance(self._surges[workload.uid], workload, snapshot.pods(workload), departures, now)
         return bool(workloads)
+
+    def _disruption(self, now: float) -> DisruptionState:
+        return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
 
     def _without_note(self, snapshot: Snapshot) -> list[Workload]:
         """Workloads whose note somebody removed while a pod of them was moved, as far as something is left of that."""
@@ -168,9 +174,11 @@ class Surging:
             and resume(workload, snapshot.pods(workload), note)
         ]
 
-    def _next_step(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], now: float) -> Step:
+    def _next_step(
+        self, surge: _Surge, workload: Workload, pods: Sequence[Pod], departures: Departures, now: float
+    ) -> Step:
         """The next step by the note; by the one last seen, if somebody removed it or it cannot be read."""
-        step = next_step(workload, pods, now, honours_costs=self._cluster.honours_deletion_costs)
+        step = next_step(workload, pods, now, departures, honours_costs=self._cluster.honours_deletion_costs)
         if (note := noted(workload.annotations)) is not None:
             surge.note, surge.told = note, False
             return step
@@ -182,17 +190,35 @@ class Surging:
             self.actions.announce(self._cluster, event, f"surge {workload.ref}")
         return step
 
-    def _advance(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], now: float) -> None:
-        step = self._next_step(surge, workload, pods, now)
+    def _advance(
+        self, surge: _Surge, workload: Workload, pods: Sequence[Pod], departures: Departures, now: float
+    ) -> None:
+        step = self._next_step(surge, workload, pods, departures, now)
         if surge.step is None or surge.step.word != step.word:
-            surge.step, surge.since = step, now
+            surge.since = now
+            if step.restrained:
+                self._report(workload, step, now)
             if step.done and (note := noted(workload.annotations)):
                 text = f"{note.phase}: {note.pod} is ending"
                 ref = _pod_ref(workload, note)
                 self._ending[note.uid] = Underway(ref, note.uid, "surge", text, now, node=note.node, ends=True)
+        surge.step = step
         if step.action is not None and not (surge.tried == step.word and now - surge.tried_at < REST):
+            if evict := eviction_of(step.action):
+                departures.let_go(next(pod for pod in pods if pod.uid == evict.uid), evict)
             act = self._act(surge, workload, pods, step, step.action)
             self.actions.begin(workload.uid, f"surge {workload.ref}", act)
+
+    def _report(self, workload: Workload, step: Step, now: float) -> None:
+        """Say what keeps a pod from going: by an Event of the pod; and in the journal, where no action follows."""
+        note = noted(workload.annotations)
+        if note is None:
+            return
+        event = Announce(_pod_ref(workload, note), note.uid, step.word, step.message, warning=step.action is not None)
+        self.actions.announce(self._cluster, event, f"surge {workload.ref}")
+        if step.action is None:
+            refused = Attempt(Answer("refused", message=step.message, reason=step.word), now, 0.0)
+            record(_outcome(workload, note, step, refused), self._journal, self._listeners)
 
     async def _act(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step, action: Action) -> None:
         result = await attempt(self._clock, self._cluster.act(action))

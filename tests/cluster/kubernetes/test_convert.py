@@ -470,3 +470,17 @@ def test_a_deployment_with_recreate_strategy_is_recognized(strategy: dict[str, s
     wire = {"metadata": {"name": "web"}, "spec": {"strategy": strategy}}
     found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
     assert to_workload("apps/v1", "Deployment", found).recreate == recreate
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        pytest.param({"minReadySeconds": 40}, 40.0, id="given"),
+        pytest.param({"minReadySeconds": None}, 0.0, id="null"),
+        pytest.param({}, 0.0, id="left out"),
+    ],
+)
+def test_a_workload_says_how_long_a_pod_must_be_ready(kind: str, spec: dict[str, Any], seconds: float) -> None:
+    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "web"}, "spec": spec}), type=WireWorkload)
+    assert to_workload("apps/v1", kind, found).min_ready == seconds

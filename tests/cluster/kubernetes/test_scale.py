@@ -14,7 +14,7 @@ from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.scale import AT_ONCE, Scaler
-from elasticd.model.actions import Answer, Scale
+from elasticd.model.actions import Answer, Evict, Scale
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, page, scale, status
 
@@ -82,6 +82,7 @@ async def test_a_repeated_write_has_the_version_of_the_marks(api: FakeApi, bench
 
 UP, DOWN = ACTION, Scale(ACTION.workload, "u", "5", before=6, after=3, reason="calm")
 MOVE = Scale(ACTION.workload, "u", "5", before=3, after=4, reason="elasticd.io/surge up")
+LOWER = replace(DOWN, reason="elasticd.io/surge down", removes=Evict(Ref("shop", "Pod", "old", "v1"), "old", "a"))
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,8 @@ MOVE = Scale(ACTION.workload, "u", "5", before=3, after=4, reason="elasticd.io/s
         pytest.param(DOWN, {"freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="freeze down"),
         pytest.param(UP, {"freeze": "both; until 2001-01-01T00:00:00Z"}, "", id="a freeze that is over"),
         pytest.param(MOVE, {"freeze": "both"}, "", id="a pod that is being moved"),
+        pytest.param(LOWER, {"freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="its last step"),
+        pytest.param(replace(LOWER, removes=None), {"freeze": "down"}, "", id="it is taken back"),
     ],
 )  # fmt: skip
 async def test_a_mark_written_meanwhile_is_a_conflict(

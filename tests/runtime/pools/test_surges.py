@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import VirtualClock
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
+from elasticd.kit.evictability import SPARE
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionState
@@ -37,10 +38,14 @@ class Site(Scripted):
         self.answer: Callable[[Action], Answer | None] = lambda _: None
         self.also: tuple[Pod, ...] = ()
         self.hpa = ""
+        self.state = DisruptionState()
         self.begun: tuple[Underway, ...] = (Underway(Ref("shop", "Pod", "bare", "v1"), "x", "anew", "gone", NOW),)
 
     def restoring(self) -> tuple[Underway, ...]:
         return self.begun
+
+    def disruption(self, now: float) -> DisruptionState:
+        return self.state
 
     async def observe(self, now: float, kinds: frozenset[Kind] = frozenset()) -> Snapshot:
         return Seen(self)
@@ -179,6 +184,59 @@ async def test_another_daemon_goes_on_with_what_it_finds() -> None:
         await bench.turn(1)
     assert (bench.surging, OLD.uid in {one.uid for one in bench.site.world.pods}) == (False, False)
     assert [one.after for one in bench.site.acts if isinstance(one, Scale)] == [3, 2]
+
+
+@pytest.mark.parametrize("heeds", [True, False], ids=["costs are heeded", "costs are not heeded"])
+@pytest.mark.parametrize("turns", range(9))
+async def test_a_protected_pod_stays_from_every_phase_on(turns: int, *, heeds: bool) -> None:
+    """Whoever goes on with it: each look is that of another daemon."""
+    bench = Bench(heeds=heeds)
+    world = bench.site.world
+    await bench.begin()
+    for _ in range(turns):
+        bench.loop = bench.another()
+        await bench.turn(1)
+    is_kept = OLD.uid in {one.uid for one in world.pods}
+    world.pods = [
+        replace(one, annotations={**one.annotations, SPARE: "true"}) if one.uid == OLD.uid else one
+        for one in world.pods
+    ]
+    for _ in range(15):
+        bench.loop = bench.another()
+        await bench.turn(1)
+    assert (bench.surging, world.least, world.workload.replicas, len(world.pods)) == (False, 2, 2, 2)
+    assert (OLD.uid in {one.uid for one in world.pods}) == is_kept
+    assert all(COST not in one.annotations for one in world.pods)
+    assert (bench.taken_back == [OLD.uid]) == is_kept
+
+
+async def test_a_delayed_pod_goes_when_nothing_keeps_it() -> None:
+    bench = Bench()
+    await bench.begin()
+    bench.site.state = DisruptionState(blackout="nightly")
+    await bench.turn(10)
+    assert [(one.result, one.reason) for one in bench.outcomes][2:] == [("refused", "Blackout")]
+    (event,) = [act for act in bench.site.acts if isinstance(act, Announce)]
+    assert (event.workload, event.uid, event.reason, event.warning) == (OLD.ref, OLD.uid, "Blackout", False)
+    assert (await bench.in_flight())[1].step == "wait: no pod is moved: nightly"
+    bench.site.state = DisruptionState(blackout="daily")
+    await bench.turn(2)
+    assert (await bench.in_flight())[1].step == "wait: no pod is moved: daily"
+    assert len(bench.outcomes) == 3, "it is the same reason"
+    bench.site.state = DisruptionState()
+    await bench.turn(10)
+    assert (bench.outcomes[-1].reason, bench.site.world.least) == ("Moved", 2)
+
+
+@pytest.mark.parametrize("heeds", [True, False], ids=["costs are heeded", "costs are not heeded"])
+async def test_a_pod_delayed_for_all_its_time_stays(*, heeds: bool) -> None:
+    bench = Bench(heeds=heeds)
+    await bench.begin(within=20.0)
+    bench.site.state = DisruptionState(unknown="who led?")
+    await bench.turn(30)
+    assert (bench.surging, bench.site.world.least, bench.taken_back) == (False, 2, [OLD.uid])
+    late = next(one for one in bench.outcomes if one.reason == "TooLate")
+    assert late.message == "old could not go within 20 s: who led?"
 
 
 async def test_who_does_not_lead_does_nothing() -> None:

@@ -526,6 +526,7 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         annotations=annotations_of(workload.metadata),
         rollout=rollout(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
+        min_ready=float(workload.spec.min_ready_seconds or 0),
         writer=_writer(workload.metadata.managed_fields),
     )
 

@@ -520,6 +520,7 @@ class UpdateStrategy(Wire, frozen=True):
 
 class _WorkloadSpec(Wire, frozen=True):
     replicas: int | None = None
+    min_ready_seconds: int | None = None
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
     strategy: UpdateStrategy | None = None

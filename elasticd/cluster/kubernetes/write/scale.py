@@ -119,7 +119,7 @@ class Scaler:
 
     def _read_marks(self, metadata: Metadata, action: Scale) -> Answer | None:
         """Refuse what a mark forbids that was written since the workload was judged."""
-        if action.reason.startswith(SURGE):  # not before it has ended: see kit/surge.py
+        if action.reason.startswith(SURGE) and action.removes is None:  # what a surge added is taken back all the same
             return None
         why = forbidden(annotations_of(metadata), action.before, action.after, self._clock.now())
         return conflict(409, why) if why else None
