@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.kube.client import JSON
+from tests.kube.islands import PIN, Crowd
 from tests.kube.pairs import Board, a_node, a_pod, ended, pinned, some
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -296,3 +297,76 @@ DRAWS: dict[str, Ask] = {
     "waiting claims": waiting,
     "storage left": left,
 }
+
+
+# Whole boards, which elasticd plans.
+
+
+def mount_crowds(seed: int, number: int, pods: int, *, current: bool) -> list[tuple[MountBoard, Crowd]]:
+    """Ten nodes each, and pods that all wait and compete for volumes; for a `current` version, or for 1.20."""
+    return [
+        _crowd(Random(f"{seed} mounts {index}"), f"mounts-{index}", pods, current=current) for index in range(number)
+    ]
+
+
+def _crowd(random: Random, name: str, number: int, *, current: bool) -> tuple[MountBoard, Crowd]:
+    board, prefix = MountBoard(name), f"fits-{name}"
+    for index in range(10):
+        node = _placed(random)
+        own = node["metadata"]["name"] = f"{prefix}-{index}"
+        node["metadata"]["labels"] |= {"kubernetes.io/hostname": own, "fits/island": name}
+        node["spec"]["taints"] = [{"key": PIN, "value": own, "effect": "NoSchedule"}]
+        board.nodes.append(node)
+        if random.random() < 0.7:
+            driver = {"name": PROVISIONER, "nodeID": own, "allocatable": {"count": random.randint(1, 3)}}
+            board.csi_nodes.append({"metadata": {"name": own}, "spec": {"drivers": [driver]}})
+    shared = _to_share(random, board, prefix, current=current)
+    pods = []
+    for index in range(number):
+        pod = mounting(*_wanted(random, board, f"{prefix}-{index:02d}", shared))
+        pod["metadata"]["name"] = f"{prefix}-{index:02d}"
+        pod["spec"] |= {"nodeSelector": {"fits/island": name}, "tolerations": [{"key": PIN, "operator": "Exists"}]}
+        pods.append(pod)
+    return board, Crowd(board.nodes, pods)
+
+
+def _to_share(random: Random, board: MountBoard, prefix: str, *, current: bool) -> list[str]:
+    """Add what several pods use: a class that makes volumes, a class of local ones, no two of them of one size, so that
+    it is clear which is the smallest; and claims, whose names it gives."""
+    board.classes += [a_class(f"{prefix}-made"), a_class(f"{prefix}-local", "kubernetes.io/no-provisioner")]
+    if random.random() < 0.5:
+        zones = {"key": ZONE, "values": some(random, PLACES[ZONE], 1, 2)}
+        board.classes[0]["allowedTopologies"] = [{"matchLabelExpressions": [zones]}]
+    for size in range(1, 13):
+        reach = _affinity(random, random.choice(board.nodes))
+        spec = {"storageClassName": f"{prefix}-local", "nodeAffinity": reach}
+        board.volumes.append(a_volume(f"{prefix}-local-{size}", size, **spec))
+    kinds = ("ReadWriteOnce", "ReadWriteMany", *(("ReadWriteOncePod", "ReadWriteOncePod") if current else ()))
+    names = [f"{prefix}-shared-{index}" for index in range(len(kinds))]
+    for name, mode in zip(names, kinds, strict=True):
+        made = a_volume(name, driver=PROVISIONER, accessModes=[mode])
+        if random.random() < 0.5:
+            made["spec"]["nodeAffinity"] = _affinity(random, random.choice(board.nodes))
+        board.bind(a_claim(name, accessModes=[mode]), made)
+    for kind in ("made", "local"):
+        names.append(f"{prefix}-shared-{kind}")
+        board.claims.append(a_claim(names[-1], f"{prefix}-{kind}"))
+    return names
+
+
+def _wanted(random: Random, board: MountBoard, own: str, shared: Sequence[str]) -> list[str]:
+    """None, one or two claims: of the shared ones, or of its own, which are bound or wait for their first consumer."""
+    claims = some(random, shared, 1, 1) if random.random() < 0.3 else []
+    for index in range(random.choice((0, 1, 1, 1, 2))):
+        name, kind = f"{own}-{index}", random.choice(("bound", "made", "local", "local"))
+        if kind == "bound":
+            made = a_volume(name, driver=random.choice((PROVISIONER, OTHER)))
+            if random.random() < 0.6:
+                made["spec"]["nodeAffinity"] = _affinity(random, random.choice(board.nodes))
+            if random.random() < 0.3:
+                made["metadata"]["labels"][ZONE] = random.choice(PLACES[ZONE])
+            board.bind(a_claim(name), made)
+        else:
+            board.claims.append(a_claim(name, f"{own.rpartition('-')[0]}-{kind}", random.randint(1, 8)))
+        claims.append(name)
+    return claims

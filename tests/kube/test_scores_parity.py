@@ -8,6 +8,7 @@ each other; kube-scheduler is then offered one after the other for the node wher
 
 import copy
 import json
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,8 +25,8 @@ import yaml
 from elasticd.config.policies import decode_policy
 from elasticd.kit.node_table import NodeTable
 from elasticd.migration.kube_scheduler import scheduler_policies
+from elasticd.model.actions import BindClaim
 from elasticd.model.placement import Column, Mask
-from elasticd.model.policy import Strategy
 from elasticd.model.workload import Pod
 from elasticd.registry import discover
 from elasticd_plugins.filters import Filters
@@ -40,10 +41,13 @@ from tests.kube.client import JSON
 from tests.kube.conftest import Kube
 from tests.kube.control_plane import SCHEDULER
 from tests.kube.islands import Crowd, allow_only, crowds, preferring
+from tests.kube.mounts import PROVISIONER, mount_crowds
 from tests.kube.pairs import Board
 from tests.kube.processes import Program, free_port
+from tests.kube.provisioner import provisioning
 from tests.kube.test_filters_parity import PAIRS, SEED, Ground, Tally, decoded, ground, seen, verdict
 
+BOARDS = int(os.environ.get("BOARDS", "4"))  # of thirty pods each, which elasticd plans
 STRATEGIES: dict[str, Any] = {
     "PodTopologySpread": SpreadScore(),
     "InterPodAffinity": PodAffinity(),
@@ -210,29 +214,35 @@ async def taken(made: Ground, pods: Sequence[JSON]) -> list[JSON]:
     return found
 
 
-def placed(
-    crowd: Crowd, as_taken: Sequence[JSON], view: NodeTable, strategies: Sequence[Strategy]
-) -> list[tuple[JSON, str]]:
-    """The pods of a crowd in the order in which elasticd places them, each with its node."""
-    by_name = {pod["metadata"]["name"]: pod for pod in crowd.pods}
-    decisions = planned(strategies, view, decoded(as_taken))
-    return [(by_name[each.pod.name], each.node) for each in decisions if each.verdict == "bind"]
-
-
 @pytest.mark.timeout(900)
-async def test_kube_scheduler_allows_every_place_of_a_plan(kube: Kube, namespace: str) -> None:
-    every = crowds(SEED, number=10, pods=30, current=kube.plane.version >= (1, 22))
-    boards = [Board("crowd", crowd.nodes) for crowd in every]
-    async with ground(kube, namespace, boards) as made:
+@pytest.mark.parametrize("about", ["neighbours", "volumes"])
+async def test_kube_scheduler_allows_every_place_of_a_plan(kube: Kube, namespace: str, about: str) -> None:
+    current, every = kube.plane.version >= (1, 22), list[Crowd]()
+    boards: list[Board] = []
+    if about == "neighbours":
+        every = crowds(SEED, number=BOARDS, pods=30, current=current)
+        boards += [Board("crowd", crowd.nodes) for crowd in every]
+    else:
+        for board, crowd in mount_crowds(SEED, number=BOARDS, pods=30, current=current):
+            boards.append(board)
+            every.append(crowd)
+    async with ground(kube, namespace, boards) as made, provisioning(kube.client, PROVISIONER):
         view = await seen(made)
         strategies = [Filters(), LeastRequested(), SpreadScore(), PodAffinity()]
-        plans = [placed(crowd, await taken(made, crowd.pods), view, strategies) for crowd in every]
-        for number, step in enumerate(zip_longest(*plans)):
-            pods = [allow_only(pod, node) for pod, node in filter(None, step)]
+        plans = [planned(strategies, view, decoded(await taken(made, crowd.pods))) for crowd in every]
+        manifests = {pod["metadata"]["name"]: pod for crowd in every for pod in crowd.pods}
+        found = [[each for each in plan if each.node] for plan in plans]
+        for number, step in enumerate(zip_longest(*found)):
+            pods = [allow_only(manifests[each.pod.name], each.node) for each in filter(None, step)]
             await made.each(partial(made.create, label=f"c{number}"), pods)
             answers = await made.answered(f"c{number}", len(pods))
             wrong = [verdict(pod) for pod in answers if not pod["spec"].get("nodeName")]
             assert not wrong, wrong[0]
-    number, of = sum(map(len, plans)), sum(len(crowd.pods) for crowd in every)
-    print(f"\n{number} of {of} pods placed, all of them allowed")
+        claims = await made.client.list(made.claims)
+    volumes = {each["metadata"]["name"]: each["spec"].get("volumeName") for each in claims}
+    actions = [action for plan in plans for each in plan for action in each.actions if isinstance(action, BindClaim)]
+    assert [each for each in actions if each.volume and volumes[each.workload.name] != each.volume] == []
+    number, of = sum(map(len, found)), sum(map(len, plans))
+    print(f"\nseed {SEED}: {number} of {of} pods placed, all of them allowed; {len(actions)} claims that waited")
     assert 0.3 * of < number < of, "some pods have a place, and some have none"
+    assert bool(actions) == (about == "volumes")
