@@ -55,7 +55,8 @@ def rooted(pod: Pod) -> tuple[str, str] | None:
         return "Own", "it is elasticd's own"
     if annotation := sparing_annotation(pod):
         return "DoNotDisrupt", f"its annotation {annotation} asks for it"
-    return None
+    why = "it has no controller, and Kubernetes would delete the pods that name it as their owner"
+    return ("OwnsPods", why) if pod.owns and not pod.owner[0] else None
 
 
 def sparing_annotation(pod: Pod) -> str:

@@ -166,6 +166,10 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where it has pod-level `requests`: all that it asks for, as a scheduler counts it, with overhead. Else empty."""
     volume_claims: tuple[PodClaim, ...] = ()
     """The persistent volume claims that it uses."""
+    owner_pods: tuple[tuple[str, str], ...] = ()
+    """Names and UIDs of the pods that it names as its owners: Kubernetes deletes it when they are gone."""
+    owns: bool = False
+    """Whether pods that have not ended name it as their owner."""
 
     @property
     def ref(self) -> Ref:

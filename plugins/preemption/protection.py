@@ -21,6 +21,7 @@ _FIXED = {
     "DaemonSet": "belong to their node",
     "Critical": "are of system-critical priority",
     "Own": "are elasticd's own",
+    "OwnsPods": "have no controller and own other pods",
 }
 """Text for pods that are never evicted, by why they are node-bound."""
 

@@ -141,6 +141,27 @@ async def test_a_copy_deleted_during_downtime_after_running_is_not_recreated(
     assert await scene.copies(name) == []
 
 
+async def test_a_pod_that_owns_others_is_moved_after_them(scene: Stage, first: Daemon) -> None:
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    meta = {"name": scene.name("executor"), "ownerReferences": [owner]}
+    await scene.kube.client.create(scene.pods, {"metadata": meta, "spec": scene.spec(schedulerName="nobody")})
+    await scene.cordon(pod["spec"]["nodeName"])
+
+    async def held() -> bool:
+        moves = json.loads(await asyncio.to_thread(first.running.elasticd, "moves", "--json"))
+        return [(one["decision"]["pod"]["name"], one["reason"]) for one in moves["held_back"]] == [
+            (owner["name"], "OwnsPods")
+        ]
+
+    await wait_until(held, within=60, what="it stays, and moves says why")
+    assert await scene.read(f"{scene.pods}/{meta['name']}"), "and so does what it owns"
+    await scene.kube.client.delete(f"{scene.pods}/{meta['name']}", grace=0)
+    assert await moved(scene, pod) == 1
+    await ended(scene, pod)
+
+
 async def test_a_copy_that_does_not_start_stays_recorded_and_reported(
     scene: Stage, first: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:

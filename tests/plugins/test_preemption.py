@@ -161,6 +161,7 @@ PROTECTED = [
     pytest.param({"annotations": {AUTOSCALER: "false"}}, {}, id="asked Cluster Autoscaler so"),
     pytest.param({"annotations": {KARPENTER: "true"}}, {}, id="asked Karpenter so"),
     pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {"spare_labels": {}}, id="elasticd's own"),
+    pytest.param({"owner": ("", "", ""), "owns": True}, {}, id="owner of other pods"),
     pytest.param({"namespace": "kube-system"}, {}, id="kube-system"),
     pytest.param({"namespace": "vault"}, {"spare_namespaces": ["vault"]}, id="a namespace that is spared"),
     pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {}, id="the daemon"),

@@ -238,6 +238,15 @@ def test_owner_of_a_pod_is_its_controller(owners: Any, owner: tuple[str, str, st
     assert pod_of(metadata={**FULL["metadata"], "ownerReferences": owners}).owner == owner
 
 
+def test_the_pods_that_own_a_pod_are_read() -> None:
+    driver = {"apiVersion": "v1", "kind": "Pod", "name": "driver", "uid": "d"}
+    others = [CONTROLLER, {**driver, "apiVersion": "example.com/v1"}, {**driver, "kind": "ConfigMap"}]
+    owners = [driver, *others, {**driver, "name": "agent", "uid": "a", "controller": True}]
+    pod = pod_of(metadata={**FULL["metadata"], "ownerReferences": owners})
+    assert (pod.owner_pods, pod.owns) == ((("driver", "d"), ("agent", "a")), False)
+    assert pod_of().owner_pods == ()
+
+
 def test_annotations_that_ask_to_be_left_alone_are_read() -> None:
     annotations = {AUTOSCALER: "false", KARPENTER: "true", "elasticd.io/a": "b"}
     wire = {**FULL["metadata"], "annotations": {**annotations, "c": "d"}}

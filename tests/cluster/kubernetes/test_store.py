@@ -165,3 +165,42 @@ def test_store_of_a_kind_forgets_only_its_own() -> None:
     assert deployments.put(WEB, listed=True) == ("shop", "web")
     deployments.retain("", ())
     assert [one.ref.kind for one in store.all()] == ["StatefulSet"]
+
+
+def child(name: str, *owners: Pod, phase: str = "Running") -> Pod:
+    """A pod that others own."""
+    return replace(pod(name, phase=phase), owner_pods=tuple((owner.name, owner.uid) for owner in owners))
+
+
+DRIVER = pod("driver")
+
+
+@pytest.mark.parametrize(
+    ("pods", "owns"),
+    [
+        pytest.param([DRIVER, child("a", DRIVER)], True, id="it comes first"),
+        pytest.param([child("a", DRIVER), DRIVER], True, id="its dependent comes first"),
+        pytest.param([DRIVER, pod("a")], False, id="of nobody"),
+        pytest.param([DRIVER, child("a", replace(DRIVER, uid="old"))], False, id="of an earlier one of its name"),
+        pytest.param([DRIVER, replace(child("a", DRIVER), namespace="other")], False, id="of another namespace"),
+        pytest.param([DRIVER, child("a", DRIVER, phase="Succeeded")], False, id="of one that has ended"),
+        pytest.param([DRIVER, child("a", DRIVER), child("a", DRIVER, phase="Failed")], False, id="of one that ends"),
+        pytest.param([DRIVER, child("a", DRIVER), child("b", DRIVER), pod("a")], True, id="one is left"),
+        pytest.param([DRIVER, child("a", DRIVER), pod("a")], False, id="it owns none any more"),
+        pytest.param([DRIVER, child("a", DRIVER), DRIVER], True, id="it is read again"),
+    ],
+)
+def test_a_pod_owns_those_that_name_it(pods: list[Pod], owns: bool) -> None:
+    store = filled(*pods)
+    driver = store.get("shop", "driver")
+    assert driver is not None
+    assert driver.owns is owns
+    assert driver in store.all_of("shop")
+
+
+def test_a_pod_owns_none_once_they_are_gone() -> None:
+    store = filled(DRIVER, child("a", DRIVER), child("b", DRIVER))
+    store.remove(child("a", DRIVER))
+    assert store.get("shop", "driver") == replace(DRIVER, owns=True)
+    store.retain("shop", {("shop", "driver")})
+    assert store.get("shop", "driver") == DRIVER

@@ -5,7 +5,7 @@ Knows how to find things without scanning; knows nothing of how they came or of 
 
 import sys
 from bisect import insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -243,6 +243,11 @@ class _Namespace:
         return min(buckets, key=lambda bucket: len(bucket.pods), default=self.all)
 
 
+def _owners(pod: Pod | None) -> tuple[tuple[str, str], ...]:
+    """Names and UIDs of the pods with which a pod goes; empty: none, or it has ended."""
+    return () if pod is None or pod.phase in _OVER else pod.owner_pods
+
+
 class PodStore(Store[Pod]):
     """All pods."""
 
@@ -251,10 +256,34 @@ class PodStore(Store[Pod]):
         self._namespaces = defaultdict[str, _Namespace](_Namespace)
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
         self._places: Places | None = None
+        self._dependents = Counter[str]()
+        """By a pod's UID, how many pods that have not ended name it as their owner."""
         self.placement_callbacks: list[Callable[[], None]] = []
         """Called when something happened that may let pods be placed. They must not block or raise."""
 
+    def put(self, item: Pod, *, listed: bool, restored: bool = False) -> Key:
+        """Store a pod, with what is known of those that it owns."""
+        owns = item.uid in self._dependents
+        known = item if item.owns == owns else replace(item, owns=owns)
+        return super().put(known, listed=listed, restored=restored)
+
+    def _count_dependents(self, old: Pod | None, new: Pod | None) -> None:
+        """Mark pods that own others, and those that own none any more."""
+        before, after = _owners(old), _owners(new)
+        if before == after:
+            return
+        namespace = new.namespace if new is not None else old.namespace if old is not None else ""
+        self._dependents.update(uid for _, uid in after)
+        self._dependents.subtract(uid for _, uid in before)
+        for name, uid in {*before, *after}:
+            if not self._dependents[uid]:
+                del self._dependents[uid]
+            owner = self.get(namespace, name)
+            if owner is not None and owner.uid == uid:
+                self.put(owner, listed=True)
+
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._count_dependents(old, new)
         if (pod := new or old) is not None:
             self._namespaces[pod.namespace].change(old, new)
         if self._places is not None:

@@ -85,7 +85,7 @@ def to_pod(pod: wire.WirePod, offset: float = 0.0) -> model.Pod:
     never ready. Not ready is the careful reading: load that such a pod might carry raises no count.
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
-    (labels, owner), shape = _family_of(meta), _shape_of(pod)
+    (labels, owner, owner_pods), shape = _family_of(meta), _shape_of(pod)
     created, started = meta.creation_timestamp, status.start_time
     ready = scheduled = pending = under_way = None
     for condition in status.conditions or ():  # of very many pods: faster than a look-up by type
@@ -128,6 +128,7 @@ def to_pod(pod: wire.WirePod, offset: float = 0.0) -> model.Pod:
         resize_message,
         shape.overall,
         _claims_of(pod) if shape.needs.claims else (),
+        owner_pods,
     )
 
 
@@ -221,19 +222,30 @@ def _affinity(pod: wire.WirePod) -> wire.WireAffinity | None:
     return replace(affinity, node_affinity=wire.UNREAD) if _family_of(pod.metadata)[1][0] == "DaemonSet" else affinity
 
 
-def _family_of(meta: wire.PodMetadata) -> tuple[dict[str, str], Owner]:
-    """A pod's labels and controller. The pods of a controller have equal ones: one record serves them all."""
+_Family = tuple[dict[str, str], Owner, tuple[tuple[str, str], ...]]
+
+
+def _family_of(meta: wire.PodMetadata) -> _Family:
+    """A pod's labels, its controller, and the pods among its owners. The pods of a controller have equal ones: one
+    record serves them all."""
     return _family(b"\0".join((meta.labels, meta.owner_references)))
 
 
 @lru_cache(maxsize=MOST)
-def _family(both: bytes) -> tuple[dict[str, str], Owner]:
+def _family(both: bytes) -> _Family:
     labels, _, owners = both.partition(b"\0")
     shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str]).items()}
-    controller = next((owner for owner in _read(owners, list[wire.OwnerReference]) if owner.controller), None)
+    references = _read(owners, list[wire.OwnerReference])
+    owner_pods = tuple([(owner.name, owner.uid) for owner in references if _is_pod(owner)])
+    controller = next((owner for owner in references if owner.controller), None)
     if controller is None:
-        return shared, _NOBODY
-    return shared, (controller_kind(controller.api_version, controller.kind), controller.name, controller.uid)
+        return shared, _NOBODY, owner_pods
+    kind = controller_kind(controller.api_version, controller.kind)
+    return shared, (kind, controller.name, controller.uid), owner_pods
+
+
+def _is_pod(owner: wire.OwnerReference) -> bool:
+    return (owner.api_version, owner.kind) == ("v1", "Pod")
 
 
 def _shape(pod: wire.WirePod) -> _Shape:
