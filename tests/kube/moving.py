@@ -217,10 +217,15 @@ class Stage:
         body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
         await self.kube.client.create(self.deployments, {"metadata": {"name": name}, "spec": body})
 
-    async def pod(self, name: str) -> JSON:
-        """A pod without a controller, that runs."""
+    async def create(self, name: str, **spec: Any) -> None:
+        """A pod without a controller, with this in its spec too."""
         meta = {"name": name, "labels": {"app": name, "tier": "batch"}, "annotations": {"example.test/kept": "yes"}}
-        await self.kube.client.create(self.pods, {"metadata": meta, "spec": self.spec(restartPolicy="OnFailure")})
+        body = {"metadata": meta, "spec": self.spec(restartPolicy="OnFailure", **spec)}
+        await self.kube.client.create(self.pods, body)
+
+    async def pod(self, name: str, **spec: Any) -> JSON:
+        """The same, once it runs."""
+        await self.create(name, **spec)
         return await self.runs(name)
 
     async def runs(self, name: str, not_uid: str = "") -> JSON:

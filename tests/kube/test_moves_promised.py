@@ -1,0 +1,66 @@
+"""Of two pods that exclude each other the one that runs is moved, and keeps its place."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kube.client import wait_until
+from tests.kube.conftest import Kube
+from tests.kube.mounts import a_claim, a_volume
+from tests.kube.moving import POLICY, Stage, granted, stage
+from tests.kube.provisioner import VOLUMES
+
+NO_SURGE = POLICY.replace("surge = true", "claims = true")
+VOLUME_RIGHTS = ("components/volumes/rbac.yaml",)
+ALONE = ["ReadWriteOncePod"]
+
+
+@asynccontextmanager
+async def apart(scene: Stage) -> AsyncIterator[dict[str, Any]]:
+    """What keeps two pods of one application out of one pool."""
+    term = {"topologyKey": "pool", "labelSelector": {"matchLabels": {"tier": "batch"}}}
+    yield {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@asynccontextmanager
+async def one_claim(scene: Stage) -> AsyncIterator[dict[str, Any]]:
+    """A bound claim that only one pod may use."""
+    client, name = scene.kube.client, scene.namespace
+    ref = {"namespace": name, "name": "data"}
+    await client.create(VOLUMES, a_volume(name, storageClassName="", claimRef=ref, accessModes=ALONE))
+    path = f"/api/v1/namespaces/{name}/persistentvolumeclaims"
+    await client.create(path, a_claim("data", volumeName=name, accessModes=ALONE))
+
+    async def bound() -> bool:
+        return bool((await client.get(f"{path}/data"))["status"].get("phase") == "Bound")
+
+    await wait_until(bound, what="the claim is bound")
+    try:
+        yield {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    finally:
+        await client.delete(f"{VOLUMES}/{name}")
+
+
+@pytest.mark.parametrize(
+    "excluding",
+    [
+        pytest.param(apart, id="anti-affinity"),
+        pytest.param(one_claim, id="claim", marks=pytest.mark.since("1.36", "1.20 knows no ReadWriteOncePod")),
+    ],
+)
+async def test_a_waiting_pod_does_not_take_a_moved_ones_place(kube: Kube, tmp_path: Path, excluding: Any) -> None:
+    async with (
+        stage(kube, tmp_path) as scene,
+        excluding(scene) as spec,
+        granted(kube, scene.namespace, VOLUME_RIGHTS),
+        scene.daemon("one", pool=NO_SURGE.format(namespace=scene.namespace)),
+    ):
+        moved = await scene.pod("moved", **spec)
+        await scene.create("waits", **spec)
+        await scene.cordon(moved["spec"]["nodeName"])
+        await scene.runs("moved", not_uid=moved["metadata"]["uid"])
+        waits = await scene.read(f"{scene.pods}/waits")
+        assert not waits["spec"].get("nodeName")
