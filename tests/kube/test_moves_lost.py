@@ -141,6 +141,32 @@ async def test_a_copy_deleted_during_downtime_after_running_is_not_recreated(
     assert await scene.copies(name) == []
 
 
+async def test_an_evicted_pod_is_recreated_though_its_policy_is_gone(scene: Stage, first: Daemon) -> None:
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    name, policy = pod["metadata"]["name"], scene.folder / "one" / "policies" / "pool.toml"
+    await scene.killed(first.kill, first, ("evict", "after", 1), pod["spec"]["nodeName"])
+    text = policy.read_text()
+    policy.unlink()
+    try:
+        first.start()
+
+        async def told() -> bool:
+            code, text = await first.running.page("/moves")
+            return code == 200 and [move["pod"]["name"] for move in json.loads(text)["in_flight"]] == [name]
+
+        async def recreated() -> bool:
+            copies = await scene.copies(name)
+            return [copy["metadata"]["uid"] == pod["metadata"]["uid"] for copy in copies] == [False]
+
+        await wait_until(told, within=60, what="moves tells of it")
+        await wait_until(recreated, within=60, what="it is recreated")
+    finally:
+        policy.write_text(text)
+    assert await moved(scene, pod) == 1
+    await ended(scene, pod)
+
+
 async def test_a_pod_that_owns_others_is_moved_after_them(scene: Stage, first: Daemon) -> None:
     await wait_until(first.leads, what="it leads")
     pod = await begun(scene)
