@@ -36,7 +36,7 @@ from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Cluster, Reviewing
+from elasticd.ports.cluster import LEFT_ALONE, RECORDS, VERSIONS, Cluster, Reviewing
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -195,7 +195,7 @@ class Daemon:
             unready=self.readiness(),
             confirmed=snapshot.confirmed if snapshot else 0.0,
             faults=tuple(self._restore_faults()),
-            problems=tuple([f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items() if kind[0]]),
+            problems=tuple(self._cluster_problems()),
             memory=self.memory,
             kept=self.kept,
             policies=self._in_force(),
@@ -219,12 +219,20 @@ class Daemon:
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
-            faults=(*filter(None, leaderless), *self._restore_faults()),
+            faults=(*filter(None, leaderless), *self._restored_etcd(), *self._restore_faults()),
             kept=self.kept,
         )
 
     def _in_force(self) -> tuple[PolicyInForce, ...]:
         return tuple([PolicyInForce(rule.name, rule.mode, isinstance(rule, PoolPolicy)) for rule in self.policies])
+
+    def _cluster_problems(self) -> Iterator[str]:
+        """What of the cluster cannot be watched, and that it was restored, in a line each."""
+        yield from (f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items() if kind[0])
+        yield from self._restored_etcd()
+
+    def _restored_etcd(self) -> Iterator[str]:
+        yield from filter(None, [self.cluster.problems().get(VERSIONS)])
 
     def _restore_faults(self) -> Iterator[str]:
         """What keeps evicted pods from running again, in a line each."""

@@ -365,6 +365,19 @@ def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faul
     assert (found.status().leader, found.status().faults) == (leader, faults)
 
 
+def test_the_status_tells_of_a_restored_etcd() -> None:
+    cluster: Any = SimpleNamespace(
+        leading=False,
+        problems=lambda: {("", "resourceVersions"): "they went back"},
+        describe=lambda: SimpleNamespace(leader="other"),
+        restoring=list,
+    )
+    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW))
+    unused: Any = None
+    found = process.Daemon(loop, unused, unused, cluster, Journal(), unused, VirtualClock(NOW))
+    assert (found.status().faults, found.readiness()) == (("they went back",), "")
+
+
 def test_the_status_names_evicted_pods_that_have_not_run() -> None:
     faults = {"a": "namespace gone", "b": "", "c": "no PriorityClass"}
     moves = [

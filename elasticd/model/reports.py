@@ -31,8 +31,8 @@ class StatusReport(Struct, frozen=True):
     Without a daemon (`running`), `note` says so and `decisions` are the last in the journal; `leading` is then unknown,
     and so are the policies if their files have mistakes (None). `leader` is the identity of the leader, if known.
     `memory` says that its limit is near, and what the daemon has most of; `kept`, why the policies in force are not
-    those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; what keeps evicted
-    pods from running again, a line for each, and which of their records cannot be used.
+    those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; that etcd was
+    restored; what keeps evicted pods from running again, a line for each, and which of their records cannot be used.
     """
 
     running: bool

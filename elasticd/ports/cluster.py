@@ -23,6 +23,9 @@ RECORDS: Kind = ("v1", "ConfigMap")
 LEFT_ALONE: Kind = ("", "restore records")
 """Among the problems of a cluster: which records of evicted pods do not count."""
 
+VERSIONS: Kind = ("", "resourceVersions")
+"""Among the problems of a cluster: that its versions went back a while ago, as after a restore of etcd."""
+
 
 class Snapshot(Protocol):
     """A consistent view of a cluster. Looking things up costs no I/O and no copy."""

@@ -84,7 +84,7 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import LEFT_ALONE, RECORDS, Kind
+from elasticd.ports.cluster import LEFT_ALONE, RECORDS, VERSIONS, Kind
 from elasticd.ports.metrics_api import Followed, Pull
 
 _POD: Kind = ("v1", "Pod")
@@ -95,7 +95,6 @@ _BUDGET: Kind = ("policy", "PodDisruptionBudget")
 _NAMESPACE: Kind = ("v1", "Namespace")
 _EVICTED: Kind = ("", "evicted pods")
 _WRITES: Kind = ("", "writes")
-_VERSIONS: Kind = ("", "resourceVersions")
 _FORBIDDEN_PAUSE = 600.0
 """Seconds until it is asked again whether there are records of evicted pods, where that is forbidden."""
 
@@ -497,7 +496,7 @@ class KubernetesCluster:
             more = f", and {len(deferred) - 1} more" if deferred[1:] else ""
             problems[_WRITES] = f"the server asked not to repeat {deferred[0]}{more}"
         if rollback := self._parts.deps.rollbacks.problem:
-            problems[_VERSIONS] = rollback
+            problems[VERSIONS] = rollback
         return problems
 
     def describe(self) -> Description:
