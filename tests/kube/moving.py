@@ -316,7 +316,7 @@ def sized(cores: object) -> JSON:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """As it stands in docs/moves.md."""
+    """The rows as a table of Markdown."""
     lines = ["| move | step | run | copies | done | seconds |", "|---|---|---|---|---|---|"]
     lines += [
         f"| {row.what} | {row.step} | {row.run} | {row.copies} | {row.evictions} | {row.seconds:.1f} |" for row in rows
