@@ -145,7 +145,7 @@ def page_of_kind(kind: str, registry: Registry) -> Iterator[str]:
 def page_of_settings() -> Iterator[str]:
     yield "# Settings\n"
     yield "The keys of elasticd.toml. [config/elasticd.toml](../../config/elasticd.toml) has each at its default,"
-    yield "with a comment. [simulation](../simulation.md) has those of a simulated cluster.\n"
+    yield "with a comment. [Simulated clusters](../simulated-cluster.md) have more.\n"
     elsewhere = ("sources", "renamed", "cluster[simulated]")
     found = [option for option in options(Settings) if not option.name.startswith(elsewhere)]
     for name, group in groupby(found, key=lambda option: re.split(r"\.|\[(?=\])", option.name)[0]):

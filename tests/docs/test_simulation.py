@@ -1,4 +1,4 @@
-"""docs/simulation.md: every key of a simulated cluster stands there, with its default; its example works."""
+"""docs/simulated-cluster.md: every key of a simulated cluster stands there, with its default; its example works."""
 
 import json
 import re
@@ -34,7 +34,7 @@ from elasticd.config import load_settings
 from elasticd.registry import discover
 from elasticd.ui.options import options
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "simulation.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "simulated-cluster.md").read_text()
 POD = {one for one in PodTable.__struct_fields__ if one not in ("name", "count")}
 SECTIONS: dict[str, type[Any]] = {
     "cluster": Simulated,
