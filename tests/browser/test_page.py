@@ -321,6 +321,33 @@ def test_sources_and_plugins_are_shown_with_their_health(window: Browser, page: 
     window.until("document.querySelector('main').innerText.includes('the HPA')")
 
 
+BROKEN = """
+const broken = [], range = document.createRange();
+for (const cell of document.querySelectorAll(arguments[0])) {
+  const text = cell.firstChild;
+  for (const word of text?.data?.matchAll(/[A-Za-z]+/g) ?? []) {
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    if (range.getClientRects().length > 1) broken.push(word[0]);
+  }
+}
+return broken;
+"""
+"""The words that go on in another line, of the cells that a selector names."""
+
+
+@WIDTHS
+def test_no_word_of_sources_and_plugins_is_broken(window: Browser, page: Site, width: int) -> None:
+    name = "resource-metrics"
+    page.changes = {"sources": (replace(METER, name=name, health="queue_length: no reading has come"),)}
+    opened(window, page, "#/sources")
+    window.look(width)
+    window.until("document.querySelectorAll('.sources tbody tr').length === 1")
+    window.until("document.querySelectorAll('.plugins tbody tr').length > 0")
+    assert window.run(BROKEN, ".sources th, .sources td, .plugins th, .plugins td") == []
+    assert window.run("return document.documentElement.scrollWidth") <= width
+
+
 def test_a_reader_without_a_token_is_asked_for_it(window: Browser, tmp_path: Path) -> None:
     with site(tmp_path, Access(lambda: "correct-horse-battery"), decisions=workloads(1)) as shown:
         window.open(f"{shown.address}/")

@@ -10,7 +10,7 @@ export class Sources {
   constructor(root, store) {
     this.store = store;
     this.rows = h("tbody");
-    this.plugins = h("div", {}, h("p", { class: "dim" }, "Reading the plugins …"));
+    this.plugins = h("div", { class: "plugins" }, h("p", { class: "dim" }, "Reading the plugins …"));
     this.failing = h("ul", { class: "alarms" });
     this.policies = h("p");
     const heads = ["Source", "Health", "Newest sample", "Renewed", "Reads", "Takes", "Samples", "Series"];
