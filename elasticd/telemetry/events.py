@@ -82,6 +82,8 @@ class Events:
         self._summary, self._decisions, self._every, self._most = summary, decisions, every, most
         self._streams: set[Stream] = set()
         self._new: set[Stream] = set()
+        self._charted: frozenset[str] = frozenset()
+        """The workloads whose charts somebody looks at: asked for each decision, so it is kept."""
         self._came = asyncio.Event()
         self._changed: dict[_Key, Decision] = {}
         self._outcomes: dict[_Key, Outcome] = {}
@@ -101,7 +103,7 @@ class Events:
             return
         elif isinstance(record, Decision):
             self._changed[record.policy, record.workload] = record
-            if any(stream.workload and stream.workload == str(record.workload) for stream in self._streams):
+            if self._charted and str(record.workload) in self._charted:
                 self._points.append(record)
         elif isinstance(record, Outcome):
             self._outcomes[record.policy, record.workload] = record
@@ -118,6 +120,7 @@ class Events:
             self._changed = {(decision.policy, decision.workload): decision for decision in self._decisions()}
         stream = Stream(workload)
         self._streams.add(stream)
+        self._count_charts()
         self._new.add(stream)
         self._came.set()
         try:
@@ -125,6 +128,10 @@ class Events:
         finally:
             self._streams.discard(stream)
             self._new.discard(stream)
+            self._count_charts()
+
+    def _count_charts(self) -> None:
+        self._charted = frozenset(stream.workload for stream in self._streams if stream.workload)
 
     @property
     def readers(self) -> int:
