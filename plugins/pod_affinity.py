@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from elasticd.api import Column, Mask, Meta, Nodes, Pod, PodPreference, PodTerm, PoolStrategy, Scores, Whole, hookimpl
-from elasticd.kit import Weight, concerning, domains, near
+from elasticd.kit import Weight, concerning, count_pods, domains, near
 
 
 class PodAffinity(PoolStrategy, tag="pod-affinity", frozen=True):
@@ -45,13 +45,13 @@ class PodAffinity(PoolStrategy, tag="pod-affinity", frozen=True):
     def _others(self, pod: Pod, nodes: Nodes) -> Iterator[Whole]:
         for home, preference in concerning(nodes.prefers(), pod, nodes):
             if _is_known(preference.term, pod.namespace, nodes):
-                holders = nodes.total(("prefers", home, preference), partial(_prefers, preference), (home,))
+                holders = count_pods(("prefers", home, preference), partial(_prefers, preference), nodes, (home,))
                 yield preference.weight * domains(preference.term.topology, nodes).sums(holders)
         if not self.required_weight:
             return
         for home, term in concerning(nodes.attracts(), pod, nodes):
             if _is_known(term, pod.namespace, nodes):
-                holders = nodes.total(("attracted", home, term), partial(_attracts, term), (home,))
+                holders = count_pods(("attracted", home, term), partial(_attracts, term), nodes, (home,))
                 yield self.required_weight * domains(term.topology, nodes).sums(holders)
 
 

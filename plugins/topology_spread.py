@@ -10,6 +10,7 @@ import numpy as np
 from elasticd.api import Column, Mask, Nodes, Pod, PoolStrategy, Scores, TopologySpread, hookimpl
 from elasticd.kit import (
     HOSTNAME,
+    CountingNodes,
     DefaultSpread,
     Weight,
     counted_pods,
@@ -51,11 +52,11 @@ class SpreadScore(PoolStrategy, tag="topology-spread", frozen=True):
         return Scores(_normalized(np.floor(np.add.reduce(counts) + 0.5), scored), self.weight)
 
 
-def _count(pod: Pod, spread: TopologySpread, nodes: Nodes, counted: Mask, scored: Mask) -> Column:
+def _count(pod: Pod, spread: TopologySpread, nodes: Nodes, counted: CountingNodes, scored: Mask) -> Column:
     """The pods of each node's value, weighted; 0 for nodes without the label."""
     values = domains(spread.topology, nodes)
     if spread.topology == HOSTNAME:
-        there, size = counted_pods(pod, spread, nodes)[0], int(np.count_nonzero(scored))
+        there, size = counted_pods(pod, spread, nodes)[0].here, int(np.count_nonzero(scored))
     else:
         there = spreading(pod, spread, nodes, counted).there
         size = int(np.count_nonzero(values.present(scored)))

@@ -19,6 +19,7 @@ from elasticd.kit.mounts import (
     beyond_limits,
     exclusive,
     in_use,
+    in_use_outside,
     match_claims,
     mounts_of,
     stranded,
@@ -33,11 +34,14 @@ from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
 from elasticd.kit.requests import Serving, request_of, serving, unfit
 from elasticd.kit.topology import (
     HOSTNAME,
+    CountingNodes,
     DefaultSpread,
     Domains,
+    PodCounts,
     SpreadDefault,
     Spreading,
     concerning,
+    count_pods,
     counted_pods,
     counting_nodes,
     domains,
@@ -69,11 +73,12 @@ __all__ = [
     "average_score", "balance_score", "capacity", "idleness", "load_score", "std_score", "swiftness",
     # the nodes that a pod's rules select, and pods by the labels of their nodes
     "ByNeeds", "any_of", "every_node", "matching", "selected", "tolerated", "with_label", "HOSTNAME", "DefaultSpread",
-    "Domains", "SpreadDefault", "Spreading", "Weight", "concerning", "counted_pods", "counting_nodes", "domains",
+    "CountingNodes", "Domains", "PodCounts", "SpreadDefault", "Spreading", "Weight", "concerning", "count_pods",
+    "counted_pods", "counting_nodes", "domains",
     "holders", "matching_pods", "near", "selected_by", "spaces_of", "spread_needs", "spreading",
     # volumes
-    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "in_use", "match_claims", "mounts_of", "stranded",
-    "surplus", "uses", "within_reach", "within_zones",
+    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "in_use", "in_use_outside", "match_claims",
+    "mounts_of", "stranded", "surplus", "uses", "within_reach", "within_zones",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
     "SPARE", "rooted", "sparing_annotation", "stationary", "whose",

@@ -293,6 +293,14 @@ def in_use(pod: Pod, nodes: Nodes) -> Mask:
     return nodes.holding(("claims", pod.uid, alone), lambda other: other.uid != pod.uid and uses(other, alone))
 
 
+def in_use_outside(pod: Pod, nodes: Nodes) -> bool:
+    """Whether a pod outside these nodes uses such a claim."""
+    outside, alone = nodes.outside, exclusive(pod, nodes.volumes)
+    if outside is None or not alone:
+        return False
+    return bool(outside.holding(("claims", pod.uid, alone), lambda other: uses(other, alone)).any())
+
+
 def exclusive(pod: Pod, volumes: Volumes | None) -> frozenset[ClaimKey]:
     """The claims of a pod that only one pod may use."""
     claims = [] if volumes is None else [volumes.claim(key) for key in _keys(pod)]

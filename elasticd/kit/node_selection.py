@@ -5,7 +5,7 @@ Knows labels, names and taints of nodes; knows nothing of the pods on them.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +16,7 @@ from elasticd.model.placement import Mask, Nodes
 from elasticd.model.pod_spec import Expression, Needs, Term, Toleration
 from elasticd.model.workload import Node
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -70,15 +71,28 @@ def tolerated(tolerations: tuple[Toleration, ...], nodes: Nodes) -> Mask:
     return nodes.matching(("tolerated", tolerations), lambda node: needs.tolerates(node.taints) is None)
 
 
+class BothNodes(Generic[K, T]):
+    """Memoizes a pure function of a key, a pool's nodes as such, and those outside, while both are the same."""
+
+    def __init__(self, function: Callable[[K, tuple[Node, ...], tuple[Node, ...]], T], most: int = 64) -> None:
+        def by_outside(key: K, nodes: tuple[Node, ...]) -> Memo[str, tuple[Node, ...], T]:
+            return Memo(lambda _, outside: function(key, nodes, outside))
+
+        self._cached = Memo(by_outside, most)
+
+    def __call__(self, key: K, nodes: Nodes) -> T:
+        return self._cached(key, nodes.nodes)("", () if nodes.outside is None else nodes.outside.nodes)
+
+
 class ByNeeds(Generic[T]):
     """Memoizes a pure function of what a pod needs and of the nodes as such, by the identities of both."""
 
     def __init__(self, function: Callable[[Needs, Nodes], T], most: int = 1024) -> None:
         self._function, self._most = function, most
-        self._cached: Memo[str, tuple[Node, ...], dict[int, tuple[Any, T]]] = Memo(lambda _, __: {})
+        self._cached = BothNodes[str, dict[int, tuple[Any, T]]](lambda *_: {})
 
     def __call__(self, needs: Needs, nodes: Nodes) -> T:
-        cached = self._cached("", nodes.nodes)
+        cached = self._cached("", nodes)
         found = cached.get(id(needs))
         if found is None or found[0] is not needs:
             if len(cached) >= self._most:

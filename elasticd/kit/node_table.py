@@ -188,6 +188,8 @@ class NodeTable:
         self._use_by_kind, self._siblings, self._namespaces = use_by_kind, siblings, namespaces
         self.volumes: VolumeView | None = None
         """Set by who knows that a pod needs them."""
+        self.outside: NodeTable | None = None
+        """Set by who knows that there are other nodes."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._views: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
@@ -200,6 +202,12 @@ class NodeTable:
 
     def index(self, name: str) -> int | None:
         return self._frame.index.get(name)
+
+    def with_node(self, name: str) -> "tuple[NodeTable, int] | None":
+        """The table that has a node, this or that of the nodes outside, and its index there; None: there is none."""
+        if (index := self.index(name)) is not None:
+            return self, index
+        return self.outside.with_node(name) if self.outside is not None else None
 
     def allocatable(self, resource: str) -> Whole:
         return self._frame.allocatable(resource)
@@ -280,12 +288,16 @@ class NodeTable:
         return self._rules_of("prefers")
 
     def _rules_of(self, kind: str) -> frozenset[Any]:
-        if not self._with_terms:
-            return frozenset()
         if (rules := self._rules.get(kind)) is None:
-            pods = self._holder.of(self._pods).with_terms()
-            rules = self._rules[kind] = frozenset([rule for pod in pods for rule in _rules(pod, kind)])
+            rules = self._rules[kind] = frozenset(
+                rule for table in filter(None, (self, self.outside)) for rule in table.own_rules(kind)
+            )
         return rules
+
+    def own_rules(self, kind: str) -> Iterator[tuple[str, Any]]:
+        """The terms, or preferences, of pods on these nodes alone, each with its home."""
+        for pod in self._holder.of(self._pods).with_terms() if self._with_terms else ():
+            yield from _rules(pod, kind)
 
     def total(self, key: Hashable, weigh: Callable[[Pod], int], namespaces: Collection[str] | None = None) -> Whole:
         found = self._totals.get(key)

@@ -3,7 +3,7 @@
 Pure. Knows which pods and nodes count as kube-scheduler counts them; knows nothing of refusals and scores.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import reduce
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
-from elasticd.kit.node_selection import ByNeeds, every_node, selected, tolerated
+from elasticd.kit.node_selection import BothNodes, ByNeeds, every_node, selected, tolerated
 from elasticd.model.placement import Mask, Nodes, Whole
 from elasticd.model.pod_spec import Expression, Needs, PodPreference, PodTerm, TopologySpread
 from elasticd.model.workload import Node, Pod
@@ -22,52 +22,80 @@ HOSTNAME = "kubernetes.io/hostname"
 R = TypeVar("R", PodTerm, PodPreference)
 
 
+class PodCounts(Struct, frozen=True, eq=False):
+    """Counts of pods on each node of a pool, and on each node outside it; None: there is no such node."""
+
+    here: Whole
+    outside: Whole | None = None
+
+
 class Domains(Struct, frozen=True, eq=False):
     """The values of a label: for each node the number of its value, from 1 on; 0 where it has not the label."""
 
     of_node: Whole
+    of_outside: Whole
+    """The same for the nodes outside the pool."""
     size: int
     """The numbers there are, with 0."""
     labelled: Mask
 
-    def sums(self, counts: Whole) -> Whole:
-        """For each node, the sum of these counts over all nodes with its value; 0 where it has not the label."""
+    def sums(self, counts: PodCounts) -> Whole:
+        """For each node of the pool, the sum of these counts over all nodes with its value; 0 where it has not the
+        label."""
         return self.totals(counts)[self.of_node]
 
-    def totals(self, counts: Whole) -> Whole:
+    def totals(self, counts: PodCounts) -> Whole:
         """The sum of these counts by number of the value; of 0 it is 0."""
-        totals: Whole = np.bincount(self.of_node, weights=counts, minlength=self.size).astype(np.int64)
+        totals: Whole = np.bincount(self.of_node, weights=counts.here, minlength=self.size).astype(np.int64)
+        if counts.outside is not None:
+            totals += np.bincount(self.of_outside, weights=counts.outside, minlength=self.size).astype(np.int64)
         totals[0] = 0
         return totals
 
-    def present(self, nodes: Mask) -> Mask:
-        """The numbers of values that some of these nodes have."""
+    def present(self, nodes: Mask, outside: Mask | None = None) -> Mask:
+        """The numbers of values that some of these nodes of the pool, or of those outside it, have."""
         present = np.zeros(self.size, dtype=np.bool_)
         present[self.of_node[nodes]] = True
+        if outside is not None:
+            present[self.of_outside[outside]] = True
         present[0] = False
         return present
 
 
-def _domains(label: str, nodes: tuple[Node, ...]) -> Domains:
+def _domains(label: str, nodes: tuple[Node, ...], outside: tuple[Node, ...]) -> Domains:
     numbers: dict[str | None, int] = {None: 0}
-    values = (node.labels.get(label) for node in nodes)
-    of_node = np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
-    return Domains(of_node, len(numbers), of_node > 0)
+
+    def numbered(those: tuple[Node, ...]) -> Whole:
+        values = (node.labels.get(label) for node in those)
+        return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+
+    of_node, of_outside = numbered(nodes), numbered(outside)
+    return Domains(of_node, of_outside, len(numbers), of_node > 0)
 
 
-_by_label = Memo(_domains, most=64)
+_by_label = BothNodes(_domains)
 
 
 def domains(label: str, nodes: Nodes) -> Domains:
-    """The values of a label of these nodes; memoized while they do not change."""
-    return _by_label(label, nodes.nodes)
+    """The values of a label of these nodes and of those outside; memoized while they do not change."""
+    return _by_label(label, nodes)
+
+
+def count_pods(
+    key: Hashable, weigh: Callable[[Pod], int], nodes: Nodes, namespaces: Collection[str] | None = None
+) -> PodCounts:
+    """The sums that `Nodes.total` gives, for these nodes and those outside."""
+    outside = nodes.outside
+    return PodCounts(
+        nodes.total(key, weigh, namespaces), None if outside is None else outside.total(key, weigh, namespaces)
+    )
 
 
 def matching_pods(
-    key: object, rules: Callable[[Pod], bool], nodes: Nodes, namespaces: Collection[str] | None = None
-) -> Whole:
+    key: Hashable, rules: Callable[[Pod], bool], nodes: Nodes, namespaces: Collection[str] | None = None
+) -> PodCounts:
     """How many pods on each node obey rules that this key stands for."""
-    return nodes.total(("pods", key), lambda pod: int(rules(pod)), namespaces)
+    return count_pods(("pods", key), lambda pod: int(rules(pod)), nodes, namespaces)
 
 
 def selected_by(home: str, term: PodTerm, nodes: Nodes) -> Callable[[Pod], bool]:
@@ -87,12 +115,12 @@ def spaces_of(home: str, terms: Sequence[PodTerm]) -> Collection[str] | None:
 def near(home: str, term: PodTerm, nodes: Nodes) -> tuple[Whole, Whole]:
     """How many pods that a term selects are on each node, and on all nodes with the same value of its label."""
     counts = matching_pods((home, term), selected_by(home, term, nodes), nodes, spaces_of(home, (term,)))
-    return counts, domains(term.topology, nodes).sums(counts)
+    return counts.here, domains(term.topology, nodes).sums(counts)
 
 
-def holders(home: str, term: PodTerm, nodes: Nodes) -> Whole:
+def holders(home: str, term: PodTerm, nodes: Nodes) -> PodCounts:
     """How many pods in the namespace `home` on each node have this term in their required anti-affinity."""
-    return nodes.total(("repels", home, term), lambda pod: int(term in pod.needs.repels), (home,))
+    return count_pods(("repels", home, term), lambda pod: int(term in pod.needs.repels), nodes, (home,))
 
 
 def concerning(rules: Collection[tuple[str, R]], pod: Pod, nodes: Nodes) -> list[tuple[str, R]]:
@@ -201,18 +229,30 @@ NONE_COUNTS = 2**31 - 1
 """The fewest pods where there is no value at all, so that nothing is refused."""
 
 
-def spreading(pod: Pod, spread: TopologySpread, nodes: Nodes, counted: Mask) -> Spreading:
-    """How a pod's constraint stands. `counted`: the nodes that count; see `counting_nodes`."""
+class CountingNodes(Struct, frozen=True, eq=False):
+    """What counts for a spread constraint: nodes of the pool, nodes outside it, and the numbers of its label's values
+    (see `Domains`)."""
+
+    here: Mask
+    outside: Mask | None
+    values: Mask
+
+
+def spreading(pod: Pod, spread: TopologySpread, nodes: Nodes, counted: CountingNodes) -> Spreading:
+    """How a pod's constraint stands. `counted`: see `counting_nodes`."""
     values = domains(spread.topology, nodes)
     on_nodes, own = counted_pods(pod, spread, nodes)
-    counts: Whole = np.where(counted, on_nodes, 0)
-    totals, present = values.totals(counts), values.present(counted)
-    number = int(np.count_nonzero(present))
-    fewest = int(totals[present].min()) if number else NONE_COUNTS
+    counts: Whole = np.where(counted.here, on_nodes.here, 0)
+    outside = None
+    if on_nodes.outside is not None and counted.outside is not None:
+        outside = np.where(counted.outside, on_nodes.outside, 0)
+    totals = values.totals(PodCounts(counts, outside))
+    number = int(np.count_nonzero(counted.values))
+    fewest = int(totals[counted.values].min()) if number else NONE_COUNTS
     return Spreading(values, counts, totals[values.of_node], 0 if number < spread.min_domains else fewest, own)
 
 
-def counted_pods(pod: Pod, spread: TopologySpread, nodes: Nodes) -> tuple[Whole, int]:
+def counted_pods(pod: Pod, spread: TopologySpread, nodes: Nodes) -> tuple[PodCounts, int]:
     """How many pods on each node count for a pod's constraint; and 1 if the pod itself does, else 0."""
     if spread.of_controller:
         uid = pod.owner[2]
@@ -220,7 +260,7 @@ def counted_pods(pod: Pod, spread: TopologySpread, nodes: Nodes) -> tuple[Whole,
         return same, 1
     rules = spread.selector(pod.labels)
     if not rules:  # an empty selector selects the pod itself, and no other, as in current versions
-        return np.zeros(len(nodes.names), dtype=np.int64), int(rules is not None)
+        return PodCounts(np.zeros(len(nodes.names), dtype=np.int64)), int(rules is not None)
     counts = matching_pods(("spread", pod.namespace, rules), _staying(rules), nodes, (pod.namespace,))
     return counts, int(all(rule.matches(pod.labels) for rule in rules))
 
@@ -232,15 +272,24 @@ def _staying(rules: Sequence[Expression]) -> Callable[[Pod], bool]:
     return counts
 
 
-def _masks_of(needs: Needs, nodes: Nodes) -> tuple[Mask, ...]:
-    """For each constraint the nodes that count: those with the labels of all constraints of its kind (hard or soft)
-    that its policies do not exclude."""
-    masks = list[Mask]()
+def _counting(needs: Needs, nodes: Nodes) -> tuple[CountingNodes, ...]:
+    """For each constraint what counts. Where it honours node affinity, which the pool's selector is a part of, only
+    values that a node of the pool has do."""
+    found = list[CountingNodes]()
     for spread in needs.spread:
-        kind = [each for each in needs.spread if each.hard == spread.hard] if spread.needs_all else [spread]
-        alike = [domains(each.topology, nodes).labelled for each in kind]
-        masks.append(reduce(np.logical_and, alike, included(needs, spread, nodes)))
-    return tuple(masks)
+        here = _counted(needs, spread, nodes)
+        outside = None if nodes.outside is None else _counted(needs, spread, nodes.outside)
+        values = domains(spread.topology, nodes).present(here, None if spread.honours_affinity else outside)
+        found.append(CountingNodes(here, outside, values))
+    return tuple(found)
+
+
+def _counted(needs: Needs, spread: TopologySpread, nodes: Nodes) -> Mask:
+    """The nodes with the labels of all constraints of a constraint's kind (hard or soft) that its policies do not
+    exclude."""
+    kind = [each for each in needs.spread if each.hard == spread.hard] if spread.needs_all else [spread]
+    alike = [domains(each.topology, nodes).labelled for each in kind]
+    return reduce(np.logical_and, alike, included(needs, spread, nodes))
 
 
 def included(needs: Needs, spread: TopologySpread, nodes: Nodes) -> Mask:
@@ -249,5 +298,5 @@ def included(needs: Needs, spread: TopologySpread, nodes: Nodes) -> Mask:
     return mask & tolerated(needs.tolerations, nodes) if spread.honours_taints else mask
 
 
-counting_nodes = ByNeeds(_masks_of)
+counting_nodes = ByNeeds(_counting)
 """For each spread constraint of a pod's needs, in their order, the nodes that count."""

@@ -39,6 +39,11 @@ class Nodes(Protocol):
     def nodes(self) -> tuple[Node, ...]:
         """The records, in the same order."""
 
+    @property
+    def outside(self) -> "Nodes | None":
+        """The cluster's other nodes, with their pods: no pod of the pool goes there, but those that are there count for
+        spread constraints, affinity, and claims that only one pod may use. None: the pool has all nodes."""
+
     def index(self, name: str) -> int | None:
         """The index of a node in all columns; None: it is none of these."""
 
@@ -85,8 +90,9 @@ class Nodes(Protocol):
         """Claims and volumes, with what the plan has decided about them; None: no pod in this plan has claims."""
 
     def repels(self) -> Collection[tuple[str, PodTerm]]:
-        """The required anti-affinity of pods on the nodes: each term, with the namespace of its pods, in any order; the
-        same collection while nothing changed. It may still contain terms of pods that have left."""
+        """The required anti-affinity of pods on the nodes, and on those outside: each term, with the namespace of its
+        pods, in any order; the same collection while nothing changed. It may still contain terms of pods that have
+        left."""
 
     def attracts(self) -> Collection[tuple[str, PodTerm]]:
         """The same for their required affinity."""

@@ -55,8 +55,9 @@ class Filters(PoolStrategy, tag="filters", frozen=True):
     InterPodAffinity, but that what no eviction would mend comes first. The first plugin that refuses a node gives the
     reason; NodeResourcesFit gives one for each resource that does not suffice. The texts are elasticd's own,
     as kube-scheduler's change from version to version. Pods that are being deleted still take their room, but do not
-    count for spread constraints. Pods on nodes outside the pool are not seen: they count for no constraint, and their
-    affinity and anti-affinity have no effect.
+    count for spread constraints. Pods on nodes outside the pool count as those on its nodes; but zones (or the like)
+    without a node of the pool do not, for a spread constraint with nodeAffinityPolicy Honor, as if the pool's selector
+    were a node affinity of the pod.
 
     Two rules differ. A node whose condition Ready is not True is refused before it has the taint for this, unless the
     pod tolerates that taint. A pod that does not request a resource is not refused where that resource is

@@ -72,8 +72,9 @@ def apart_from_wanted(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         ("attracts", home, terms), lambda other: all(rule(other) for rule in rules), nodes, spaces_of(home, terms)
     )
     labelled = [domains(term.topology, nodes) for term in terms]
-    there = [values.sums(counts) > 0 for values in labelled]
-    if not any(mask.any() for mask in there) and all(rule(pod) for rule in rules):
+    totals = [values.totals(counts) for values in labelled]
+    there = [total[values.of_node] > 0 for total, values in zip(totals, labelled, strict=True)]
+    if not any(total.any() for total in totals) and all(rule(pod) for rule in rules):
         there = [values.labelled for values in labelled]
     mend = Mend("pods that its affinity selects run there")
     yield Lack(ATTRACTED, ~np.logical_and.reduce(there), mends=partial(_everywhere, mend, nodes))
@@ -91,7 +92,7 @@ def kept_off(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
     """Nodes near pods whose anti-affinity selects the pod."""
     if rules := concerning(nodes.repels(), pod, nodes):
         found = [(holders(home, term, nodes), domains(term.topology, nodes)) for home, term in rules]
-        masks = [((there := values.sums(own)) > 0, there > own) for own, values in found]
+        masks = [((there := values.sums(own)) > 0, there > own.here) for own, values in found]
         yield _closed(REPELLED, masks, nodes)
 
 

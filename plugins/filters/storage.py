@@ -14,6 +14,7 @@ from elasticd.kit import (
     beyond_limits,
     every_node,
     in_use,
+    in_use_outside,
     match_claims,
     mounts_of,
     stranded,
@@ -48,7 +49,9 @@ def in_the_way(pod: Pod, nodes: Nodes) -> Iterator[Lack]:
     """All nodes while another pod uses a claim of the pod's that only one may use; if that is on one node alone, it may
     be evicted there."""
     users = in_use(pod, nodes)
-    if users.any():
+    if in_use_outside(pod, nodes):
+        yield Lack(IN_USE, every_node(nodes), ~every_node(nodes))
+    elif users.any():
         yield Lack(IN_USE, every_node(nodes), users & (np.count_nonzero(users) == 1))
 
 

@@ -38,6 +38,7 @@ from elasticd.cluster.kubernetes.watch.storage import (
 from elasticd.cluster.kubernetes.watch.store import Places
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WireNode, WirePod
+from elasticd.kit import counting_nodes, domains
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.kit.volume_view import VolumeView
 from elasticd.model.volumes import Storage
@@ -332,6 +333,37 @@ def fits(view: NodeTable, pod: Pod) -> str:
     return " ".join(view.names[index] for index in np.flatnonzero(~refused))
 
 
+def pools_of(made: Ground, view: NodeTable, random: Random) -> list[NodeTable]:
+    """Two pools, each with about half of the nodes, and the other half outside."""
+    chosen = {name for name in view.names if random.random() < 0.5}
+    pods = {name: view.pods(index) for index, name in enumerate(view.names)}
+    spaces = {name: labels for name in made.namespaces.values() if (labels := view.namespace(name)) is not None}
+    halves = [tuple(node for node in view.nodes if (node.name in chosen) is inside) for inside in (True, False)]
+    pools = [NodeTableBuilder().columns(half, pods, namespaces=spaces) for half in halves]
+    for pool, others in zip(pools, reversed(halves), strict=True):
+        pool.outside = NodeTableBuilder().columns(others, pods, namespaces=spaces)
+    return pools
+
+
+def counts_alike(pod: Pod, pool: NodeTable) -> bool:
+    """Whether no spread constraint of a pod leaves out values that only nodes outside the pool have, as they would only
+    be left out by kube-scheduler if the pool's selector were a node affinity."""
+    pairs = zip(pod.needs.spread, counting_nodes(pod.needs, pool), strict=True)
+    return all(
+        np.array_equal(counted.values, domains(spread.topology, pool).present(counted.here, counted.outside))
+        for spread, counted in pairs
+    )
+
+
+def judge_in_pools(tally: Tally, pools: Sequence[NodeTable], found: Sequence[JSON]) -> None:
+    """Compare the answers where only half of the nodes are a pool's, among them the one that a pod asks for."""
+    for wire, pod in zip(found, decoded(found), strict=True):
+        asked = wire["metadata"]["annotations"]["fits/node"]
+        (pool,) = [each for each in pools if each.index(asked) is not None]
+        if counts_alike(pod, pool):
+            judge(tally, pool, [wire])
+
+
 def judge(tally: Tally, view: NodeTable, found: Sequence[JSON]) -> None:
     """Compare the answers about the pods of one round and one filter."""
     for wire, pod in zip(found, decoded(found), strict=True):
@@ -353,9 +385,10 @@ async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespa
         every += islands(SEED, PAIRS, current=current)
     else:
         every += mount_boards(SEED, PAIRS, current=current)
-    tallies = {board.filter: Tally() for board in every}
+    tallies, in_pools = ({board.filter: Tally() for board in every} for _ in range(2))
     async with ground(kube, namespace, every) as made, provisioning(kube.client, PROVISIONER):
         view = await seen(made)
+        pools = pools_of(made, view, Random(SEED)) if about == "neighbours" else []
         for number, rounds in enumerate(zip_longest(*(board.rounds for board in every), fillvalue=())):
             label = str(number)
             pods = [pod for one in rounds for pod in one]
@@ -363,14 +396,18 @@ async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespa
             found = {pod["metadata"]["name"]: pod for pod in await made.answered(label, len(pods))}
             await made.clear(label)
             for board, one in zip(every, rounds, strict=True):
-                judge(tallies[board.filter], view, [found[pod["metadata"]["name"]] for pod in one])
-    print(f"\n{'filter':16}{'pairs':>7}{'fits':>7}{'differs':>9}")
+                answers = [found[pod["metadata"]["name"]] for pod in one]
+                judge(tallies[board.filter], view, answers)
+                if pools:
+                    judge_in_pools(in_pools[board.filter], pools, answers)
+    tallies |= {f"{name}, pools": tally for name, tally in in_pools.items() if pools}
+    print(f"\n{'filter':24}{'pairs':>7}{'fits':>7}{'differs':>9}")
     for name, tally in tallies.items():
-        print(f"{name:16}{tally.pairs:7}{tally.fits:7}{len(tally.differs):9}")
+        print(f"{name:24}{tally.pairs:7}{tally.fits:7}{len(tally.differs):9}")
         print(*tally.differs[:3], sep="\n")
     assert await left(kube.client) == []
     assert {name: tally.differs[:1] for name, tally in tallies.items() if tally.differs} == {}
-    assert all(tally.pairs >= PAIRS for tally in tallies.values())
+    assert all(tally.pairs >= (PAIRS / 4 if name.endswith("pools") else PAIRS) for name, tally in tallies.items())
     assert all(0.1 * tally.pairs < tally.fits < 0.9 * tally.pairs for tally in tallies.values()), (
         "both answers are tried"
     )

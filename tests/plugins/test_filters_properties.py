@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.kit import needed, whole
+from elasticd.kit.node_table import NodeTable
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.filters.neighbours import SPREAD, UNLABELLED
 from tests.kit.pools import GIB, columns, node, planned, pod
@@ -35,6 +37,9 @@ pytestmark = pytest.mark.slow
 
 KEYS, VALUES, NUMBERS = ("zone", "disk"), ("a", "b", "ssd"), ("1", "2", "x")
 NAMES = ("n0", "n1", "n2", "n3", "n4")
+OUTSIDE = "outside"
+"""A label of nodes that are not of the pool."""
+
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 GPU = "example.com/gpu"
 
@@ -223,7 +228,8 @@ def hard(asked: Pod) -> list[TopologySpread]:
 
 
 def skew(asked: Pod, spread: TopologySpread, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> float:
-    """By the rule of the API: the pods there and the pod itself, less those where there are fewest."""
+    """By the rule of the API: the pods there and the pod itself, less those where there are fewest. Values that no node
+    of the pool has are left out as if a node affinity excluded them."""
     needs, rules = asked.needs, spread.selector(asked.labels)
 
     def counts(labels: dict[str, str]) -> bool:
@@ -233,6 +239,7 @@ def skew(asked: Pod, spread: TopologySpread, one: Node, nodes: Sequence[Node], p
         return bool(rules) and counts(labels)
 
     by_value: dict[str, int] = {}
+    domains = set[str]()
     for each in nodes:
         left_out = (
             (spread.honours_affinity and not needs.wants(each.name, each.labels))
@@ -243,7 +250,10 @@ def skew(asked: Pod, spread: TopologySpread, one: Node, nodes: Sequence[Node], p
             here = [other for other in pods if other.node == each.name and other.namespace == asked.namespace]
             value = each.labels[spread.topology]
             by_value[value] = by_value.get(value, 0) + sum(counts_beside(other.labels) for other in here)
-    fewest = 0 if len(by_value) < spread.min_domains else min(by_value.values(), default=inf)
+            if OUTSIDE not in each.labels or not spread.honours_affinity:
+                domains.add(value)
+    numbers = [number for value, number in by_value.items() if value in domains]
+    fewest = 0 if len(domains) < spread.min_domains else min(numbers, default=inf)
     own = one.labels.get(spread.topology)
     return by_value.get(own, 0) + counts(asked.labels) - fewest if own is not None else 0
 
@@ -274,10 +284,21 @@ def reasons(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -
     return next((stage for stage in stages[:-2] if stage), anti_affinity)
 
 
-@given(pools())
-def test_all_nodes_at_once_are_as_one_after_the_other(pool: tuple[list[Node], list[Pod], list[Pod]]) -> None:
+def split(nodes: Sequence[Node], there: Sequence[Pod]) -> NodeTable:
+    """A pool of the nodes without the label OUTSIDE, among the others."""
+    view = columns([each for each in nodes if OUTSIDE not in each.labels], there)
+    if others := [each for each in nodes if OUTSIDE in each.labels]:
+        view.outside = columns(others, there)
+    return view
+
+
+@given(pools(), some.sets(some.sampled_from(NAMES)))
+def test_all_nodes_at_once_are_as_one_after_the_other(
+    pool: tuple[list[Node], list[Pod], list[Pod]], outside: set[str]
+) -> None:
     nodes, there, new = pool
-    view, filters = columns(nodes, there), Filters()
+    nodes = [replace(each, labels=each.labels | {OUTSIDE: ""}) if each.name in outside else each for each in nodes]
+    view, filters = split(nodes, there), Filters()
     for asked in new:
         refusals = filters.filter_nodes(asked, view)
         for index, one in enumerate(view.nodes):
@@ -290,6 +311,37 @@ def test_all_nodes_at_once_are_as_one_after_the_other(pool: tuple[list[Node], li
                 assert curable is (reasons(asked, one, nodes, others) == set()), (
                     "curable: it would fit if the node were empty"
                 )
+
+
+apps = some.sampled_from(({"app": "a"}, {"app": "a"}, {"app": "b"}))
+some_terms = some.one_of(some.just(()), some.just(()), pod_terms)
+
+
+@some.composite
+def neighbourhoods(draw: some.DrawFn) -> tuple[list[Node], list[Pod], Pod]:
+    """Nodes with labels, some outside the pool, pods on them that differ in labels and anti-affinity alone, and a pod
+    with terms about such pods."""
+    zones, places = some.sampled_from("ab"), some.sampled_from(NAMES)
+    nodes = [
+        node(name, labels={"zone": draw(zones), "disk": draw(zones)} | ({OUTSIDE: ""} if draw(some.booleans()) else {}))
+        for name in NAMES
+    ]
+    there = [
+        pod(f"on{index}", on=draw(places), labels=draw(apps), repels=draw(some_terms))
+        for index in range(draw(some.integers(1, 5)))
+    ]
+    asked: dict[str, Any] = {"spread": draw(spreads), "attracts": draw(some_terms), "repels": draw(some_terms)}
+    return nodes, there, pod("new", labels=draw(apps), **asked)
+
+
+@given(neighbourhoods())
+def test_pods_outside_a_pool_count_for_the_terms_of_others(board: tuple[list[Node], list[Pod], Pod]) -> None:
+    nodes, there, asked = board
+    view = split(nodes, there)
+    refusals = Filters().filter_nodes(asked, view)
+    for index, one in enumerate(view.nodes):
+        said = {refusal.reason for refusal in refusals if refusal.nodes[index]}
+        assert said == reasons(asked, one, nodes, there)
 
 
 class Wild(Strategy, tag="wild", frozen=True):
@@ -328,15 +380,17 @@ def test_whatever_scores_say_no_node_is_overfilled(pool: tuple[list[Node], list[
             assert len(here) + len(came) <= has(one, "pods")
 
 
-@given(pools(), wild)
+@given(pools(), wild, some.sets(some.sampled_from(NAMES)))
 def test_a_pod_waits_only_where_no_node_would_take_it(
-    pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild
+    pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild, outside: set[str]
 ) -> None:
     nodes, there, new = pool
+    nodes = [replace(each, labels=each.labels | {OUTSIDE: ""}) if each.name in outside else each for each in nodes]
     by_uid = {one.uid: one for one in new}
-    for decision in planned([Filters(), scores], columns(nodes, there), new):
+    for decision in planned([Filters(), scores], split(nodes, there), new):
         asked = by_uid[decision.uid]
-        fits = [one.name for one in nodes if not reasons(asked, one, nodes, there)]
+        inside = [one for one in nodes if OUTSIDE not in one.labels]
+        fits = [one.name for one in inside if not reasons(asked, one, nodes, there)]
         assert (decision.verdict == "bind") is bool(fits)
         if fits:
             assert decision.node in fits

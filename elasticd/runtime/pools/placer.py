@@ -295,17 +295,18 @@ class Placer:
         pods that are not in this plan (`planned_uids`) keep theirs, and pods that were told to leave are marked as
         leaving."""
         for pod in map(self.views.noted, snapshot.pending()):
-            index = columns.index(self.views.doubtful(pod) or pod.nominated)
-            if index is not None and pod.uid not in planned_uids and pod.uid not in self._acting:
-                columns.take(index, pod)
+            place = columns.with_node(self.views.doubtful(pod) or pod.nominated)
+            if place is not None and pod.uid not in planned_uids and pod.uid not in self._acting:
+                place[0].take(place[1], pod)
         leaving = self.views.leaving()
         for acting in self._acting.values():
-            index = columns.index(acting.decision.node)
-            if index is not None and all(pod.uid != acting.pod.uid for pod in columns.pods(index)):
-                columns.take(index, acting.pod)
+            place = columns.with_node(acting.decision.node)
+            if place is not None and all(pod.uid != acting.pod.uid for pod in place[0].pods(place[1])):
+                place[0].take(place[1], acting.pod)
             leaving.update({action.uid: action.node for action in acting.decision.actions if isinstance(action, Evict)})
         for uid, node in leaving.items():
-            columns.leave(columns.index(node), uid)
+            if (place := columns.with_node(node)) is not None:
+                place[0].leave(place[1], uid)
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down if it is news, and begin its actions."""

@@ -32,13 +32,17 @@ class Pool:
     """A pool policy with its state from one plan to the next: its plugins and their failures, and its node table."""
 
     def __init__(self, policy: PoolPolicy) -> None:
-        self.policy, self.hooks, self._builder = policy, Hooks(policy.strategies), NodeTableBuilder()
+        self.policy, self.hooks = policy, Hooks(policy.strategies)
+        self._builder, self._around = NodeTableBuilder(), NodeTableBuilder()
         self.moves = any(map(self.hooks.implements, ("rebind_pods", "rebalance_nodes")))
         self.disturbs = self.moves or self.hooks.implements("select_victims")
         """Whether its strategies make pods leave (`moves`: or go elsewhere): only then budgets are needed."""
         self.wants = WantedSeries(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
         self.nodes = Memo[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
+        )
+        self.outside = Memo[str, tuple[Node, ...], tuple[Node, ...]](
+            lambda _, nodes: tuple(node for node in nodes if not policy.pool.holds(node))
         )
         self.failures = FailureCounter()
         self._failing: dict[Asker, frozenset[tuple[str, str]]] = {}
@@ -55,8 +59,10 @@ class Pool:
         """Build the table of its nodes, with the cluster's `volumes` if a pod needs them; and count the known series of
         nodes in `measured`."""
         nodes = self.nodes("", snapshot.nodes())
-        namespaces = snapshot.namespaces()
-        table = self._builder.columns(nodes, snapshot.on_nodes(), usage.use, usage.peaks, usage.measured, namespaces)
+        pods, namespaces = snapshot.on_nodes(), snapshot.namespaces()
+        table = self._builder.columns(nodes, pods, usage.use, usage.peaks, usage.measured, namespaces)
+        if others := self.outside("", snapshot.nodes()):
+            table.outside = self._around.columns(others, pods, namespaces=namespaces)
         table.volumes = VolumeView(snapshot.storage()) if volumes else None
         counts = [int(np.isfinite(table.use(series)).sum()) for series in self.wants.nodes]
         self.measured = (sum(counts), len(counts) * len(nodes))

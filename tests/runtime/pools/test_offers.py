@@ -1,8 +1,13 @@
 """Several policies that select the same pods: one is asked after the other, and a pod without a place is told why."""
 
+import asyncio
+
 import pytest
 
+from elasticd.api import Expression, PodTerm
+from elasticd.model.actions import Action, Answer
 from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd_plugins.filters import Filters
 from tests.kit.placers import Fits
 from tests.kit.pools import NOW, node, pod
 from tests.runtime.pools.test_placer import Bench, bench
@@ -65,3 +70,27 @@ async def test_observing_policies_are_not_asked_after_acting_ones() -> None:
         policies(it, ("first", "a", "act"), ("second", "b", "observe"))
         await it.placer.tick(NOW)
         assert [decision.policy for decision in it.heard.decisions] == ["first"]
+
+
+async def test_pods_of_another_pool_count_before_they_are_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [node("a", labels={"pool": "a", "zone": "z"}), node("b", labels={"pool": "b", "zone": "z"})]
+    apart = PodTerm("zone", (Expression("app", "In", ("web",)),))
+    async with bench(nodes, [pod(f"p{index}", labels={"app": "web"}, repels=(apart,)) for index in range(2)]) as it:
+        gate = asyncio.Event()
+
+        async def slowly(action: Action) -> Answer:
+            await gate.wait()
+            return Answer("done")
+
+        monkeypatch.setattr(it.board, "act", slowly)
+        selects = [PoolSelect(nodes={"pool": name}) for name in "ab"]
+        it.heard.policies = {"a", "b"}
+        it.placer.apply(
+            [
+                PoolPolicy(name=name, pool=select, strategies=(Filters(),), mode="act")
+                for name, select in zip("ab", selects, strict=True)
+            ]
+        )
+        await it.placer.tick(NOW)
+        assert [(each.verdict, each.node) for each in it.heard.decisions] == [("bind", "a"), ("wait", "")]
+        gate.set()
