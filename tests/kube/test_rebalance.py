@@ -1,7 +1,7 @@
 """Nodes of a genuine cluster are levelled by a daemon that has what they use from the metrics API, and are left alone
 then; and who leaves an overloaded node by the thesis's rules, and waits where in the queue.
 
-`pytest -m e2e -s tests/kube/test_rebalance.py` prints the table of docs/rebalance.md.
+`pytest -m e2e -s tests/kube/test_rebalance.py` prints the figures of docs/rebalance.md.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Row(NamedTuple):
 
 
 def table(rows: Sequence[Row]) -> str:
-    """As it stands in docs/rebalance.md."""
+    """The rows as a table of Markdown."""
     lines = ["| | seconds | spread | most loaded | evictions |", "|---|---|---|---|---|"]
     lines += [
         f"| {one.when} | {one.seconds:.0f} | {one.spread:.1%} | {one.most:.0%} | {one.evictions} |" for one in rows
