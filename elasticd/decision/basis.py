@@ -3,11 +3,12 @@
 Pure. Knows how a case is taken apart and put together again; knows nothing of files, nor of how policies are read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import ulp
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 from msgspec.structs import replace
 
 from elasticd.decision.workload.asking import Case
@@ -20,8 +21,18 @@ from elasticd.model.records import Basis, Decision
 from elasticd.model.workload import Node, Observation, Pod, Ref, Room, Series, Workload
 
 Parts = dict[str, object]
+Difference = float | tuple[float, int]
+"""What is added, and by how many doubles the sum is off then."""
+Differences = dict[str, Difference]
+"""By resource."""
 Subject = tuple[str, Ref] | None
 """A policy and a workload; None: the nodes, which all see."""
+
+_DIGITS = 6
+"""After the point, of a change of what is free: more is no shorter than the amount itself."""
+
+_OFF = 99
+"""Doubles that lie between a sum and what it should be, at most."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -73,27 +84,91 @@ def _forecasts(observation: Observation) -> list[tuple[str, int]]:
 def change(at: float, subject: Subject, before: Parts | None, now: Parts) -> Basis | None:
     """What of the parts has changed; None: nothing. Without those before it is the whole."""
     known = before or {}
-    parts, fields, like = dict[str, Raw](), dict[str, Raw](), dict[str, str]()
-    last = {name.partition("/")[0]: name for name in known if "/" in name}
+    parts, fields, like, by = dict[str, Raw](), dict[str, Raw](), dict[str, str](), dict[str, Differences]()
+    last = _last_of_each_kind(known)
+    ended = _ended(known, now)
     for name, part in now.items():
         old = known.get(name, Ellipsis)
-        if old is part or old == part:
+        if old is part or old == part or (ended and name.startswith("gone/") and name not in known):
             continue
         if isinstance(part, Struct) and type(old) is type(part):
             fields[name] = Raw(_encode(_changed_fields(old, part)))
+        elif (differences := _of_amounts(name, old, part)) is not None:
+            by[name.partition("/")[2]] = differences
         elif isinstance(part, Pod | Job) and (alike := _alike(name, part, known, last)):
-            like[name] = alike
             differ = _changed_fields(known[alike], part)
+            if alike != last.get(name.partition("/")[0]) or "uid" not in differ:
+                like[name] = alike
             if name.endswith(f"/{part.name}"):  # which says its name
                 differ.pop("name", None)
             fields[name] = Raw(_encode(differ))
         else:
-            parts[name] = Raw(_encode(part))
-    gone = tuple([name for name in known if name not in now])
-    if before is not None and not (parts or fields or gone):
+            parts[name] = Raw(_encode(_without_nulls(part) if isinstance(part, Policy) else part))
+    moved = {f"job/{name}" for name in ended}
+    gone = tuple([name for name in known if name not in now and name not in moved])
+    if before is not None and not (parts or fields or by or gone or ended):
         return None
     policy, workload = subject or ("", None)
-    return Basis(at, parts, fields, like, gone, before is None, policy, workload)
+    return Basis(at, policy, workload, parts, fields, like, by, gone, ended, before is None)
+
+
+def _ended(known: Parts, now: Parts) -> tuple[str, ...]:
+    """The names of the Jobs that are gone since, if each is remembered as it was; else none, to keep their order."""
+    jobs = [part for name, part in now.items() if name.startswith("gone/") and name not in known]
+    names = [job.name for job in jobs if isinstance(job, Job) and known.get(f"job/{job.name}") == job]
+    return tuple(names) if len(names) == len(jobs) and not any(f"job/{name}" in now for name in names) else ()
+
+
+def _without_nulls(value: Any) -> Any:
+    """What is encoded for a record, without the options that are null where they are left out too."""
+    if isinstance(value, Struct) and not value.__struct_config__.array_like:
+        config = value.__struct_config__
+        tagged = {config.tag_field: config.tag} if config.tag_field else {}
+        pairs = [(field, getattr(value, field.name)) for field in structs.fields(value)]
+        given = [(field, option) for field, option in pairs if option is not None or field.default is not None]
+        return tagged | {field.encode_name: _without_nulls(option) for field, option in given}
+    if isinstance(value, tuple | list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _last_of_each_kind(known: Iterable[str]) -> dict[str, str]:
+    """By kind, the last name of a part of it."""
+    return {name.partition("/")[0]: name for name in sorted(known) if "/" in name}
+
+
+def _of_amounts(name: str, old: object, new: object) -> Differences | None:
+    if name.startswith("free/") and isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return _differences(old, new)
+    return None
+
+
+def _differences(old: Mapping[str, float], new: Mapping[str, float]) -> Differences | None:
+    """By how much each amount has changed that has; None: some cannot be said in a few digits."""
+    by = {name: _difference(old[name], value) for name, value in new.items() if value != old[name]}
+    known = {name: difference for name, difference in by.items() if difference is not None}
+    return known if len(known) == len(by) else None
+
+
+def _difference(old: float, new: float) -> Difference | None:
+    """A number of few digits that makes of one double the other, or that and how many doubles lie between: what is free
+    of a node comes from many subtractions, each of them rounded."""
+    for digits in range(_DIGITS + 1):
+        summand = round(new - old, digits)
+        least = int(summand) if summand.is_integer() else summand
+        if old + summand == new:
+            return least
+        off = (new - (old + summand)) / ulp(old + summand)
+        if abs(off) <= _OFF and off.is_integer() and _plus(old, (least, int(off))) == new:
+            return (least, int(off))
+    return None
+
+
+def _plus(old: float, difference: Difference) -> float:
+    if not isinstance(difference, tuple):
+        return old + difference
+    amount = old + difference[0]
+    return amount + difference[1] * ulp(amount)
 
 
 def _alike(name: str, part: Pod | Job, known: Parts, last: Mapping[str, str]) -> str:
@@ -108,17 +183,41 @@ def _alike(name: str, part: Pod | Job, known: Parts, last: Mapping[str, str]) ->
 
 def _changed_fields(old: object, new: Struct) -> dict[str, Any]:
     pairs = [(name, getattr(old, name), getattr(new, name)) for name in new.__struct_fields__]
-    return {name: value for name, was, value in pairs if was != value}
+    return _joined({name: value for name, was, value in pairs if was != value})
+
+
+def _joined(fields: dict[str, Any]) -> dict[str, Any]:
+    """With one key for fields of the same number, as a pod's times mostly are: their names, with spaces between."""
+    names: dict[object, list[str]] = {}
+    for name, value in fields.items():
+        names.setdefault((type(value), value) if type(value) in (int, float) else name, []).append(name)
+    return {" ".join(group): fields[group[0]] for group in names.values()}
+
+
+def _apart(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for names, value in fields.items() for name in names.split()}
 
 
 def folded(before: Mapping[str, bytes], basis: Basis) -> dict[str, bytes]:
     """The parts after a basis, in the order in which they came."""
-    kept = {} if basis.whole else {name: part for name, part in before.items() if name not in basis.gone}
-    for name, fields in basis.fields.items():
-        known = _decode(before.get(basis.like.get(name, name), b"{}"))
-        if name in basis.like and not name.startswith("gone/"):
-            known["name"] = name.partition("/")[2]
-        kept[name] = _encode({**known, **_decode(fields)})
+    gone = {*basis.gone, *(f"job/{name}" for name in basis.ended)}
+    kept = {} if basis.whole else {name: part for name, part in before.items() if name not in gone}
+    for job in [before[f"job/{name}"] for name in basis.ended if f"job/{name}" in before]:
+        kept[f"gone/{_decode(job)['uid']}"] = job
+    last = _last_of_each_kind(before) if basis.fields.keys() - before.keys() - basis.like.keys() else {}
+    for name, written in basis.fields.items():
+        (kind, _, key), fields = name.partition("/"), _apart(_decode(written))
+        # Of a part that was there and was lost, what is written says nothing of the rest.
+        own = name in before or "uid" not in fields
+        alike = basis.like.get(name) or (name if own else last.get(kind, name))
+        known = _decode(before.get(alike, b"{}"))
+        if alike != name and kind != "gone":
+            known["name"] = key
+        kept[name] = _encode({**known, **fields})
+    for node, differences in basis.by.items():
+        free = _decode(kept.get(f"free/{node}", b"{}"))
+        sums = {name: _plus(free[name], difference) for name, difference in differences.items() if name in free}
+        kept[f"free/{node}"] = _encode({**free, **sums})
     return kept | {name: bytes(part) for name, part in basis.parts.items()}
 
 

@@ -86,15 +86,20 @@ class Basis(Struct, frozen=True, gc=False, tag="basis", omit_defaults=True):
     """
 
     at: float
+    policy: str = ""
+    workload: Ref | None = None
     parts: dict[str, Raw] = {}
     fields: dict[str, Raw] = {}
     """Of parts that were there before: only the fields that have changed."""
     like: dict[str, str] = {}
-    """Of a part that is new and among the `fields`: the part of before that it is like, but for these and its name."""
+    """Of a part that is new and among the `fields`: the part of before that it is like, but for these and its name.
+    Without one it is like the last of its kind, in the order of their names."""
+    by: dict[str, dict[str, float | tuple[float, int]]] = {}
+    """By node, then resource, by how much what is free has changed; where the sum is off, also by how many doubles."""
     gone: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    """Jobs that are gone, and remembered as they were last."""
     whole: bool = False
-    policy: str = ""
-    workload: Ref | None = None
 
 
 class Reopened(Struct, frozen=True, gc=False, tag="reopened"):
