@@ -251,6 +251,8 @@ class Hooks:
         self.labels_of_nodes = frozenset(key for strategy in distinct for key in strategy.labels_of_nodes())
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
+        self.lasting = self.reads is not None and all(strategy.lasts() for strategy in distinct)
+        """Whether the answers of all last, as Strategy.lasts has it."""
         self.own_pace = any(strategy.own_pace() for strategy in distinct)
         self.third_parties = frozenset(filter(None, (third_party(type(strategy)) for strategy in distinct)))
         """The packages of those that elasticd does not bring."""

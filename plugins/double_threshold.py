@@ -156,6 +156,9 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     def own_pace(self) -> bool:
         return self.mode == "paper"
 
+    def lasts(self) -> bool:
+        return self.mode == "product"
+
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
         """Between the marks a sample keeps the last ones from agreeing; outside, any may complete them."""

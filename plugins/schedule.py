@@ -102,6 +102,9 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
     def reads(self) -> tuple[str, ...]:
         return ()
 
+    def lasts(self) -> bool:
+        return True
+
     def sleeps(self) -> str:
         """A floor or a default above 0 brings pods back; a ceiling never does."""
         entries: tuple[Window | Moment, ...] = (*self.windows, *self.instants)

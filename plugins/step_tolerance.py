@@ -116,6 +116,9 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     def own_pace(self) -> bool:
         return self.mode == "paper"
 
+    def lasts(self) -> bool:
+        return self.mode == "product"
+
     @hookimpl
     def steady_bands(self, workload: Workload, observation: Observation) -> dict[str, Band]:
         """The band of the sum with the same count, where all pods have samples and equal requests."""

@@ -29,6 +29,7 @@ _CONSTANTS: Mapping[str, tuple[Any, str]] = {
     "labels_of_nodes": (_NAMES, "up to 10000 keys of labels"),
     "recalls": (Annotated[float, Meta(ge=0)], "seconds >= 0"),
     "own_pace": (bool, "True or False"),
+    "lasts": (bool, "True or False"),
     "looks_back": (Annotated[int, Meta(ge=0)], "a number of evaluations >= 0"),
 }
 """What a strategy's options alone decide, beside `reads`: the type of each answer, and that in words."""

@@ -5,6 +5,7 @@ Knows how series are looked up and which of several sources is taken; knows no c
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from elasticd.model.workload import (
     Ref,
     Sample,
     Series,
+    Total,
     Workload,
     samples_of,
 )
@@ -102,6 +104,28 @@ def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
 
 
 _expected = Memo(_sample_keys)
+
+
+def totals_of(last: Observation, readings: Sequence[Readings], at: float, max_age: float) -> dict[str, Total] | None:
+    """The sum of each series of a workload whose pods are as they were at its last evaluation, without looking at each
+    sample. None: not every series is as good as it was then, or that is not known without looking."""
+    if len(readings) != 1 or not last.series:
+        return None
+    reading, totals = readings[0], dict[str, Total]()
+    if reading.error or reading.faults or reading.forecasts or reading.parts:
+        return None
+    keys, _ = _expected(last.workload.ref, last.pods)
+    for name, series in last.series.items():
+        table: object = reading.pods.get(name)
+        if series.quality is not Quality.FRESH or series.source != reading.source or not isinstance(table, BulkLookup):
+            return None
+        total = table.total(keys)
+        if total is None or not (total.least >= 0.0 and total.value < inf):
+            return None
+        if not at - max_age <= total.measured <= at + FUTURE:
+            return None
+        totals[name] = total
+    return totals
 
 
 class _Fresh(NamedTuple):

@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections import deque
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,7 +39,7 @@ from elasticd.model.disruption import Disruption
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
 from elasticd.model.records import Decision, Outcome, Reopened
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Ref, Series
 
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads, or of the pods that it wants moved."""
@@ -193,6 +194,10 @@ class Journal:
         """The history of a workload; for one without a recent history, one that begins with `replicas` now."""
         past = self._pasts.get((policy, ref))
         return history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
+
+    def repeat(self, policy: str, ref: Ref, at: float, observed: Iterable[Series], recall: float) -> None:
+        """Remember that the last decision about a workload came out again, from these series; it is not written."""
+        self._pasts[policy, ref] = history.repeat(self._pasts[policy, ref], at, observed, recall)
 
     def reopen(self, at: float) -> None:
         """Open every window afresh at the next look, because another daemon may have acted since."""

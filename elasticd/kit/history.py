@@ -3,7 +3,7 @@
 Pure functions from one Past to the next; knows nothing of files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -53,7 +53,7 @@ def remember(past: Past, decision: Decision) -> Past:
         blind_since = decision.at if blind_since is None else blind_since
     elif decision.wish is not None:
         blind_since = None
-    points = _add_points(past.points, decision) if decision.recall else {}
+    points = _add_points(past.points, decision.series, decision.at, decision.recall) if decision.recall else {}
     # While a pod is moved, the count is temporarily one that no policy wants.
     moving = MOVED in [limit.reason for limit in decision.limits]
     action = decision.action
@@ -68,6 +68,16 @@ def remember(past: Past, decision: Decision) -> Past:
         past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.current,
         bounds_from, Change(decision.at, action.before, action.after, decision.reason) if action else None,
         past.resizes, past.recommends_since,
+    )  # fmt: skip
+
+
+def repeat(past: Past, at: float, observed: Iterable[Series], recall: float) -> Past:
+    """The past after the last decision came out again at this time, from these series."""
+    last = past.runs[-1]
+    return Past(
+        past.since, (*past.runs[:-1], Run(last.first, at, last.replicas)), past.changes, past.interval, at,
+        past.blind_since, _add_points(past.points, observed, at, recall) if recall else past.points, past.foreign,
+        past.count, past.bounds_from, past.asked, past.resizes, past.recommends_since,
     )  # fmt: skip
 
 
@@ -99,10 +109,12 @@ def timeline(series: Series, past: Past) -> tuple[Point, ...]:
     return points if points and points[-1].at >= series.measured else (*points, point_of(series))
 
 
-def _add_points(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
-    """Add a point for each series that is new and trusted, and drop those that are too old."""
-    cutoff, noted = decision.at - decision.recall, dict(points)
-    for series in decision.series:
+def _add_points(
+    points: Mapping[str, tuple[Point, ...]], observed: Iterable[Series], at: float, recall: float
+) -> dict[str, tuple[Point, ...]]:
+    """Add a point for each series that is new and trusted, and drop those that are older than `recall` seconds."""
+    cutoff, noted = at - recall, dict(points)
+    for series in observed:
         before = noted.get(series.name, ())
         if series.trusted and series.samples and (not before or series.measured > before[-1].at):
             before = (*before, point_of(series))

@@ -312,7 +312,7 @@ async def run(
     world = cluster.build(clock, remembered=step, part=part)
     acting = [replace(policy, mode="act") for policy in policies if part == WHOLE or _is_about(policy, world)]
     end = start + scenario.hours * 3600
-    await play(world, acting, end, Journal(), sources=sources, listeners=[_Records(result)])
+    await play(world, acting, end, None, sources=sources, listeners=[_Records(result)])
     return result
 
 
@@ -326,15 +326,19 @@ async def play(
     cluster: SimulatedCluster,
     policies: Sequence[Policy | PoolPolicy],
     end: float,
-    journal: Journal,
+    journal: Journal | None,
     *,
     sources: Sequence[Source],
     listeners: Sequence[Listener] = (),
 ) -> None:
-    """Run policies on a simulated cluster until this time of its clock, and write what they do into the journal."""
-    clock, start = cluster.clock, cluster.clock.now()
+    """Run policies on a simulated cluster until this time of its clock, and write what they do into the journal.
+    None: nobody reads it, so that decisions that come out as the one before did, and change nothing, are left out."""
+    clock, start, brief = cluster.clock, cluster.clock.now(), journal is None
+    journal = journal or Journal()
     async with AsyncExitStack() as stack:
         loop = Loop(cluster, journal, clock, listeners, idle=inf)
+        if brief:
+            loop.leave_out_repeats()
         pollers = await stack.enter_async_context(opened(sources, loop.site))
         loop.set_sources(pollers, wait=None)
         loop.apply([policy for policy in policies if isinstance(policy, Policy)])

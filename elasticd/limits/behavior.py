@@ -18,6 +18,10 @@ class Seriesless(LimitStrategy, frozen=True):
     def reads(self) -> tuple[str, ...]:
         return ()
 
+    def lasts(self) -> bool:
+        """Changes and wishes only grow older, and windows of the calendar say when they open or close."""
+        return not self.looks_at_nodes
+
 
 class Stabilization(Seriesless, tag="stabilization", frozen=True):
     """Follow only what has been asked for throughout a window: `up` s to grow, `down` s to shrink.

@@ -88,6 +88,12 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         evaluations, as those of papers do."""
         return False
 
+    def lasts(self) -> bool:
+        """Whether its answers last: while its series stay within its steady bands and nothing else changes, up to
+        `next_change`, it answers exactly the same, and its limits allow no less than before. A simulation of which
+        nobody reads each decision does not ask it then."""
+        return False
+
     def looks_back(self) -> int:
         """How many past evaluations of a pool it needs in `past.looks`."""
         return 0

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from itertools import chain, repeat
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -445,6 +445,14 @@ class Readings(Struct, frozen=True, gc=False):
 Samples = tuple[Sample, ...]
 
 
+class Total(NamedTuple):
+    """The sum of the samples of some pods, in their order; all were measured at one time. `least` is the lowest."""
+
+    value: float
+    least: float
+    measured: float
+
+
 class BulkLookup:
     """A table of samples that finds those of a workload's pods at once, without looking each of them up. It never
     changes: the next reading has another one."""
@@ -452,6 +460,11 @@ class BulkLookup:
     def together(self, keys: tuple[str, ...]) -> Samples:
         """The same as one_by_one."""
         raise NotImplementedError
+
+    def total(self, keys: tuple[str, ...]) -> Total | None:
+        """The sum of `together`, where each of these subjects has samples; None: not all have, or it is not known
+        without looking at them."""
+        return None
 
 
 def one_by_one(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:

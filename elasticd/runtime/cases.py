@@ -21,6 +21,11 @@ from elasticd.runtime.governed import PolicyIndex
 from elasticd.sources.poller import SLACK
 
 
+def soonest(policy: Policy) -> float:
+    """Seconds from one evaluation to the next, at least, where nothing has changed: the interval at its shortest."""
+    return policy.interval * (1 - policy.jitter) - 2 * SLACK
+
+
 class LastEvaluation(Struct, frozen=True):
     """An observation that was evaluated, and until when the clock alone changes nothing about it."""
 
@@ -30,8 +35,7 @@ class LastEvaluation(Struct, frozen=True):
     def stands(self, new: Observation, policy: Policy) -> bool:
         """Whether no sample has moved since, and neither the policy's interval has passed (at its shortest, by jitter
         and a shared tick), nor the time at which a strategy may change its mind by the clock alone."""
-        soonest = policy.interval * (1 - policy.jitter) - 2 * SLACK
-        due = new.at >= min(self.last.at + soonest, self.until)
+        due = new.at >= min(self.last.at + soonest(policy), self.until)
         return not due and fingerprint(self.last) == fingerprint(new)
 
 

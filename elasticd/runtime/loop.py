@@ -20,7 +20,7 @@ from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision
-from elasticd.model.workload import Failure, Ref, Series
+from elasticd.model.workload import Failure, Readings, Ref, Series
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
@@ -29,6 +29,7 @@ from elasticd.runtime.basis import BasisWriter
 from elasticd.runtime.cases import LastEvaluation, Scene, case_of
 from elasticd.runtime.execute import carry_out
 from elasticd.runtime.governed import PolicyIndex
+from elasticd.runtime.repeats import Repeat, Repeats
 from elasticd.runtime.schedule import Schedule, spread
 from elasticd.runtime.screening import Bander, Screening
 from elasticd.runtime.workers import Decided, Decider, at_once
@@ -72,6 +73,7 @@ class Loop:
         self._cluster, self._journal, self._clock = cluster, journal, clock
         self._listeners, self._worker, self._idle = listeners, worker or at_once(evaluate), idle
         self.router: SourceRouter[Key] = SourceRouter((), self._on_late_answer)
+        self._repeats: Repeats | None = None
         self._screening, self._basis = Screening(journal), BasisWriter(journal)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
@@ -96,6 +98,11 @@ class Loop:
         self.router = SourceRouter(pollers, self._on_late_answer, wait)
         for poller in pollers:
             poller.on_read(self._on_read)
+
+    def leave_out_repeats(self) -> None:
+        """Leave out decisions that come out as the one before did and change nothing: for a run of which nobody reads
+        each of them. What is remembered of the past is the same."""
+        self._repeats = Repeats(self._journal)
 
     def wake(self, subject: Subject, key: str) -> None:
         """Make the workloads due that news of a pod, workload or node concerns."""
@@ -206,7 +213,11 @@ class Loop:
                 self._evaluations.clear()
                 return
             for key, decision in decided:
-                self._settle(key, decision, now)
+                if isinstance(decision, Repeat):
+                    self._journal.repeat(*key, now, decision.series, decision.recall)
+                    self._schedule_next(key, now, decision.interval)
+                else:
+                    self._settle(key, decision, now)
         self._journal.flush()
         tell(self._listeners, Ticked(max(0.0, now - (now if first is None else first)), unchanged))
 
@@ -239,7 +250,7 @@ class Loop:
 
     async def _build_cases(
         self, policy_index: PolicyIndex, due: list[Key], now: float
-    ) -> tuple[list[tuple[Key, Case | Decision]], int]:
+    ) -> tuple[list[tuple[Key, Case | Decision | Repeat]], int]:
         """Build the cases of all keys that are due and have something new; also returns how many had nothing new."""
         snapshot = self.snapshot
         assert snapshot is not None, "a tick looks first"  # noqa: S101
@@ -253,7 +264,7 @@ class Loop:
         }
         readings |= await self.router.read_or_last(moved, now)
         pollers_by_key |= moved
-        cases: list[tuple[Key, Case | Decision]] = []
+        cases: list[tuple[Key, Case | Decision | Repeat]] = []
         unchanged = 0
         for key in pollers_by_key:
             if key not in readings:
@@ -261,7 +272,7 @@ class Loop:
                 self._schedule.set(key, now + PATIENCE + QUANTUM)
                 continue
             try:
-                case = case_of(scene, key, readings[key], self._journal, self._cluster.problems())
+                case = self._case_of(scene, key, readings[key])
             except BaseException as error:  # a bad answer of a strategy or a source must not harm other workloads
                 if is_interrupt(error):
                     raise
@@ -272,6 +283,14 @@ class Loop:
                 unchanged += 1
                 self._schedule_next(key, now, self._journal.past(*key, now, 0).interval)
         return cases, unchanged
+
+    def _case_of(self, scene: Scene, key: Key, readings: Sequence[Readings]) -> Case | Decision | Repeat | None:
+        """The case of a workload, or the last decision again; None where nothing has changed since that."""
+        if self._repeats is not None:
+            repeat = self._repeats.of(key, scene, readings, self._screening)
+            if repeat:
+                return repeat if isinstance(repeat, Repeat) else None
+        return case_of(scene, key, readings, self._journal, self._cluster.problems())
 
     def _sources_to_watch(self, policy_index: PolicyIndex) -> dict[str, tuple[SourcePoller, ...]]:
         """The sources of each policy whose workloads are screened between their polls."""
@@ -327,12 +346,15 @@ class Loop:
         return self._hold(key, policy, now, failure, "PluginFailed", failure.message)
 
     async def _decide(
-        self, policy_index: PolicyIndex, cases: list[tuple[Key, Case | Decision]], now: float
-    ) -> list[tuple[Key, Decision]]:
+        self, policy_index: PolicyIndex, cases: list[tuple[Key, Case | Decision | Repeat]], now: float
+    ) -> list[tuple[Key, Decision | Repeat]]:
         asked = [case for _, case in cases if isinstance(case, Case)]
         answers = iter(await self._worker(asked) if asked else ())
-        decisions = []
+        decisions: list[tuple[Key, Decision | Repeat]] = []
         for key, case in cases:
+            if isinstance(case, Repeat):
+                decisions.append((key, case))
+                continue
             answer: Decided = next(answers) if isinstance(case, Case) else Evaluated(case)
             if isinstance(answer, asyncio.Future):
                 # Until it is there, the workload counts as one that is acted on: it is not looked at again.
@@ -353,6 +375,8 @@ class Loop:
             self._evaluations[key] = replace(self._evaluations[key], until=answer.until)
         if isinstance(case, Case) and answer.decision.confirmed is not None:
             self._basis.write(case)
+        if isinstance(case, Case) and self._repeats is not None:
+            self._repeats.note(key, case, answer.decision)
         return answer.decision
 
     async def _decide_later(

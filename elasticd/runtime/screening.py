@@ -6,12 +6,15 @@ a sample leaves its band is decided in decision/screen.
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
 
-from elasticd.decision.observe import series_of
-from elasticd.decision.screen import Bands, bands_of, stand, steady
+from elasticd.decision.observe import series_of, totals_of
+from elasticd.decision.screen import Bands, bands_of, keep_in_bands, stand, steady
 from elasticd.decision.workload.asking import Case
 from elasticd.journal import Journal, Key
-from elasticd.model.workload import Observation, Readings, Workload
+from elasticd.model.policy import Policy
+from elasticd.model.workload import BulkLookup, Observation, Readings, Workload
 from elasticd.runtime.cases import Scene
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
@@ -20,6 +23,21 @@ AT_ONCE = 200
 """Workloads that are screened before other tasks have their turn."""
 
 Bander = Worker[Case, Bands]
+
+
+class Totals(NamedTuple):
+    """What the series of a workload come to in one reading, since its last evaluation: when each was measured, the
+    oldest of these times, and whether all are in their bands."""
+
+    last: Observation
+    table: object
+    measured: tuple[float, ...]
+    oldest: float
+    steady: bool
+
+
+def _has_totals(readings: Sequence[Readings]) -> bool:
+    return len(readings) == 1 and any(isinstance(table, BulkLookup) for table in readings[0].pods.values())
 
 
 class Screening:
@@ -35,6 +53,7 @@ class Screening:
         self._bands: dict[Key, tuple[Observation, float | None, Bands]] = {}
         self._compared: dict[Key, Observation] = {}
         """The last evaluation for which the bands of each workload are known to stand."""
+        self._totals: dict[Key, Totals] = {}
 
     def govern(self, sources: Mapping[str, tuple[SourcePoller, ...]]) -> None:
         """Screen the workloads of these policies, by the sources of each."""
@@ -51,30 +70,67 @@ class Screening:
             self.fresh[poller] = None
         return concerns
 
+    def totals(
+        self, key: Key, policy: Policy, last: Observation, readings: Sequence[Readings], at: float
+    ) -> Totals | None:
+        """What the series of a workload come to now whose pods are as they were at its last evaluation. None: that, or
+        in which bands they should be, is not known without looking at each sample."""
+        known, table = self._totals.get(key), readings[0].pods if len(readings) == 1 else None
+        if known is not None and known.last is last and known.table is table:
+            return known if at - policy.max_age <= known.oldest else None
+        if table is None or self._compared.get(key) is not last:
+            return None
+        totals = totals_of(last, readings, at, policy.max_age)
+        if totals is None:
+            return None
+        measured = tuple([total.measured for total in totals.values()])
+        steady = keep_in_bands(self._bands[key][-1], last.series, totals)
+        known = self._totals[key] = Totals(last, table, measured, min(measured, default=inf), steady)
+        return known
+
     async def screened(self, scene: Scene, leaving_out: Collection[Key]) -> list[Key]:
         """The evaluated workloads whose sources have fresh readings that leave a band: they are worth a look now."""
         fresh, self.fresh = {poller for poller in self.fresh if not poller.last.error}, {}
         sources = self._sources
         names = {name for name, pollers in sources.items() if not fresh.isdisjoint(pollers)}
         latest = {name: [poller.last for poller in sources[name]] for name in names}
-        workloads = {
-            key: workload
-            for key in scene.policy_index.members
-            if key[0] in names and key not in leaving_out and key in scene.evaluations
-            if (workload := scene.snapshot.workload(key[1])) is not None
-        }
-        await self._refresh_bands(workloads, scene)
-        picked: list[Key] = []
-        for index, (key, workload) in enumerate(workloads.items(), 1):
-            if self._is_stirred(key, scene, workload, latest[key[0]]):
-                picked.append(key)
+        stirred, unknown = self._screen_totals(scene, leaving_out, latest)
+        await self._refresh_bands(unknown, scene)
+        for index, (key, workload) in enumerate(unknown.items(), 1):
+            stirred[key] = self._is_stirred(key, scene, workload, latest[key[0]])
             if index % AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return picked
+        return [key for key, is_stirred in stirred.items() if is_stirred]
+
+    def _screen_totals(
+        self, scene: Scene, leaving_out: Collection[Key], latest: Mapping[str, Sequence[Readings]]
+    ) -> tuple[dict[Key, bool], dict[Key, Workload]]:
+        """Whether each evaluated workload is worth a look, as far as totals tell; and those of which they do not."""
+        snapshot, evaluations, at, hooks = scene.snapshot, scene.evaluations, scene.at, scene.policy_index.hooks
+        known = {name for name, readings in latest.items() if _has_totals(readings)}
+        stirred: dict[Key, bool] = {}
+        unknown: dict[Key, Workload] = {}
+        for key, policy in scene.policy_index.members.items():
+            readings = latest.get(key[0])
+            if readings is None or key in leaving_out or (evaluation := evaluations.get(key)) is None:
+                continue
+            workload, last, totals = snapshot.workload(key[1]), evaluation.last, None
+            if workload is None:
+                continue
+            if key[0] in known and snapshot.pods(workload) is last.pods and hooks(policy).reads:
+                totals = self.totals(key, policy, last, readings, at)
+            if totals is None:
+                unknown[key] = workload
+            stirred[key] = totals is not None and not totals.steady
+        return stirred, unknown
 
     def _is_stirred(self, key: Key, scene: Scene, workload: Workload, readings: Sequence[Readings]) -> bool:
         policy, last = scene.policy_index.members[key], scene.evaluations[key].last
         pods, reads = scene.snapshot.pods(workload), scene.policy_index.hooks(policy).reads
+        if reads and pods is last.pods and _has_totals(readings):
+            totals = self.totals(key, policy, last, readings, scene.at)
+            if totals is not None:
+                return not totals.steady
         series = series_of(policy, key[1], pods, readings, reads, scene.at)
         return not steady(self._bands[key][-1], last.series, series)
 
@@ -83,6 +139,7 @@ class Screening:
         if self._bands.keys() - scene.evaluations.keys():
             self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
             self._compared = {key: last for key, last in self._compared.items() if key in scene.evaluations}
+            self._totals = {key: totals for key, totals in self._totals.items() if key in scene.evaluations}
         cases = {key: case for key in keys if (case := self._band_case(key, scene)) is not None}
         if not cases:
             return

@@ -77,6 +77,9 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     def own_pace(self) -> bool:
         return self.mode == "paper"
 
+    def lasts(self) -> bool:
+        return self.mode == "kubernetes"
+
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
         """The bands in which each metric asks for the same count as now."""

@@ -17,9 +17,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {}
 """By question, how the strategy answers it; a test fills it."""
 USUAL: dict[str, Any] = {
     "reads": ("queue",), "reads_of_nodes": ("disk",), "labels_of_nodes": ("zone",), "recalls": 60.0,
-    "own_pace": True, "looks_back": 3, "check": None, "sleeps": "",
+    "own_pace": True, "lasts": True, "looks_back": 3, "check": None, "sleeps": "",
 }  # fmt: skip
-CONSTANTS = ("reads", "reads_of_nodes", "labels_of_nodes", "recalls", "own_pace", "looks_back")
+CONSTANTS = ("reads", "reads_of_nodes", "labels_of_nodes", "recalls", "own_pace", "lasts", "looks_back")
 
 
 def answer(question: str) -> Any:
@@ -43,6 +43,9 @@ class Talker(Strategy, tag="talker", frozen=True):
 
     def own_pace(self) -> Any:
         return answer("own_pace")
+
+    def lasts(self) -> Any:
+        return answer("lasts")
 
     def looks_back(self) -> Any:
         return answer("looks_back")
@@ -150,4 +153,4 @@ def test_a_strategy_is_not_asked_again_for_constants(tmp_path: Path, registry: R
     assert not errors
     assert hooks.reads == frozenset({"queue"})
     assert (hooks.reads_of_nodes, hooks.labels_of_nodes) == (frozenset({"disk"}), frozenset({"zone"}))
-    assert (hooks.recalls, hooks.own_pace, hooks.looks_back) == (60.0, True, 3)
+    assert (hooks.recalls, hooks.own_pace, hooks.lasting, hooks.looks_back) == (60.0, True, True, 3)

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from itertools import chain
 from math import floor, isnan, nan
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.options import MetricsOptions
 from elasticd.cluster.simulated.pods import Bare, Parts, ServingPods, SimulatedWorkload
-from elasticd.model.workload import BulkLookup, Readings, Sample, Samples, one_by_one
+from elasticd.model.workload import BulkLookup, Readings, Sample, Samples, Total, one_by_one
 
 _WHOLE: Parts = (("", 1.0),)
 
@@ -23,11 +24,30 @@ Loads = Mapping[str, Curve]
 """Curves by series."""
 
 
+class _Times(NamedTuple):
+    """When an update was measured and received, and over how many seconds."""
+
+    measured: float
+    received: float
+    window: float
+
+
 class Block(Struct, frozen=True, dict=True):
-    """The samples of one workload's pods, or of the workload: the same number for each key, in the keys' order."""
+    """The values of one workload's pods, or of the workload: the same number for each key, in the keys' order. `whose`
+    has the pod and container of each."""
 
     keys: tuple[str, ...] = ()
-    samples: Samples = ()
+    values: Sequence[float] = ()
+    whose: Sequence[tuple[str, str]] = ()
+    times: _Times = _Times(0.0, 0.0, 0.0)
+    total: Total | None = None
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Made when they are asked for: mostly their sum is enough."""
+        measured, received, window = self.times
+        pairs = zip(self.values, self.whose, strict=True)
+        return tuple([Sample(value, measured, received, window, pod, container) for value, (pod, container) in pairs])
 
     @cached_property
     def by_key(self) -> dict[str, Samples]:
@@ -52,6 +72,10 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
         block = self._block_of(keys[0]) if keys else Block()
         return block.samples if block.keys == keys else one_by_one(self, keys)
 
+    def total(self, keys: tuple[str, ...]) -> Total | None:
+        block = self._block_of(keys[0]) if keys else Block()
+        return block.total if block.keys == keys else None
+
     def __getitem__(self, key: str) -> Samples:
         return self._block_of(key).by_key[key]
 
@@ -75,13 +99,12 @@ class _Moment:
 
     def __init__(self, usage: "SimulatedUsage", number: int, t: float, measured: float, received: float) -> None:
         self.number, self.t, self.measured = number, t, measured
-        self._usage, self._received = usage, received
+        self._usage, self._times = usage, _Times(measured, received, usage.metrics.window)
         self._begin = f"{usage.seed}/{number}/".encode()
 
     def sample(self, value: float) -> Samples:
         """A sample of no pod. NaN is none."""
-        window = self._usage.metrics.window
-        return () if isnan(value) else (Sample(value, self.measured, self._received, window),)
+        return () if isnan(value) else (Sample(value, self.measured, self._times.received, self._times.window),)
 
     def of_pods(self, series: str, key: str) -> Block:
         workload = self._usage.workloads.get(key)
@@ -99,7 +122,7 @@ class _Moment:
     def of_workload(self, series: str, key: str) -> Block:
         workload = self._usage.workloads.get(key)
         value = nan if workload is None else self._series_value(workload, series, "workload")
-        return Block() if isnan(value) else Block((key,), self.sample(value * self._error(series, key)))
+        return Block() if isnan(value) else Block((key,), (value * self._error(series, key),), (("", ""),), self._times)
 
     def _series_value(self, workload: SimulatedWorkload, series: str, per: str) -> float:
         """The value of a further series of a workload now; NaN: it has no such series."""
@@ -110,18 +133,13 @@ class _Moment:
         """Samples of an equal value for each pod, split over its containers; none for NaN."""
         if isnan(value):
             return Block()
-        measured, received, window = self.measured, self._received, self._usage.metrics.window
-        if len(parts) == 1 and not self._usage.metrics.noise:
-            container = parts[0][0]
-            samples = [Sample(value, measured, received, window, name, container) for name in pods.names]
+        noise, whose, shares, texts = self._usage.metrics.noise, *_parts_of(series, pods, parts)
+        if noise:
+            errors = _errors(noise, self._begin, texts)
+            values = [value * part * error for part, error in zip(shares, errors, strict=True)]
         else:
-            each, texts = _parts_of(series, pods, parts)
-            errors = _errors(self._usage.metrics.noise, self._begin, texts)
-            samples = [
-                Sample(value * part * error, measured, received, window, name, container)
-                for (name, container, part), error in zip(each, errors, strict=True)
-            ]
-        return Block(pods.keys, tuple(samples))
+            values = [value * part for part in shares]
+        return Block(pods.keys, values, whose, self._times, Total(sum(values), min(values), self.measured))
 
     def _error(self, *what: object) -> float:
         """A factor between 1 - noise and 1 + noise. A hash: it does not depend on who looked before."""
@@ -138,12 +156,13 @@ def _errors(noise: float, begin: bytes, texts: Iterable[bytes]) -> list[float]:
 @lru_cache(maxsize=1 << 14)
 def _parts_of(
     series: str, pods: ServingPods, parts: Parts
-) -> tuple[tuple[tuple[str, str, float], ...], tuple[bytes, ...]]:
-    """Of each container of each pod its pod, its name and its part; and what its error is computed from. Each renewal
+) -> tuple[tuple[tuple[str, str], ...], tuple[float, ...], tuple[bytes, ...]]:
+    """Of each container of each pod its pod and its name, its part, and what its error is computed from. Each renewal
     needs that of every pod again."""
     each = [(key, name, *of) for key, name in zip(pods.keys, pods.names, strict=True) for of in parts]
     texts = tuple(repr((series, key, container)).encode() for key, _, container, _ in each)
-    return tuple((name, container, part) for _, name, container, part in each), texts
+    whose = tuple((name, container) for _, name, container, _ in each)
+    return whose, tuple(part for *_, part in each), texts
 
 
 class SimulatedUsage:

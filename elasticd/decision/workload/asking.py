@@ -39,6 +39,10 @@ class Asks(Protocol):
         """The longest time for which any strategy wants series remembered, in seconds."""
 
     @property
+    def lasting(self) -> bool:
+        """Whether the answers of all last, as Strategy.lasts has it."""
+
+    @property
     def third_parties(self) -> frozenset[str]:
         """The packages of the strategies and limits that elasticd does not bring."""
 

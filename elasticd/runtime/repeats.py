@@ -1,0 +1,131 @@
+"""Leaves out evaluations that would come out as the last one did, in a run of which nobody reads each decision.
+
+A decision comes out the same while the workload, its pods and all else but its samples are as they were, its samples
+stay within their steady bands, no time has come at which a strategy may change its mind, and the limits let through
+what they did. Knows what was last evaluated; knows nothing of when a workload is due.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.decision.decide import Case
+from elasticd.decision.observe import series_of
+from elasticd.decision.workload.combine import restrained
+from elasticd.journal import Journal, Key
+from elasticd.kit.history import GAP, point_of
+from elasticd.model.policy import Policy
+from elasticd.model.records import Decision
+from elasticd.model.workload import Limit, Observation, Readings, Series
+from elasticd.runtime.cases import Scene, soonest
+from elasticd.runtime.screening import Screening
+
+
+class Repeat(NamedTuple):
+    """The last decision again: when to look next, and the series that are remembered, for how many seconds."""
+
+    interval: float
+    series: tuple[Series, ...]
+    recall: float
+
+
+class _Standing(Struct):
+    """A decision that may come out again: the observation that it was made from, what it came to, how long it is not
+    forgotten, and when it last came out, from samples of which times."""
+
+    last: Observation
+    wish: int
+    limits: tuple[Limit, ...]
+    repeat: Repeat
+    longest: float
+    at: float
+    measured: tuple[float, ...]
+
+
+class Repeats:
+    """The decisions that may come out again, of each workload the last one."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._standing: dict[Key, _Standing] = {}
+
+    def note(self, key: Key, case: Case, decision: Decision) -> None:
+        """Take in a decision."""
+        wish = decision.wish
+        if wish is None or not _may_stand(case, decision):
+            self._standing.pop(key, None)
+            return
+        repeat, last = Repeat(decision.interval, (), decision.recall), case.observation
+        measured = tuple([series.measured for series in last.series.values()])
+        longest = max(GAP, 3 * decision.interval)
+        self._standing[key] = _Standing(last, wish, decision.limits, repeat, longest, last.at, measured)
+
+    def of(self, key: Key, scene: Scene, readings: Sequence[Readings], screening: Screening) -> Repeat | bool:
+        """The last decision again; True where nothing has changed since, so that nobody would decide; False where it
+        must be decided."""
+        standing, policy, now = self._standing.get(key), scene.policy_index.members[key], scene.at
+        if standing is None or not _is_as_it_was(standing.last, key, scene):
+            return False
+        totals = screening.totals(key, policy, standing.last, readings, now)
+        if totals is None or not totals.steady:
+            return False
+        if totals.measured == standing.measured and now - standing.at < soonest(policy):
+            return True
+        if not self._comes_out_again(key, scene, standing):
+            return False
+        standing.at, standing.measured = now, totals.measured
+        return standing.repeat if not standing.repeat.recall else _with_series(standing, policy, readings, now)
+
+    def _comes_out_again(self, key: Key, scene: Scene, standing: _Standing) -> bool:
+        """Whether the past and the limits say what they did, of a workload that is as it was."""
+        last = standing.last
+        if scene.at - standing.at > standing.longest or (standing.at == last.at and not self._remembers(key, standing)):
+            return False
+        return standing.wish == last.workload.replicas or self._is_held(key, scene, standing)
+
+    def _remembers(self, key: Key, standing: _Standing) -> bool:
+        """Whether nobody else changed the count of late, and the newest points that are remembered are of this
+        observation: those that were taken of other pods say something else of the same samples."""
+        last = standing.last
+        past = self._journal.past(*key, last.at, last.workload.replicas)
+        points, series = past.points, last.series.items() if standing.repeat.recall else ()
+        return not past.foreign and all(points.get(name, ())[-1:] == (point_of(each),) for name, each in series)
+
+    def _is_held(self, key: Key, scene: Scene, standing: _Standing) -> bool:
+        """Whether the limits leave of a wish for another count what they left. Those that let a wish for this count
+        pass need not be asked: they allow no less as time passes."""
+        last, policy, hooks = standing.last, scene.policy_index.members[key], scene.policy_index.hooks
+        past = self._journal.past(*key, scene.at, last.workload.replicas)
+        case = Case(policy, replace(last, at=scene.at), past, hooks(policy))
+        answers = case.ask("limit", wish=standing.wish)
+        left = restrained(standing.wish, answers.given, policy.replicas, last.workload.replicas)
+        return not answers.failures and not isinstance(left, str) and left.limits == standing.limits
+
+
+def _is_as_it_was(last: Observation, key: Key, scene: Scene) -> bool:
+    """Whether this is the last evaluation of a workload, which is now as it was then, as are its pods, and no time has
+    come at which a strategy may change its mind."""
+    evaluation, workload = scene.evaluations.get(key), scene.snapshot.workload(key[1])
+    if evaluation is None or evaluation.last is not last or scene.at >= evaluation.until:
+        return False
+    return workload is last.workload and scene.snapshot.pods(workload) is last.pods
+
+
+def _with_series(standing: _Standing, policy: Policy, readings: Sequence[Readings], now: float) -> Repeat:
+    last = standing.last
+    series = series_of(policy, last.workload.ref, last.pods, readings, frozenset(last.series), now)
+    return standing.repeat._replace(series=tuple(series.values()))
+
+
+def _may_stand(case: Case, decision: Decision) -> bool:
+    """Whether only samples, the clock and limits can let the decision come out otherwise."""
+    observation, hooks = case.observation, case.hooks
+    if decision.verdict == "scale" or decision.action or decision.failures or case.off or not decision.interval_by:
+        return False
+    if decision.marks or decision.removals or decision.sizing.resizes or case.policy.job is not None:
+        return False
+    if observation.fault[0] or observation.autoscaler or observation.workload.annotations:
+        return False
+    return hooks.lasting and all(series.trusted for series in observation.series.values())

@@ -1,0 +1,122 @@
+"""Runs of which nobody reads each decision leave decisions out, and nothing else: all counts change as without that."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from elasticd.base.clock import VirtualClock
+from elasticd.cluster.simulated import Simulated
+from elasticd.journal import Journal
+from elasticd.lab.simulate import play
+from elasticd.limits.behavior import Cooldown, Rollout, Stabilization
+from elasticd.limits.timed import Blackout
+from elasticd.model.listener import Notice
+from elasticd.model.policy import Bounds, Policy, Select
+from elasticd.model.records import Decision, Outcome
+from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd_plugins.burst import Burst
+from elasticd_plugins.cadence import Cadence
+from elasticd_plugins.double_threshold import DoubleThreshold
+from elasticd_plugins.hpa import Hpa
+from elasticd_plugins.hpa.options import Resource
+from elasticd_plugins.schedule import Schedule
+from elasticd_plugins.step_tolerance import StepTolerance
+
+START = datetime(2026, 3, 2, 8, tzinfo=UTC).timestamp()
+HOUR = 3600.0
+
+HPA = Hpa(metrics=(Resource(resource="cpu", utilization=60),))
+BEHAVING = msgspec.convert(
+    {
+        "type": "hpa",
+        "behavior": {
+            "scale_down": {
+                "stabilization_window": 90,
+                "policies": [{"type": "Pods", "value": 1, "period": 60}],
+            }
+        },
+    },
+    Hpa,
+)
+FLOOR = msgspec.convert(
+    {"type": "schedule", "windows": [{"start": "20 8 * * *", "end": "40 8 * * *", "replicas": 5}]}, Schedule
+)
+PAUSED = msgspec.convert({"type": "blackout", "windows": [{"start": "10 8 * * *", "end": "30 8 * * *"}]}, Blackout)
+
+
+class Heard:
+    """The changes of counts, with their times, and how many decisions were made."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[float, str, int, int]] = []
+        self.decisions = 0
+
+    def on(self, record: Notice) -> None:
+        if isinstance(record, Outcome):
+            self.changes.append((record.at, str(record.workload), record.before, record.after))
+        self.decisions += isinstance(record, Decision)
+
+
+def heard(policy: Policy, journal: Journal | None, **cluster: Any) -> Heard:
+    """An hour of three workloads whose load rises and falls."""
+    table = {
+        "type": "simulated",
+        "nodes": [{"name": "node", "count": 4, "cpu": "16", "memory": "64Gi"}],
+        "metrics": {"resolution": 15, "noise": 0.05},
+        "workloads": [
+            {
+                "name": "web", "count": 3, "namespace": "shop", "replicas": 3, "cpu": "500m",
+                "demand": {"formula": "1.2 + 0.7 * sin(t / 400)"},
+            }
+        ],
+        **cluster,
+    }  # fmt: skip
+    world = msgspec.convert(table, Simulated).build(VirtualClock(START))
+    listener = Heard()
+    played = play(world, [policy], START + HOUR, journal, sources=[ResourceMetrics()], listeners=[listener])
+    asyncio.run(played)
+    return listener
+
+
+def acting(strategies: tuple[Any, ...], limits: tuple[Any, ...] = (), **options: Any) -> Policy:
+    made = {"interval": 15.0, "mode": "act", **options}
+    select = Select(("shop",))
+    return Policy(name="p", replicas=Bounds(20, 2), select=select, strategies=strategies, limits=limits, **made)
+
+
+@pytest.mark.parametrize(
+    ("strategies", "limits", "options", "most"),
+    [
+        pytest.param((HPA,), (), {}, 0.5, id="hpa"),
+        pytest.param((BEHAVING,), (), {}, 0.5, id="hpa with behavior"),
+        pytest.param((StepTolerance(),), (), {}, 0.7, id="step-tolerance"),
+        pytest.param((DoubleThreshold(low=45, high=75),), (), {}, 0.6, id="double-threshold remembers samples"),
+        pytest.param((HPA, StepTolerance()), (), {"combine": "mean"}, 0.5, id="two strategies"),
+        pytest.param((HPA,), (Cooldown(), Stabilization(up=60.0), Rollout()), {}, 0.5, id="limits that look back"),
+        pytest.param((HPA, FLOOR), (PAUSED,), {}, 0.5, id="windows of the calendar"),
+        pytest.param((HPA,), (), {"interval": 5.0, "jitter": 0.0}, 0.5, id="polls between updates"),
+        pytest.param((HPA, Cadence()), (), {}, 1.0, id="a strategy whose answers do not last"),
+        pytest.param((Burst(series="cpu", target=0.3),), (), {}, 1.0, id="one that looks at each sample"),
+    ],
+)
+def test_counts_change_as_if_all_were_decided(
+    strategies: tuple[Any, ...], limits: tuple[Any, ...], options: dict[str, Any], most: float
+) -> None:
+    policy = acting(strategies, limits, **options)
+    all_decided, brief = heard(policy, Journal()), heard(policy, None)
+    assert brief.changes == all_decided.changes
+    assert len(all_decided.changes) > 3
+    assert brief.decisions <= most * all_decided.decisions
+
+
+def test_a_node_that_fails_is_noticed_in_between() -> None:
+    policy = acting((HPA,))
+    failing = {
+        "name": "node", "cpu": "32", "memory": "64Gi",
+        "changes": [{"at": 900, "ready": False}, {"at": 1500, "ready": True}],
+    }  # fmt: skip
+    nodes = [failing, {"name": "other", "cpu": "16", "memory": "64Gi"}]
+    assert heard(policy, None, nodes=nodes).changes == heard(policy, Journal(), nodes=nodes).changes
