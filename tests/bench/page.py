@@ -17,6 +17,8 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from statistics import median
 
+from msgspec.structs import replace
+
 from elasticd.base.clock import WallClock
 from elasticd.base.decode import convert
 from elasticd.daemon import calm_collector
@@ -34,6 +36,7 @@ from elasticd.telemetry.web import serve
 from elasticd.ui.past import Past
 from tests.bench.steady import Count, cluster, hpa
 from tests.kit.measuring import alone, machine
+from tests.kit.sites import steady
 from tests.telemetry.test_web import Told
 
 READERS, SECONDS, ROUNDS = 10, 10.0, 6
@@ -117,6 +120,59 @@ async def measure(label: str, rule: Policy) -> None:
         print(f"  {what}: {without:.1%} of a core, with {READERS} readers {with_:.1%}: {more}")
 
 
+async def readers_alone() -> None:
+    """What ten readers cost a loop that does nothing else but hear of 1,000 decisions each second. Beside a daemon the
+    difference between two phases is smaller than what else runs on a machine changes it by; here it is all there is."""
+    clock, at = WallClock(), time.time()
+    decisions = [steady(f"w-{number}", at) for number in range(1000)]
+
+    def summary() -> DaemonSummary:
+        return DaemonSummary(clock.now(), True, "", False, "", clock.now(), (), (), "", "", (), (), ())
+
+    async with AsyncExitStack() as stack:
+        told = Told()
+        told.events = events = Events(summary, lambda: decisions)
+        address = await stack.enter_async_context(serve(told.pages(), "127.0.0.1", 0))
+        running = asyncio.create_task(events.run())
+        forked = multiprocessing.get_context("spawn")
+        go = forked.Event()
+        readers = forked.Process(target=read, args=(int(address.rpartition(":")[2]), go), daemon=True)
+        readers.start()
+        costs: dict[bool, float] = {}
+        for looked_at in (False, True):
+            if looked_at:
+                go.set()
+                while events.readers < READERS:  # noqa: ASYNC110 - readers come from another process
+                    await asyncio.sleep(0.1)
+            begun = time.thread_time(), time.monotonic()
+            while (wall := time.monotonic() - begun[1]) < 2 * SECONDS:
+                for decision in decisions:
+                    events.on(replace(decision, at=clock.now()) if looked_at else decision)
+                await asyncio.sleep(1)
+            costs[looked_at] = (time.thread_time() - begun[0]) / wall
+        readers.kill()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    print(f"nothing but the page, told of 1,000 decisions a second: the loop's thread {costs[False]:.2%} of a core,")
+    print(f"  with {READERS} readers {costs[True]:.2%}")
+
+
+def exporter_alone() -> None:
+    """What a second of 1,000 decisions costs the loop's thread for /metrics, and what a scrape costs a thread."""
+    decisions, metrics = [steady(f"w-{number}", time.time()) for number in range(1000)], DaemonMetrics()
+    heard, scraped, size = list[float](), list[float](), 0
+    for _ in range(20):
+        begun = time.thread_time()
+        for decision in decisions:
+            metrics.on(decision)
+        heard.append(time.thread_time() - begun)
+        begun = time.thread_time()
+        size = len(metrics.render(leading=True, journal_failures=0))
+        scraped.append(time.thread_time() - begun)
+    print(f"the exporter: hears of 1,000 decisions in {median(heard) * 1e3:.1f} ms; a scrape takes {size >> 10} kB and")
+    print(f"  {median(scraped) * 1e3:.0f} ms of a thread that is not the loop's")
+
+
 async def compared(go: Event) -> dict[bool, list[tuple[float, float]]]:
     """What the loop's thread and the process took of a core without and with readers, in turn."""
     costs: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
@@ -150,5 +206,7 @@ def journal_size(folder: Path) -> int:
 if __name__ == "__main__":
     print(machine())
     alone()
+    asyncio.run(readers_alone())
+    exporter_alone()
     asyncio.run(measure("whose rows do not change", policy(hpa())))
     asyncio.run(measure("each of whose rows changes each second", policy(step_tolerance())))
