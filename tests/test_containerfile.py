@@ -41,6 +41,11 @@ def test_it_runs_as_the_deployment_does() -> None:
     assert instructions("ENTRYPOINT") == ['["elasticd"]']
 
 
+def test_it_calls_python_as_every_base_does() -> None:
+    """Debian has no `python`."""
+    assert [line for line in instructions("RUN") if re.search(r"(?<![/\w])python(?!3)", line)] == []
+
+
 def test_its_base_is_pinned_and_a_python_that_is_supported() -> None:
     (base,) = [line for line in instructions("ARG") if line.startswith("BASE=")]
     version = re.fullmatch(r"BASE=python:(3\.\d+)-slim-bookworm", base)
