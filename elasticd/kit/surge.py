@@ -242,11 +242,9 @@ class _MoveState:
             return self._enter("back", *trouble)
         if len(self._ready) < note.count:
             return Step("Waiting", self._count_ready)
-        step = Step("Mark", f"{note.pod} is the one to go", self._mark_cost(self._old, LEAST))
-        if marked:
-            phase: Phase = "down" if honours_costs else "out"
-            step = self._enter(phase, "Ready", f"as many are ready without {note.pod}")
-        return self._delay(restraints) or step
+        phase: Phase = "down" if honours_costs else "out"
+        ready = self._enter(phase, "Ready", f"as many are ready without {note.pod}")
+        return self._delay(restraints) or (ready if marked else self._mark(self._old))
 
     def _trouble(self, *, marked: bool) -> tuple[str, str] | None:
         """Why it is given up: the new pod is on the same node or late, or the old one cannot be marked."""
@@ -256,26 +254,37 @@ class _MoveState:
             return "PutBack", f"{newest.name} was put on {note.node} too"
         if len(self._ready) < note.count and self._now >= note.until:
             return "TooLate", f"no other pod was ready within {note.until - note.at:.0f} s"
-        if not marked and self._now >= note.until + MARKING:
-            return "TooLate", f"{note.pod} could not be marked as the one to go"
-        return None
+        return None if marked else self._late_to_mark()
+
+    def _late_to_mark(self) -> tuple[str, str] | None:
+        """Why it is given up if the pod is not marked by now; None: there is time left."""
+        if self._now < self._note.until + MARKING:
+            return None
+        return "TooLate", f"{self._note.pod} could not be marked as the one to go"
 
     def down(self, restraints: Restraints) -> Step:
-        """Ask for one replica fewer while the marked pod is the one to go: its controller takes unready ones first."""
+        """Ask for one replica fewer while the marked pod is the one to go: its controller takes unready ones first.
+        Where somebody removed the mark, make it again."""
         note = self._note
         if self._is_raised:
-            if self._old is not None and len(self._ready) < len(self._other_pods):
-                unready = counted(len(self._other_pods) - len(self._ready), "other")
-                return self._wait_or_give_up("Waiting", f"{unready} not ready")
-            if delayed := self._delay(restraints):
-                return delayed
             removes = self._departure(self._old) if self._old else None
-            return self._scale(note.count, "Lower", f"{note.pod} goes", removes)
+            lower = self._scale(note.count, "Lower", f"{note.pod} goes", removes)
+            return (self._before_lowering(self._old, restraints) if self._old else None) or lower
         if self._old is None:
             return Step("Moved", f"{note.pod} left {note.node}", _annotate(self._workload, None), last=True, done=True)
         if len(self._other_pods) >= note.count:
             return Step("Leaving", f"{note.pod} has yet to go")
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
+
+    def _before_lowering(self, old: Pod, restraints: Restraints) -> Step | None:
+        """What must come before the count is lowered, so that the old pod goes and no other; None: nothing."""
+        if len(self._ready) < len(self._other_pods):
+            unready = counted(len(self._other_pods) - len(self._ready), "other")
+            return self._wait_or_give_up("Waiting", f"{unready} not ready")
+        if (delayed := self._delay(restraints)) or old.annotations.get(COST) == LEAST:
+            return delayed
+        late = self._late_to_mark()
+        return self._enter("back", *late) if late else self._mark(old)
 
     def out(self, restraints: Restraints) -> Step:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
@@ -321,6 +330,9 @@ class _MoveState:
         workload, reason = self._workload, f"{SURGE} {self._note.phase}"
         action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, after, reason, removes)
         return Step(word, message, action)
+
+    def _mark(self, old: Pod) -> Step:
+        return Step("Mark", f"{old.name} is the one to go", self._mark_cost(old, LEAST))
 
     def _mark_cost(self, pod: Pod, cost: str | None) -> Mark:
         return Mark(self._workload.ref, pod.uid, {COST: cost}, pod.name, SURGE)

@@ -18,7 +18,7 @@ from tests.kit.surges import FREE, NEW, OLD, REF, SIBLING, WEB, Kept, World, one
 
 NOTE = Note("old", "old", "a", 2, "up", NOW, NOW + 300, None, "pool:shop/Pod/old@1")
 
-MARKED = replace(OLD, annotations={COST: LEAST})
+MARKED, CHEAP = (replace(OLD, annotations={COST: cost}) for cost in (LEAST, "-5"))
 
 
 def web(phase: str, count: int, **note: Any) -> Workload:
@@ -66,6 +66,10 @@ STEPS = [
     pytest.param("down", 3, [MARKED, SIBLING, NEW], NOW, "Lower", "scale 3 2", id="one fewer is asked for"),
     pytest.param("down", 3, [MARKED, SIBLING, UNREADY], NOW, "Waiting", "wait", id="another would go: it is not ready"),
     pytest.param("down", 3, [MARKED, SIBLING, UNREADY], LATE, "TooLate", "note back", id="and does not become ready"),
+    pytest.param("down", 3, [OLD, SIBLING, NEW], NOW, "Mark", f"cost {LEAST}", id="somebody removed the mark"),
+    pytest.param("down", 3, [CHEAP, SIBLING, NEW], NOW, "Mark", f"cost {LEAST}", id="somebody changed the mark"),
+    pytest.param("down", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="no mark, and another is not ready"),
+    pytest.param("down", 3, [OLD, SIBLING, NEW], NOW + 360, "TooLate", "note back", id="it cannot be marked again"),
     pytest.param("down", 3, [SIBLING, NEW], NOW, "Lower", "scale 3 2", id="it went before"),
     pytest.param("down", 2, [MARKED, SIBLING, NEW], NOW, "Leaving", "wait", id="its controller has yet to act"),
     pytest.param("down", 2, [SIBLING, NEW], NOW, "Moved", "clear", id="it has gone"),
@@ -152,6 +156,7 @@ KEPT = [
     pytest.param("wait", 3, MARKED_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: the count stays"),
     pytest.param("wait unheeded", 3, READY_PODS, NOW, WAITS, "Blackout", "wait", id="a delay, costs unheeded"),
     pytest.param("down", 3, MARKED_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: it is not lowered"),
+    pytest.param("down", 3, READY_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: it is not marked again"),
     pytest.param("out", 3, READY_PODS, NOW, WAITS, "Blackout", "wait", id="a delay: it is not evicted"),
     pytest.param("wait", 3, READY_PODS, LATE, WAITS, "TooLate", "note back", id="a delay beyond its time"),
     pytest.param("down", 3, MARKED_PODS, LATE, WAITS, "TooLate", "note back", id="a delay beyond it, marked"),
@@ -282,11 +287,13 @@ def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: 
     ready=some.booleans(),
     beside=some.booleans(),
     repeats=some.lists(some.integers(1, 3), max_size=30),
+    unmarked=some.sets(some.integers(0, 15), max_size=3),
 )
 def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
-    honours_costs: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
+    honours_costs: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int], unmarked: set[int]
 ) -> None:
-    """However late the controllers are, and however often a step is done."""
+    """However late the controllers are, however often a step is done, and though somebody removes the mark in some
+    turns before the count is lowered."""
     world = World(count, ready=ready, beside=beside, heeds=honours_costs)
     mark = begin(world.workload, OLD, "", NOW, 120, "d")
     assert isinstance(mark, Mark)
@@ -294,6 +301,8 @@ def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
     for turn in range(200):
         if SURGE not in world.workload.annotations:
             break
+        if turn in unmarked and world.workload.replicas > count:
+            world.do(Mark(REF, OLD.uid, {COST: None}, OLD.name, SURGE))
         step = next_step(world.workload, world.pods, world.now, FREE, honours_costs=honours_costs)
         assert not (stays(world.workload, world.pods) and ready and not beside), "who stays is not moved after all"
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
