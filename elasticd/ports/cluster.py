@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from elasticd.model.actions import Action, Answer
 from elasticd.model.disruption import DisruptionState
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
@@ -145,6 +145,10 @@ class Cluster(MetricsApi, Protocol):
 
     def restoring(self) -> Sequence[Underway]:
         """The pods without a controller that have been evicted and are being created again."""
+
+    async def promises(self) -> Sequence[Promise]:
+        """The nodes that were found for such pods, whichever daemon found them, each with the pod as it was. They are
+        all that there are, as far as that can be read, also when this daemon has just begun to lead."""
 
     def problems(self) -> Mapping[Kind, str]:
         """By kind, why it cannot be watched or held (a lease), in a line each; empty: all is well."""

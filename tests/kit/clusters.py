@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from math import inf
 
 from elasticd.model.actions import Action, Answer
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
@@ -114,6 +114,9 @@ class Scripted(Unasked):
     honours_deletion_costs = True
 
     def restoring(self) -> Sequence[Underway]:
+        return ()
+
+    async def promises(self) -> Sequence[Promise]:
         return ()
 
     def __init__(self) -> None:

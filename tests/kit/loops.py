@@ -25,7 +25,7 @@ from elasticd.journal import Journal, Key
 from elasticd.model.actions import Action, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Governed, Listener, Notice, Ticked
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Readings
@@ -126,6 +126,9 @@ class Cluster(Unasked):
     honours_deletion_costs = True
 
     def restoring(self) -> Sequence[Underway]:
+        return ()
+
+    async def promises(self) -> Sequence[Promise]:
         return ()
 
     def problems(self) -> dict[Kind, str]:

@@ -64,3 +64,24 @@ async def test_a_waiting_pod_does_not_take_a_moved_ones_place(kube: Kube, tmp_pa
         await scene.runs("moved", not_uid=moved["metadata"]["uid"])
         waits = await scene.read(f"{scene.pods}/waits")
         assert not waits["spec"].get("nodeName")
+
+
+async def test_a_daemon_killed_after_the_eviction_keeps_the_place(kube: Kube, tmp_path: Path) -> None:
+    """The pod is gone, and has no copy yet, when the next process looks for the first time."""
+    async with (
+        stage(kube, tmp_path) as scene,
+        apart(scene) as spec,
+        scene.daemon("one", pool=NO_SURGE.format(namespace=scene.namespace)) as one,
+    ):
+        moved = await scene.pod("moved", **spec)
+        await scene.create("waits", **spec)
+        await scene.killed(one.kill, one, ("evict", "after", 1), moved["spec"]["nodeName"])
+
+        async def is_gone() -> bool:
+            return "moved" not in [pod["metadata"]["name"] for pod in await kube.client.list(scene.pods)]
+
+        await wait_until(is_gone, what="it has ended")
+        one.start()
+        await scene.runs("moved", not_uid=moved["metadata"]["uid"])
+        waits = await scene.read(f"{scene.pods}/waits")
+        assert not waits["spec"].get("nodeName")

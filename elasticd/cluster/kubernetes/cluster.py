@@ -79,7 +79,7 @@ from elasticd.model.actions import (
     Scale,
 )
 from elasticd.model.jobs import JOB_KIND
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
@@ -304,9 +304,7 @@ class KubernetesCluster:
     def __init__(self, parts: ClusterParts, tasks: asyncio.TaskGroup) -> None:
         self._parts, self._group = parts, tasks
         elector = parts.elector
-        self.snapshot = view = LiveSnapshot(
-            parts.deps, tasks, self._resume, lambda: elector.since if elector is not None else -math.inf
-        )
+        self.snapshot = view = LiveSnapshot(parts.deps, tasks, self._resume, self._led_since)
         deps, session, clock = parts.deps, parts.deps.session, parts.deps.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)
@@ -356,6 +354,9 @@ class KubernetesCluster:
     def leading(self) -> bool:
         return self._parts.elector is None or self._parts.elector.leading
 
+    def _led_since(self) -> float:
+        return -math.inf if self._parts.elector is None else self._parts.elector.since
+
     def _allowed(self) -> Answer | None:
         return None if self.leading else NOT_LEADING
 
@@ -366,6 +367,9 @@ class KubernetesCluster:
 
     def restoring(self) -> list[Underway]:
         return self._restorer.underway if self._parts.acts else self._onlooker.underway
+
+    async def promises(self) -> list[Promise]:
+        return await self._restorer.promises(self._led_since()) if self._parts.acts and self.leading else []
 
     def _resume(self) -> None:
         """Resume the restorations that other daemons left unfinished, from the first time on that somebody asks which

@@ -35,7 +35,7 @@ from elasticd.model.actions import (
     Resize,
     Scale,
 )
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
@@ -204,6 +204,9 @@ class SimulatedCluster:
 
     def restoring(self) -> Sequence[Underway]:
         """None: they come back at once."""
+        return ()
+
+    async def promises(self) -> Sequence[Promise]:
         return ()
 
     def problems(self) -> Mapping[Kind, str]:

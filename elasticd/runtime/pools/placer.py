@@ -209,12 +209,14 @@ class Placer:
         called when one has answered."""
         pollers = self.router.serving(pool.policy, pool.hooks.fetched or frozenset())
         readings = (await self.router.read({on_answer: pollers}, now)).get(on_answer)
+        await self._adopt_promises(snapshot, now)
         return None if readings is None else self._case(pool, snapshot, pods, readings, pool.wants, now)
 
     async def shown(self, pool: Pool, snapshot: Snapshot, now: float) -> PoolCase:
         """Build a case for display: it always has cpu and memory, and takes the sources' last readings."""
         wants = WantedSeries(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
         readings = await self.router.look(self.router.having(pool.policy, wants.nodes | wants.pods), now)
+        await self._adopt_promises(snapshot, now)
         case = self._case(pool, snapshot, (), readings, wants, now)
         for promise in case.promises:
             if (index := case.columns.index(promise.node)) is not None:
@@ -252,6 +254,11 @@ class Placer:
             disruption=self._disruption(now) if pool.disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off, promises=promises)
+
+    async def _adopt_promises(self, snapshot: Snapshot, now: float) -> None:
+        """Take over what was promised before this daemon began to lead."""
+        recorded = await self._cluster.promises()
+        self.promises.adopt(recorded, snapshot, now, lambda pod: any(pool.policy.pool.has(pod) for pool in self.pools))
 
     def _promises(self, snapshot: Snapshot, now: float) -> tuple[Promise, ...]:
         """The promised places, but those whose pods are being bound: these take room on their node already."""

@@ -1,7 +1,7 @@
 """Promised places: the node that was found for a pod that is moved, until its replacement is bound.
 
 Knows which pod replaces which, and when a promise ends; knows no strategy, and nothing of how a place is kept. What it
-remembers is lost with the process.
+remembers is lost with the process; of pods without a controller the records have it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -67,6 +67,8 @@ class Promises:
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
+        self._known: set[str] = set()
+        """The UIDs of the pods with a promise, and of those with a record to which one was made before."""
         self._matched: set[str] = set()
         self._looked_at: dict[str, Sequence[Pod]] = {}
         """The pods of each node among which no replacement was found."""
@@ -75,6 +77,18 @@ class Promises:
         """Promise a node to the replacement of a pod that is told to leave. `own`: elasticd places it. `use`: what the
         pod uses, by series, as far as it is known."""
         self._kept[pod.uid] = _Kept(pod, node, at, at, use, own)
+        self._known.add(pod.uid)
+
+    def adopt(self, recorded: Iterable[Promise], snapshot: Snapshot, at: float, places: Callable[[Pod], bool]) -> None:
+        """Make the promises again that another process made, or this one before it was restarted, as far as the records
+        of evicted pods have them; `places`: whether elasticd places a pod."""
+        fresh = {promise.leaving: promise for promise in recorded if promise.leaving not in self._known}
+        on_nodes = snapshot.on_nodes() if fresh else {}
+        for uid, promise in fresh.items():
+            if any(pod.uid == uid and not pod.deleted for pod in on_nodes.get(promise.left, ())):
+                continue  # it was not evicted, or not yet
+            self.make(promise.pod, promise.node, at, promise.use, own=places(promise.pod))
+            self._looked_at = {}
 
     def answered(self, uid: str, outcome: PodOutcome) -> None:
         """Take in the outcome of the eviction. One that failed without a clear answer may have been carried out."""
@@ -87,6 +101,7 @@ class Promises:
 
     def update(self, snapshot: Snapshot, recorded: Collection[str], now: float) -> None:
         """Find the replacements, and end what is over. `recorded`: the UIDs of the pods that are being recreated."""
+        self._known &= {*recorded, *self._kept}
         if not self._kept:
             if self._looked_at:
                 self._matched, self._looked_at = set(), {}

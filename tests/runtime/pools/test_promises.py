@@ -13,7 +13,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Action, Answer, Bind, Evict
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.pod_spec import Expression, PodClaim, PodTerm
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView
@@ -41,6 +41,7 @@ class Recorded(Board):
     """A board that says which pods have records."""
 
     records: tuple[Underway, ...] = ()
+    recorded: tuple[Promise, ...] = ()
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -51,6 +52,9 @@ class Recorded(Board):
 
     def restoring(self) -> Sequence[Underway]:
         return self.records
+
+    async def promises(self) -> Sequence[Promise]:
+        return self.recorded
 
     async def act(self, action: Action) -> Answer:
         if isinstance(action, Bind):
@@ -65,9 +69,13 @@ class Pool:
 
     def __init__(self, pods: Sequence[Pod], nodes: Sequence[Node], **more: Any) -> None:
         self.clock = VirtualClock(NOW)
-        self.board, self.journal = Recorded(self.clock, nodes, pods), Journal()
+        self.board = Recorded(self.clock, nodes, pods)
         self.board.storage = storage(claim("data", volume="pv", bound=True, modes=(ONE_POD,)), volume("pv"))
-        self.heard = Heard()
+        self.start(**more)
+
+    def start(self, **more: Any) -> None:
+        """Start the daemon; again: what it has in memory is lost."""
+        self.heard, self.journal = Heard(), Journal()
         self.placer = Placer(self.board, self.board.observe, self.journal, self.clock, [self.heard])
         moves = MovesTable(**{"every": 5.0, "claims": True, "single": True, "min_age": 0.0, **more})
         strategies = (Filters(), LeastRequested(), Drain())
@@ -87,6 +95,7 @@ class Pool:
         """elasticd has a record of a bare pod, as it writes before it evicts it."""
         if not moved.owner[2]:
             self.board.records = (Underway(moved.ref, moved.uid, "anew", "gone", NOW),)
+            self.board.recorded = (Promise(moved, "b", moved.uid, "a"),)
 
     def cordon(self, name: str) -> None:
         self.board.add(replace(self.board.nodes[name], unschedulable=True))
@@ -386,6 +395,60 @@ async def test_a_failed_binding_keeps_the_place() -> None:
     it.board.refuse = lambda action: Answer("refused", 403, "no") if isinstance(action, Bind) else None
     await it.run(20)
     assert {name for _, name in it.board.tried(Bind)} == {again.name}
+
+
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("moment", ["it is gone", "its copy waits", "it is ending"])
+async def test_a_restart_keeps_the_place_of_a_bare_pod(shared: dict[str, Any], moment: str) -> None:
+    x, y = running("x", **shared), waiting("y", **shared)
+    it = await evicted(x)
+    if moment == "it is ending":
+        it.board.add(replace(x, deleted=True))
+    elif moment == "its copy waits":
+        it.replaced(x)
+    it.board.add(y)
+    it.start()
+    await it.run(3)
+    if moment == "it is ending":
+        it.board.remove("x")
+        await it.run(1)
+    if moment != "its copy waits":
+        assert it.bound() == {}
+        it.replaced(x)
+        await it.run(12)
+    assert it.bound() == {"x": "b"}
+
+
+async def test_a_restart_with_a_record_gone_keeps_no_place() -> None:
+    it = await evicted(running("x", **ROOM))
+    it.board.records = it.board.recorded = ()
+    it.board.add(waiting("y", **ROOM))
+    it.start()
+    await it.run(2)
+    assert it.bound() == {"y": "b"}
+
+
+@pytest.mark.parametrize("stays", [pytest.param(True, id="not evicted"), pytest.param(False, id="its copy runs")])
+async def test_a_record_alone_promises_nothing_after_a_restart(stays: bool) -> None:
+    x = running("x", **ROOM)
+    it = await evicted(x, nodes=[*zoned("a", "b"), node("c", cpu=3.2)])
+    it.board.add(x if stays else replace(x, uid="x-again", node="c", created=it.clock.now() // 1))
+    it.board.add(waiting("y", **ROOM), waiting("z", **ROOM))
+    it.start()
+    await it.run(2)
+    assert set(it.bound().values()) == ({"b", "c"} if stays else {"b"})
+
+
+async def test_a_promise_taken_over_ends_with_its_replacement() -> None:
+    x = running("x", **ROOM)
+    it = await evicted(x, nodes=[*zoned("a", "b"), node("c", cpu=3.2)])
+    it.start()
+    await it.run(1)
+    it.board.add(replace(running("x", **ROOM), uid="x-again", node="c", created=it.clock.now() // 1))
+    await it.run(1)
+    it.board.add(waiting("y", **ROOM))
+    await it.run(2)
+    assert it.bound() == {"y": "b"}
 
 
 async def test_what_is_coming_to_a_node_is_shown() -> None:

@@ -48,6 +48,8 @@ class Restoration(Struct, frozen=True):
     """When its ConfigMap was written, by the clock of the daemon that did, as the API writes times."""
     namespace: str = ""
     """The UID of the pod's namespace; empty: it is not known."""
+    place: str = ""
+    """The place that was found for its copy, as JSON (Place); empty: none was, or it is not known."""
     others: tuple[tuple[str, str], ...] = ()
     """What a newer version of elasticd has written beside: it is sealed with the rest."""
 
@@ -68,6 +70,7 @@ class Restoration(Struct, frozen=True):
             "since": self.since,
             "written": self.written,
             **({"namespace": self.namespace} if self.namespace else {}),
+            **({"place": self.place} if self.place else {}),
         }
 
 
@@ -220,7 +223,7 @@ def _restoration(record: _WireRecord) -> Restoration | None:
     except UNREADABLE:
         return None
     pod, uid, manifest = Ref(meta.namespace, "Pod", meta.name, "v1"), data.get("uid", ""), data.get("pod", "")
-    namespace = data.get("namespace", "")
-    restoration = Restoration(pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace)
+    namespace, place = data.get("namespace", ""), data.get("place", "")
+    restoration = Restoration(pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace, place)
     others = tuple(item for item in data.items() if item[0] not in restoration.data() and item[0] != SEAL)
     return replace(restoration, others=others) if restoration.name == record.metadata.name else None

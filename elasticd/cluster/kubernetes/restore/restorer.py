@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from elasticd.base.tasks import cancel
+from elasticd.cluster.kubernetes.restore.places import place_for
 from elasticd.cluster.kubernetes.restore.records import LeftAlone, Restoration
 from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
@@ -26,7 +27,7 @@ from elasticd.cluster.kubernetes.write.answers import conflict, refused_by
 from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
 from elasticd.model.actions import Announce, Answer, Evict
-from elasticd.model.moves import Underway
+from elasticd.model.moves import Promise, Underway
 from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class Restorer:
         self.unread = ""
         """Why the records cannot be looked for, in one line; empty: they can."""
         self._left_alone: list[LeftAlone] = []
+        self._looked_at: float | None = None
+        """When the last look for records began; None: there was none yet."""
 
     @property
     def left_alone(self) -> str:
@@ -85,6 +88,13 @@ class Restorer:
         while self._over and self._over[0].since < self._parts.clock.now() - SHOWN:
             self._over.popleft()
         return [*(steps.underway for steps in self._steps.values()), *self._over]
+
+    async def promises(self, led_since: float) -> list[Promise]:
+        """The places for the pods that are being recreated. Looks for records first, if that was not done since this
+        daemon leads."""
+        if self._looked_at is None or self._looked_at < led_since:
+            await self._look()
+        return [steps.promise for steps in self._steps.values() if steps.promise]
 
     def forget_restored(self) -> None:
         """Forget which pods were brought back: etcd was restored to a state in which they may have yet to be."""
@@ -129,10 +139,17 @@ class Restorer:
             return refused_by(error)
         if namespace is None:
             return conflict(404, "its namespace is gone")
-        manifest = recreation(msgspec.json.decode(state.body), self._parts.clock.now())
-        text, since = encode(manifest).decode(), state.version
+        pod = msgspec.json.decode(state.body)
+        manifest = recreation(pod, self._parts.clock.now())
         restoration = Restoration(
-            action.workload, action.uid, text, self._claimant, why=action.reason, since=since, namespace=namespace
+            action.workload,
+            action.uid,
+            encode(manifest).decode(),
+            self._claimant,
+            why=action.reason,
+            since=state.version,
+            namespace=namespace,
+            place=place_for(action, pod),
         )
         trial = creation(restoration.pod, encode(trial_of(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._parts.session.send, trial), allowed)
@@ -160,6 +177,7 @@ class Restorer:
             await self._parts.clock.sleep_until(self._parts.clock.now() + (AGAIN if self._parts.leading() else 1.0))
 
     async def _look(self) -> None:
+        began = self._parts.clock.now()
         try:
             restorations, left_alone = await self._records.all()
             self._tell(left_alone)
@@ -168,6 +186,7 @@ class Restorer:
             self.unread = ""
         except ApiError as error:
             self.unread = f"what has yet to be recreated cannot be looked for: {error}"
+        self._looked_at = began
 
     async def _resume(self, restoration: Restoration) -> None:
         if restoration.uid in self._restored:

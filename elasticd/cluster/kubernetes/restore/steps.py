@@ -32,6 +32,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UNREADABLE
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
+from elasticd.cluster.kubernetes.restore.places import promise_of
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
@@ -79,7 +80,7 @@ class RestorationSteps:
 
     def __init__(self, restoration: Restoration, parts: RestorerParts, *, evicted: bool) -> None:
         """`evicted`: we did it ourselves just now."""
-        self.restoration, self.fault = restoration, ""
+        self.restoration, self.fault, self.promise = restoration, "", promise_of(restoration)
         self._parts, self._records, self._clock = parts, parts.records, parts.clock
         self._record_unsure, self._untouched_since = evicted, 0.0
         self._at, self._since, self._attempts = "", parts.clock.now(), 0
