@@ -95,7 +95,7 @@ async def _rights(
 ) -> list[Finding]:
     findings = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
     resources: dict[Kind, tuple[str, str]] = {}
-    for kind in sorted(_kinds(policies)):
+    for kind in sorted(_kinds(policies) - {JOB_KIND}):  # Jobs are created, not scaled
         resource = await access.resource(kind)
         if isinstance(resource, str):
             findings.append(Finding(_about(kind), "failed", resource))
@@ -325,7 +325,7 @@ def _site(
 
 
 async def _try(source: Source, site: Site) -> Finding:
-    """Open a source and read it once; one that pushes, until it has no error."""
+    """Open a source and read it once; one that pushes, until nothing is wrong with it."""
     about = f"source {source.label}"
     if (of := source.draws() or source.derives()) is not None:
         return Finding(about, "skipped", f"it is made of {of}, and learns while the daemon runs")
@@ -334,11 +334,11 @@ async def _try(source: Source, site: Site) -> Finding:
         async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
             reader = await stack.enter_async_context(source.apart().open(site))
             last = await reader.read(site.clock.now())
-            while last.error and source.pushes:
+            while source.pushes and _trouble(last):
                 await site.clock.sleep_until(site.clock.now() + _AGAIN)
                 last = await reader.read(site.clock.now())
     except TimeoutError:
-        return Finding(about, "failed", last.error or f"no answer within {PATIENCE:g} s")
+        return Finding(about, "failed", _trouble(last) or f"no answer within {PATIENCE:g} s")
     except ElasticdError as error:
         return Finding(about, "failed", str(error))
     except Exception as error:  # a third-party source may raise anything
@@ -346,14 +346,16 @@ async def _try(source: Source, site: Site) -> Finding:
     return _result_of(about, last, site.clock.now() - begun)
 
 
+def _trouble(readings: Readings) -> str:
+    """What is wrong with a source, or with some of its series; empty: nothing is."""
+    return readings.error or "; ".join(f"{name}: {fault}" for name, fault in sorted(readings.faults.items()))
+
+
 def _result_of(about: str, readings: Readings, took: float) -> Finding:
-    if readings.error:
-        return Finding(about, "failed", readings.error)
+    if trouble := _trouble(readings):
+        return Finding(about, "failed", trouble)
     tables = (readings.pods, readings.workloads, readings.nodes)
     samples = sum(len(subjects) for table in tables for subjects in table.values())
     series = sorted({name for table in tables for name, subjects in table.items() if subjects})
-    if readings.faults:
-        faults = "; ".join(f"{name}: {fault}" for name, fault in sorted(readings.faults.items()))
-        return Finding(about, "failed", faults)
     names = f" of {', '.join(series)}" if series else ""
     return Finding(about, "ok", f"answers in {took * 1000:.0f} ms: {counted(samples, 'sample')}{names}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.kube.broker import OPEN, Broker
 from tests.kube.conftest import Kube
 from tests.kube.rights import FOLDER, granted_from, shipped_rights
 from tests.kube.test_plane import deployment, running_pods
@@ -39,6 +40,31 @@ namespaces = ["{namespace}"]
 type = "filters"
 [[strategy]]
 type = "preemption"
+"""
+JOBS = """
+mode = "act"
+[job]
+namespace = "{namespace}"
+name = "transcode"
+[job.template]
+apiVersion = "batch/v1"
+kind = "Job"
+spec.template.spec = {{ restartPolicy = "Never", containers = [{{ name = "main", image = "x" }}] }}
+[replicas]
+max = 5
+[[strategy]]
+type = "jobs"
+queue = [{{ series = "queue" }}]
+"""
+MQTT = """
+[[source]]
+type = "mqtt"
+host = "127.0.0.1"
+port = {port}
+[[source.topic]]
+topic = "{{namespace}}/{{workload}}/queue"
+series = "queue"
+subject = "workload"
 """
 
 
@@ -91,6 +117,21 @@ async def test_with_the_shipped_rights_and_a_workload_all_is_well(kube: Kube, na
     assert source.startswith("source resource-metrics: answers in ")
     assert source.endswith("of cpu, memory")
     assert fine == "1 policy is fine"
+
+
+async def test_jobs_and_a_broker_are_well_where_they_are(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        await given(stack, kube, namespace, ["components/jobs/rbac.yaml"])
+        broker = await stack.enter_async_context(Broker(tmp_path, OPEN))
+        folder = written(kube, tmp_path, namespace, MQTT.format(port=broker.port), jobs=JOBS)
+        await broker.publish(f"{namespace}/transcode/queue", 3, retain=True)
+        well = await check(folder)
+        await broker.stop()
+        ill = await check(folder)
+    assert [line for line in well.lines if "failed" in line or "missing" in line] == []
+    assert any(line.startswith("source mqtt: answers in ") for line in well.lines)
+    assert (well.code, ill.code) == (0, 69)
+    assert any(line.startswith("source mqtt: failed: queue: broker 127.0.0.1") for line in ill.lines)
 
 
 async def test_missing_rights_of_a_pool_are_reported_with_their_file(
