@@ -56,7 +56,7 @@ Phase = Literal["up", "wait", "down", "out", "back"]
 class Note(Struct, frozen=True):
     """What the annotation says: the pod that is to go, by name and UID, and its node; the count before; how far it is,
     since when, and until when another may take to be ready (seconds since the epoch); the deletion cost that the pod
-    had; and the decision."""
+    had; the decision; and the Lease of the daemons that do it (`Cluster.lease`)."""
 
     pod: str
     uid: str
@@ -67,6 +67,14 @@ class Note(Struct, frozen=True):
     until: float
     cost: str | None = None
     decision: str = ""
+    lease: str = ""
+
+
+class Origin(Struct, frozen=True):
+    """Who begins a move: the decision, and the Lease of its daemon."""
+
+    decision: str
+    lease: str = ""
 
 
 class Step(Struct, frozen=True):
@@ -108,7 +116,7 @@ def noted(annotations: Mapping[str, str | None]) -> Note | None:
 
 
 def begin(
-    workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, decision: str
+    workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, origin: Origin
 ) -> Mark | tuple[str, str]:
     """The note with which a move begins, or a word and a sentence why not. `within`: seconds to be ready in, besides
     those for which a pod must be ready to count."""
@@ -127,7 +135,7 @@ def begin(
             return word, why
     cost = pod.annotations.get(COST)
     until = now + within + workload.min_ready
-    note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, until, cost, decision)
+    note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, until, cost, origin.decision, origin.lease)
     return _annotate(workload, note)
 
 

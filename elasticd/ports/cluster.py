@@ -131,6 +131,10 @@ class Cluster(MetricsApi, Protocol):
         journal began. None: nobody acted here before this process."""
 
     @property
+    def lease(self) -> str:
+        """The Lease by which the daemons of one installation know each other; empty: there is none."""
+
+    @property
     def last_disruption(self) -> float:
         """When this daemon, or one of its identity before it, last made a pod go, as is written down in the cluster;
         -inf: never, or nothing is."""

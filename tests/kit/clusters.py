@@ -110,6 +110,7 @@ class Scripted(Unasked):
 
     leading = True
     taken_over: float | None = None
+    lease = ""
     last_disruption = float("-inf")
     honours_deletion_costs = True
 

@@ -108,6 +108,7 @@ class Cluster(Unasked):
         self.leading = True
         self.taken_over = None
         self.last_disruption = float("-inf")
+        self.lease = ""
         self.version = 1
         self.has: dict[Ref, Workload] = {}
         self.its_pods: dict[Ref, tuple[Pod, ...]] = {}

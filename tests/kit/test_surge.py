@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.decision.disruption import eviction_of
-from elasticd.kit.surge import LEAST, SURGE, Note, Step, begin, next_step, noted, stays
+from elasticd.kit.surge import LEAST, SURGE, Note, Origin, Step, begin, next_step, noted, stays
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.pod_spec import Disk
 from elasticd.model.workload import COST, Pod, Workload
@@ -130,7 +130,7 @@ def test_a_replacement_counts_once_ready_for_min_ready_seconds(
 
 
 def test_a_replacement_may_take_min_ready_seconds_longer() -> None:
-    mark = begin(replace(WEB, min_ready=40.0), OLD, "", NOW, 300, "d")
+    mark = begin(replace(WEB, min_ready=40.0), OLD, "", NOW, 300, Origin("d"))
     assert isinstance(mark, Mark)
     note = noted(mark.annotations)
     assert note is not None
@@ -227,16 +227,16 @@ def with_needs(**more: Any) -> Pod:
 def test_it_does_not_begin_where_it_could_not_end_well(
     workload: Workload, moved: Pod, autoscaler: str, reason: str
 ) -> None:
-    found = begin(workload, moved, autoscaler, NOW, 300, "d")
+    found = begin(workload, moved, autoscaler, NOW, 300, Origin("d"))
     assert isinstance(found, tuple)
     assert found[0] == reason
 
 
 def test_a_surge_begins_with_a_note_sufficient_for_another_daemon() -> None:
-    found = begin(WEB, replace(OLD, annotations={COST: "3"}), "", NOW, 60, "pool:x")
+    found = begin(WEB, replace(OLD, annotations={COST: "3"}), "", NOW, 60, Origin("pool:x", "ops/elasticd"))
     assert isinstance(found, Mark)
     assert found.version == "7"
-    assert noted(found.annotations) == Note("old", "old", "a", 2, "up", NOW, NOW + 60, "3", "pool:x")
+    assert noted(found.annotations) == Note("old", "old", "a", 2, "up", NOW, NOW + 60, "3", "pool:x", "ops/elasticd")
 
 
 GOING = replace(OLD, deleted=True)
@@ -277,7 +277,7 @@ def test_whether_the_pod_leaves_is_known_at_every_step(phase: str, count: int, p
     ],
 )
 def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: str) -> None:
-    assert begin(web(phase, 3), whose, "", NOW, 60, "d") == ("UnderWay", told)
+    assert begin(web(phase, 3), whose, "", NOW, 60, Origin("d")) == ("UnderWay", told)
 
 
 @given(
@@ -295,7 +295,7 @@ def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
     """However late the controllers are, however often a step is done, and though somebody removes the mark in some
     turns before the count is lowered."""
     world = World(count, ready=ready, beside=beside, heeds=honours_costs)
-    mark = begin(world.workload, OLD, "", NOW, 120, "d")
+    mark = begin(world.workload, OLD, "", NOW, 120, Origin("d"))
     assert isinstance(mark, Mark)
     world.do(mark)
     for turn in range(200):

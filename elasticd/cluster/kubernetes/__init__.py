@@ -112,6 +112,7 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             version=version,
             acts=elect,
             home=lease.namespace,
+            lease=f"{lease.namespace}/{lease.name}" if lease.enabled else "",
             patience=self.request_timeout,
         )
 

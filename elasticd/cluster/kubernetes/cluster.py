@@ -294,6 +294,8 @@ class ClusterParts(Struct, frozen=True):
     """Whether it is opened to act on it, and not only to look."""
     home: str
     """The daemon's own namespace."""
+    lease: str
+    """Namespace and name of the Lease; empty: nobody is elected."""
     patience: float
     """How many seconds the first observation of a kind may wait for its first list."""
 
@@ -356,6 +358,10 @@ class KubernetesCluster:
 
     def _led_since(self) -> float:
         return -math.inf if self._parts.elector is None else self._parts.elector.since
+
+    @property
+    def lease(self) -> str:
+        return self._parts.lease
 
     def _allowed(self) -> Answer | None:
         return None if self.leading else NOT_LEADING

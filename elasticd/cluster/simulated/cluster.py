@@ -184,6 +184,7 @@ class SimulatedCluster:
 
     leading = True
     taken_over = None
+    lease = ""
     last_disruption = float("-inf")
     honours_deletion_costs = True
 

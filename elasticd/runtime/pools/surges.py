@@ -17,7 +17,7 @@ from elasticd.decision.disruption import eviction_of, refusal
 from elasticd.decision.pool.departures import Departures
 from elasticd.decision.workload.vetoes import FREEZE, annotated_freeze
 from elasticd.journal import Journal
-from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, resume, stays, surged
+from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Origin, Step, begin, next_step, noted, resume, stays, surged
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark
 from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MoveTakenBack, tell
@@ -116,12 +116,13 @@ class Surging:
         until, _ = self._in_vain.get(workload.uid, (0.0, 0))
         if now < until:
             return "InVain", f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
-        return begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
+        origin = Origin(decision, self._cluster.lease)
+        return begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, origin)
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
         """The moves in flight: restorations, surges, and pods that are ending after a surge."""
         underway, ending = list(self._cluster.restoring()), self._still_ending(snapshot) if snapshot else {}
-        for workload in _surging_workloads(snapshot) if snapshot else ():
+        for workload in self._surging_workloads(snapshot) if snapshot else ():
             note = noted(workload.annotations)
             if note is not None and note.uid not in ending:
                 ref, surge = _pod_ref(workload, note), self._surges.get(workload.uid)
@@ -151,7 +152,7 @@ class Surging:
             self._surges = {}  # who leads may end them meanwhile
             return False
         snapshot = await self._look(now)
-        workloads = [*_surging_workloads(snapshot), *self._without_note(snapshot)]
+        workloads = [*self._surging_workloads(snapshot), *self._without_note(snapshot)]
         self._surges = {workload.uid: self._surges.get(workload.uid) or _Surge() for workload in workloads}
         self._ending = self._still_ending(snapshot)
         departures = Departures(now, partial(self._disruption, now), snapshot.budgets() if workloads else ())
@@ -162,6 +163,15 @@ class Surging:
 
     def _disruption(self, now: float) -> DisruptionState:
         return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
+
+    def _surging_workloads(self, snapshot: Snapshot) -> list[Workload]:
+        """Those of which a pod is being moved, but by no daemon of another Lease, which has budgets of its own."""
+        return [
+            workload
+            for workload in snapshot.workloads()
+            if surged(workload) is not None
+            and ((note := noted(workload.annotations)) is None or note.lease in ("", self._cluster.lease))
+        ]
 
     def _without_note(self, snapshot: Snapshot) -> list[Workload]:
         """Workloads whose note somebody removed while a pod of them was moved, as far as something is left of that."""
@@ -243,10 +253,6 @@ class Surging:
             note = noted(workload.annotations)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
                 tell(self._listeners, MoveTakenBack(note.uid))
-
-
-def _surging_workloads(snapshot: Snapshot) -> list[Workload]:
-    return [workload for workload in snapshot.workloads() if surged(workload) is not None]
 
 
 def _pod_ref(workload: Workload, note: Note) -> Ref:

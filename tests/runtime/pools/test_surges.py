@@ -101,6 +101,15 @@ class Bench:
         elif isinstance(record, MoveTakenBack):
             self.taken_back.append(record.uid)
 
+    async def steps(self, lease: str) -> list[str]:
+        """What a daemon of this Lease does, and shows, of the moves in flight."""
+        self.site.lease = lease
+        loop, before = self.another(), len(self.site.acts)
+        await loop.tick(self.clock.now())
+        await asyncio.sleep(0)
+        shown = [move.how for move in loop.in_flight(await self.site.observe(self.clock.now()))]
+        return [type(action).__name__ for action in self.site.acts[before:]] + shown
+
     async def begin(self, within: float = 60.0) -> Answer | None:
         return await self.loop.begin(EVICT, within, "pool:shop/Pod/old@1")
 
@@ -468,3 +477,19 @@ async def test_the_loop_turns_until_it_is_stopped() -> None:
     await asyncio.gather(task, return_exceptions=True)
     await bench.loop.actions.drain(0)
     assert len(bench.site.acts) > 1
+
+
+@pytest.mark.parametrize(
+    ("begun_by", "lease", "found"),
+    [
+        pytest.param("ops/elasticd", "ops/elasticd", ["Scale", "anew", "surge"], id="its-own"),
+        pytest.param("ops/elasticd", "trial/elasticd", ["anew"], id="of-another-installation"),
+        pytest.param("ops/elasticd", "", ["anew"], id="of-an-installation-where-it-has-no-lease"),
+        pytest.param("", "ops/elasticd", ["Scale", "anew", "surge"], id="of-an-earlier-version"),
+    ],
+)
+async def test_only_daemons_of_its_lease_continue_a_surge(begun_by: str, lease: str, found: list[str]) -> None:
+    bench = Bench()
+    bench.site.lease = begun_by
+    assert await bench.begin() == Answer("done", 200, "another is made first")
+    assert await bench.steps(lease) == found
