@@ -256,9 +256,9 @@ class Journal:
         self._note_fault(fault)
 
     def _make_room(self, file: io.FileIO) -> None:
-        """Begin a new segment if this one was removed, because nobody could read it. Raises OSError where that fails,
-        or where the journal is as large as it may be."""
-        if not os.fstat(file.fileno()).st_nlink:
+        """Begin a new segment if this one was removed, or its folder was replaced, because nobody could read it. Raises
+        OSError where that fails, or where the journal is as large as it may be."""
+        if not _is_at(file, self._path):
             self._rotate()
         if self.folder is not None and self.swells and self._overgrown(self.folder):
             with contextlib.suppress(OSError):
@@ -352,6 +352,14 @@ class Journal:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _is_at(file: io.FileIO, path: Path) -> bool:
+    """Whether a file is still found by its path: it was not removed, nor a folder above it replaced."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat(follow_symlinks=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def is_written(folder: Path) -> bool:

@@ -250,6 +250,22 @@ def test_records_written_to_a_removed_file_count_as_missing(tmp_path: Path) -> N
     journal.close()
 
 
+@pytest.mark.parametrize("replaced", ["folder", "file"])
+def test_records_go_on_where_readers_look_for_them(tmp_path: Path, replaced: str) -> None:
+    """A folder that is moved away or mounted over, or a file that is moved away: readers would find nothing new."""
+    folder = tmp_path / "state"
+    journal = Journal(folder)
+    fill(journal, 1)
+    if replaced == "folder":
+        folder.rename(tmp_path / "gone")
+        folder.mkdir()
+    else:
+        (folder / "journal-00000001.jsonl").rename(tmp_path / "gone")
+    fill(journal, 1, start=1)
+    journal.close()
+    assert ([one.at for one in read(folder)], journal.failures) == ([30.0, 31.0], 0)
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"reason": object()}, {"reason": "\ud800"}],
