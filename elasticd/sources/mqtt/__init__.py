@@ -211,7 +211,7 @@ class Listening:
         """Why series may lack new readings, and which series have none at all: no reading is not zero."""
         if self.keeper.trouble:
             return dict.fromkeys((topic.series for topic in self._topics), self.keeper.trouble)
-        faults = dict.fromkeys(self._table.silent(), "no reading has come")
+        faults = dict.fromkeys(self._table.silent(), "no reading has come, or the last is older than ttl")
         if self._denied:
             for topic in self._topics:
                 for why in (self._denied[filter_] for filter_ in self._filters_of(topic) if filter_ in self._denied):
