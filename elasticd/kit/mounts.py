@@ -4,8 +4,8 @@ NodeVolumeLimits decide.
 Pure. Knows claims, volumes and the labels of nodes; knows nothing of how claims are bound.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -16,7 +16,16 @@ from elasticd.base.memo import Memo
 from elasticd.kit.node_selection import any_of, every_node
 from elasticd.model.placement import Mask, Nodes, Whole
 from elasticd.model.pod_spec import PodClaim, Term
-from elasticd.model.volumes import ONE_POD, SELECTED_NODE, ClaimKey, StorageCapacity, Volume, VolumeClaim, Volumes
+from elasticd.model.volumes import (
+    ONE_POD,
+    SELECTED_NODE,
+    SEVERAL_NODES,
+    ClaimKey,
+    StorageCapacity,
+    Volume,
+    VolumeClaim,
+    Volumes,
+)
 from elasticd.model.workload import Node, Pod
 
 Indices = NDArray[np.intp]
@@ -314,6 +323,38 @@ def uses(pod: Pod, claims: frozenset[ClaimKey]) -> bool:
 
 def _keys(pod: Pod) -> list[ClaimKey]:
     return [(pod.namespace, use.name) for use in pod.volume_claims]
+
+
+def shared_claim(
+    pod: Pod, residents: Sequence[Pod], volumes: Volumes | None
+) -> tuple[str, tuple[str, ...], Pod] | None:
+    """A claim that ties a pod to its node, as another of the pods there (`residents`) uses it and stays: Kubernetes
+    attaches its volume to no second node meanwhile. Its name, its access modes (empty: not known) and the other pod;
+    None: there is no such claim."""
+    if not pod.volume_claims:
+        return None
+    users = _users(pod.node, residents)
+    for key in _keys(pod):
+        other = next((user for user in users.get(key, ()) if user.uid != pod.uid), None)
+        claim = None if volumes is None else volumes.claim(key)
+        modes = () if claim is None else claim.modes
+        if other is not None and SEVERAL_NODES.isdisjoint(modes):
+            return key[1], modes, other
+    return None
+
+
+def _by_shared_claim(_: str, pods: Sequence[Pod]) -> Mapping[ClaimKey, Sequence[Pod]]:
+    """The claims that several of these pods use that have not ended and stay, each with these pods."""
+    users = defaultdict[ClaimKey, list[Pod]](list)
+    for pod in pods:
+        if pod.volume_claims and not pod.deleted and pod.phase not in ("Succeeded", "Failed"):
+            for key in dict.fromkeys(_keys(pod)):
+                users[key].append(pod)
+    return {key: sharing for key, sharing in users.items() if len(sharing) > 1}
+
+
+_users: Memo[str, Sequence[Pod], Mapping[ClaimKey, Sequence[Pod]]] = Memo(_by_shared_claim)
+"""By the name and the pods of a node; memoized until one of these changes."""
 
 
 Attachment = tuple[str, str]

@@ -24,6 +24,9 @@ UNLIMITED = 2**31
 ONE_POD = "ReadWriteOncePod"
 """The access mode of a claim that only one pod may use."""
 
+SEVERAL_NODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
+"""The access modes of claims that pods of several nodes may use at the same time."""
+
 
 class VolumeClaim(Struct, frozen=True, gc=False, omit_defaults=True):
     """A PersistentVolumeClaim: a request for a volume of at least `size` bytes, with all these access modes."""

@@ -17,6 +17,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft
 from elasticd.kit.evictability import rooted
+from elasticd.kit.mounts import shared_claim
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
 from elasticd.model.disruption import Refused
@@ -203,7 +204,7 @@ class _Draft:
         """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
         at, past = self._case.observation.at, self._case.past
-        why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at)
+        why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at) or self._why_shared(pod)
         why = why or _why_returned(pod, past.comebacks.get((whose(pod), pod.node)), at)
         if why := why or _why_failing(past.failing.get(pod.uid, at) - at):
             return why
@@ -217,6 +218,17 @@ class _Draft:
         ):
             return "Single", "no other of its controller would be ready"
         return self._draft.budgets.refusal(pod)
+
+    def _why_shared(self, pod: Pod) -> Refused | None:
+        """Why a pod stays that shares a claim with another of its node, where no other node might have the volume."""
+        columns = self._draft.columns
+        index = columns.index(pod.node)
+        shared = None if index is None else shared_claim(pod, columns.pods(index), columns.volumes)
+        if shared is None:
+            return None
+        claim, modes, other = shared
+        text = f"its claim {claim} is used by pod {other.name} of this node too, and its access modes"
+        return "SharedVolume", f"{text} ({', '.join(modes)}) allow no second node" if modes else f"{text} are not known"
 
     @property
     def _why_enough(self) -> Refused:

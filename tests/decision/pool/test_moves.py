@@ -25,11 +25,13 @@ from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import Comebacks, MoveDecision, whose
 from elasticd.model.placement import PoolObservation
-from elasticd.model.pod_spec import Disk
+from elasticd.model.pod_spec import Disk, PodClaim
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.volumes import Storage
 from elasticd.model.workload import Pod
 from elasticd.registry import Hooks
 from tests.kit.pools import NOW, columns, node, pod
+from tests.kit.volumes import claim, storage, volume
 
 OWNED = ("ReplicaSet", "web", "rs-1")
 JOB, FOO = ("Job", "j", "rs-1"), ("example.com/v1/Foo", "x", "rs-1")
@@ -172,6 +174,67 @@ def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal:
 def test_what_a_policy_allows_is_moved(table: dict[str, Any], more: dict[str, Any]) -> None:
     view = columns([node("a"), node("b")], [running("p0", **more), running("x", on="b"), running("y", on="b")])
     assert told(moves(view, Fits(), Leave(node="a"), **table)) == [("p0", "b")]
+
+
+DATA: dict[str, Any] = {"claims": True, "volume_claims": (PodClaim("data"),)}
+
+
+def bound(*modes: str) -> Storage:
+    """A bound claim with these access modes."""
+    return storage(claim("data", volume="pv", modes=modes), volume("pv", modes=modes))
+
+
+RWO, RWX = bound("ReadWriteOnce"), bound("ReadWriteMany")
+
+
+@pytest.mark.parametrize(
+    ("known", "other", "expected"),
+    [
+        pytest.param(RWO, {}, "SharedVolume", id="ReadWriteOnce"),
+        pytest.param(bound("ReadWriteOncePod"), {}, "SharedVolume", id="ReadWriteOncePod"),
+        pytest.param(RWX, {}, "b", id="ReadWriteMany"),
+        pytest.param(bound("ReadOnlyMany"), {}, "b", id="ReadOnlyMany"),
+        pytest.param(bound("ReadWriteOnce", "ReadWriteMany"), {}, "b", id="both"),
+        pytest.param(RWO, {"on": "b"}, "b", id="the other is on another node"),
+        pytest.param(RWO, {"on": ""}, "b", id="the other waits"),
+        pytest.param(RWO, {"phase": "Pending", "ready": None}, "SharedVolume", id="the other starts"),
+        pytest.param(RWO, {"phase": "Succeeded"}, "b", id="the other has completed"),
+        pytest.param(RWO, {"phase": "Failed"}, "b", id="the other has failed"),
+        pytest.param(RWO, {"deleted": True}, "b", id="the other is being deleted"),
+        pytest.param(RWO, {"volume_claims": (PodClaim("logs"),)}, "b", id="the other has another claim"),
+        pytest.param(RWO, {"namespace": "mall"}, "b", id="the claim of another namespace"),
+        pytest.param(RWO, {"volume_claims": (PodClaim("logs"), PodClaim("data"))}, "SharedVolume", id="one of two"),
+        pytest.param(storage(), {}, "SharedVolume", id="the claim is not known"),
+        pytest.param(storage(unknown=("persistentvolumeclaims",)), {}, "SharedVolume", id="claims cannot be read"),
+        pytest.param(None, {}, "SharedVolume", id="volumes were not read"),
+        pytest.param(storage(), {"volume_claims": ()}, "b", id="an unknown claim of its own"),
+    ],
+)
+@pytest.mark.parametrize("how", ["reschedule", "release"])
+def test_a_pod_stays_while_another_needs_its_volume_here(
+    known: Storage | None, other: dict[str, Any], expected: str, how: str
+) -> None:
+    two = (PodClaim("own"), PodClaim("data"))
+    pods = [running("p0", claims=True, volume_claims=two), running("p1", **{**DATA, **other})]
+    pods += [running("x", on="b"), running("y", on="b")]
+    view = columns([node("a"), node("b")], pods, storage=known)
+    decision = moves(view, Fits(), Leave(node="a", how=how), claims=True)[0]
+    assert (decision.refusal or "b", decision.action is None) == (expected, expected != "b")
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [(RWO, "(ReadWriteOnce) allow no second node"), (storage(), "are not known")],
+    ids=["known", "not known"],
+)
+def test_of_pods_that_share_a_volume_all_stay(known: Storage, why: str) -> None:
+    view = columns([node("a"), node("b")], [running(name, **DATA) for name in ("p0", "p1")], storage=known)
+    said = "its claim data is used by pod {} of this node too, and its access modes " + why
+    for strategy in (Leave(node="a"), Hot(node="a")):
+        decisions = moves(view, Fits(), strategy, claims=True, single=True)
+        assert decisions
+        for decision, other in zip(decisions, ("p1", "p0"), strict=False):
+            assert (decision.refusal, decision.message) == ("SharedVolume", said.format(other))
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,20 @@ from elasticd.model.listener import MovesPlanned, MoveTakenBack, Notice
 from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.reports import NodeView
 from elasticd.model.workload import Node, Pod, Readings, Ref
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.workers import Worker
 from elasticd.sources.poller import SourcePoller
 from elasticd.telemetry.metrics import DaemonMetrics
 from tests.kit.board import Board
 from tests.kit.pools import NOW, node, pod
+from tests.kit.volumes import claim, claiming, storage, volume
 
 OWNED = ("ReplicaSet", "web", "rs-1")
 
@@ -170,6 +173,23 @@ async def test_a_triggered_look_is_not_remembered_beside_a_regular_one() -> None
         await it.until(62)
     assert [round(at) for at, _ in SHOWN] == [1, 31, 32, 62]
     assert [[round(look.at - NOW) for look in past.looks] for _, past in SHOWN] == [[1], [1, 31], [1, 31], [31, 62]]
+
+
+async def test_a_pod_goes_once_it_has_its_volume_alone() -> None:
+    pods = [claiming(name, "data", on="a", started=NOW - 600, ready=True) for name in ("p", "q")]
+    async with bench([node("a", labels=LEAVE), node("b")], pods, claims=True) as it:
+        it.board.storage = storage(claim("data", volume="pv"), volume("pv"))
+        await it.until(31)
+        assert {(decision.pod.name, decision.refusal) for decision in it.heard.decisions} == {
+            ("p", "SharedVolume"),
+            ("q", "SharedVolume"),
+        }
+        (view,) = await PoolReports(it.board, it.placer, it.mover, it.clock).nodes("a")
+        assert isinstance(view, NodeView)
+        assert [(row.name, row.stays) for row in view.always] == [("p", "SharedVolume"), ("q", "SharedVolume")]
+        it.board.remove("q")
+        await it.until(62)
+        assert [name for _, name in it.board.tried(Evict)] == ["p"]
 
 
 async def test_a_move_is_done_once_told_and_remembered() -> None:
