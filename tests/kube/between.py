@@ -36,6 +36,7 @@ _WRITES = (
     ("PATCH", r"/deployments/[^/]+/scale", "scale"),
     ("PATCH", r"/pods/[^/]+/status", "nominate"),
     ("PATCH", r"/pods/[^/]+/resize", "resize"),
+    ("PATCH", r"/persistentvolumeclaims/[^/]+", "select node"),
     ("POST", r"/jobs", "create Job"),
     ("DELETE", r"/jobs/[^/]+", "delete Job"),
     ("DELETE", r"/configmaps/elasticd-restore-[^/]+", "clear"),
@@ -48,6 +49,8 @@ def step_of_write(method: str, path: str, query: Mapping[str, str], sent: Any) -
     for known, end, name in _WRITES:
         if method == known and re.fullmatch(_NAMESPACE + end, path):
             return "try" if name == "create" and query.get("dryRun") else name
+    if method == "PATCH" and re.fullmatch(r"/api/v1/persistentvolumes/[^/]+", path):
+        return "keep volume"
     noted = ((sent or {}).get("metadata") or {}).get("annotations") or {}
     if method == "PATCH" and (step := _step_of_takeover(path, noted)):
         return step
