@@ -333,14 +333,16 @@ class Placer:
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
             self._acting[pod.uid] = _Acting(pod, decision)
-            self.actions.begin(pod.uid, decision.id, self._act(decision, pod, before))
+            is_refused = bool(node) and decision.reason == UNBOUND  # whoever makes volumes took back what was asked for
+            self.actions.begin(pod.uid, decision.id, self._act(decision, pod, before, is_refused=is_refused))
         elif retry and retry.until > now:
             self._retries[pod.uid] = retry  # it was asked before its time
         else:
             self._retries[pod.uid] = _Retry(now + BACKOFF.delay(before + 1), before + 1)
 
-    async def _act(self, decision: PodDecision, pod: Pod, before: int) -> None:
-        """Carry out the actions in order, until one cannot be done. `before`: the number of failed attempts."""
+    async def _act(self, decision: PodDecision, pod: Pod, before: int, *, is_refused: bool) -> None:
+        """Carry out the actions in order, until one cannot be done. `before`: the number of failed attempts; with
+        `is_refused` it is one more, even if all is done."""
         why, failed = STOPPED, True
         try:
             evictions = [action for action in decision.actions if isinstance(action, Evict)]
@@ -361,6 +363,7 @@ class Placer:
             if decision.reason == GIVEN_UP:  # others come first, as after a failure
                 self._retries[pod.uid] = _Retry(self._clock.now() + BACKOFF.longest, 1, failed=True)
             elif failed or decision.verdict != "bind":
+                failed = failed or is_refused
                 attempts = before + 1 if failed else 1
                 self._retries[pod.uid] = _Retry(self._clock.now() + BACKOFF.delay(attempts), attempts, failed)
             self._changed.set()  # and the next look writes the journal, once for all that ended meanwhile

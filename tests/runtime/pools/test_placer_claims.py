@@ -1,5 +1,7 @@
 """The loop for pods whose claims wait for their first consumer: from the first plan to the binding."""
 
+from itertools import pairwise
+
 import pytest
 from msgspec.structs import replace
 
@@ -161,3 +163,17 @@ async def test_a_place_is_kept_for_claims_bound_in_time() -> None:
     it.board.storage = bound_to(it.board.storage, "data", volume("pv"))
     await it.tick(after=20)
     assert kinds(it) == ["Nominate", "BindClaim", "Bind"]
+
+
+async def test_what_a_provisioner_refuses_is_asked_for_ever_later() -> None:
+    slow = StorageClass("slow", "p", waits=True)
+    it, asked = ClaimBench(slow), list[float]()
+    it.board.nodes = {"a": node("a")}
+    for second in range(60):
+        it.board.storage = storage(claim("data", class_name="slow"), slow)
+        before = len(it.board.done)
+        await it.tick(after=1)
+        asked += [second for _, action in it.board.done[before:] if isinstance(action, BindClaim)]
+    pauses = [late - early for early, late in pairwise(asked)]
+    assert pauses[:4] == [1, 2, 4, 8]
+    assert set(pauses[4:]) == {10}
