@@ -216,15 +216,20 @@ def test_who_stops_reading_its_decisions_does_not_end_it(tmp_path: Path) -> None
         process.wait()
 
 
+def fill(pipe: int) -> None:
+    """Write into a pipe until it takes no more."""
+    os.set_blocking(pipe, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"x")
+    os.set_blocking(pipe, True)
+
+
 @pytest.mark.slow
 def test_who_reads_no_decisions_holds_nothing_up(tmp_path: Path) -> None:
     settings = write(tmp_path, web=policy())
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(writing, b"x")
-    os.set_blocking(writing, True)
+    fill(writing)
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             daemons.command("run", "--decisions", "--config", settings), stderr=log, stdout=writing
@@ -240,6 +245,29 @@ def test_who_reads_no_decisions_holds_nothing_up(tmp_path: Path) -> None:
         process.kill()
         process.wait()
         os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.slow
+def test_who_reads_no_log_holds_nothing_up(tmp_path: Path) -> None:
+    settings = write(tmp_path, web=policy())
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        daemons.command("run", "--log-level", "debug", "--config", settings), stderr=writing, stdout=subprocess.DEVNULL
+    )
+    try:
+        with os.fdopen(reading) as log:
+            begin = next(line for line in log if "pages at" in line)
+            (tmp_path / "log").write_text(begin)
+            running = Daemon(tmp_path, process)
+            running.replicas(4)
+            fill(writing)
+            (tmp_path / "policies" / "web.toml").write_text(policy(6).replace("value = 10", "value = 5"))
+            running.replicas(6)
+            assert running.stop() == 0
+    finally:
+        process.kill()
+        process.wait()
         os.close(writing)
 
 

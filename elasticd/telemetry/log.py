@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import queue
+import select
 import threading
 import traceback
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import IO, Literal
 import msgspec
 
 from elasticd.base.shapes import moment
-from elasticd.base.text import escape
+from elasticd.base.text import counted, escape
 
 Format = Literal["text", "json"]
 
@@ -30,6 +31,9 @@ MOST, MINUTE = 20, 60.0
 _PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 """The priority of syslog(3) from each level on; below the last it is 7."""
 
+PATIENCE = 0.1
+"""Seconds to wait for a log whose reader does not keep up, before lines are left out."""
+
 APART = 1.0
 """Seconds to wait for a line that is logged apart."""
 
@@ -38,13 +42,56 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 def set_up(stream: IO[str], form: Format = "text", level: str = "info") -> None:
     """Log to this stream from now on. Below info only elasticd's own loggers are heard: libraries may log secrets."""
-    handler = logging.StreamHandler(stream)
+    handler = LossyHandler(stream)
     handler.setFormatter(Formatter(form, journal=is_journal(stream, os.environ)))
     handler.addFilter(Sparing())
     own = getattr(logging, level.upper())
     logging.basicConfig(level=max(own, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("elasticd").setLevel(own)
     logging.captureWarnings(capture=True)
+
+
+class LossyHandler(logging.StreamHandler[IO[str]]):
+    """Writes to a stream, and waits for none that nobody reads, such as the pipe of a stalled log driver or a stopped
+    terminal: what does not fit is left out, and counted once lines fit again."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        self._left_out = 0
+        self._is_torn = False
+        """Whether the last line was cut off, so that the next must end it first."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            descriptor = self.stream.fileno()
+        except (OSError, ValueError, AttributeError):  # it is in memory
+            super().emit(record)
+            return
+        try:
+            self._write(descriptor, record)
+        except Exception:  # as in StreamHandler, nobody who logs is to fail for that
+            self.handleError(record)
+
+    def _write(self, descriptor: int, record: logging.LogRecord) -> None:
+        self.flush()
+        lines = [self.format(record)]
+        if self._left_out:
+            lost = f"{counted(self._left_out, 'line')} of the log left out: its reader did not keep up"
+            lines.insert(0, self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, lost, (), None)))
+        text = ("\n" if self._is_torn else "") + "".join(f"{line}\n" for line in lines)
+        unwritten = data = memoryview(text.encode(errors="backslashreplace"))
+        # What a pipe has room for is at least so many bytes, if it has room.
+        while unwritten and _has_room(descriptor, 0.0 if self._left_out else PATIENCE):
+            unwritten = unwritten[os.write(descriptor, unwritten[: select.PIPE_BUF]) :]
+        self._is_torn = self._is_torn if len(unwritten) == len(data) else bool(unwritten)
+        self._left_out = self._left_out + 1 if unwritten else 0
+
+
+def _has_room(descriptor: int, seconds: float) -> bool:
+    """Whether a write does not block, within so many seconds."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(seconds * 1000))
 
 
 def is_journal(stream: IO[str], environment: Mapping[str, str]) -> bool:

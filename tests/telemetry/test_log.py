@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.telemetry.log import MINUTE, MOST, Format, Formatter, Sparing, is_journal
+from elasticd.telemetry.log import MINUTE, MOST, Format, Formatter, LossyHandler, Sparing, is_journal
 from tests.kit.daemons import command, policy, run, until, write
 
 AT = 1_790_000_000.1234
@@ -44,6 +44,37 @@ def test_a_library_logs_so_many_lines_a_minute() -> None:
 def test_every_line_of_our_own_is_logged() -> None:
     sparing = Sparing()
     assert all(sparing.filter(record("changed")) for _ in range(10 * MOST))
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as log, os.fdopen(writer, "w") as stream:
+        handler = LossyHandler(stream)
+        handler.setFormatter(Formatter("text", journal=False))
+        sent = 3000
+        for number in range(sent):
+            handler.handle(record(f"{number} " + "x" * 100))
+        os.set_blocking(log.fileno(), False)
+        begun = log.read().splitlines()
+        handler.handle(record("read again"))
+        rest = log.read().splitlines()
+    whole = [int(line.split()[2]) for line in begun if line.endswith(b"x" * 100)]
+    assert whole == list(range(len(whole)))
+    assert 0 < len(whole) < sent
+    told = f"{sent - len(whole)} lines of the log left out: its reader did not keep up".encode()
+    assert rest[-2].endswith(told)
+    assert rest[-1].endswith(b"WARNING read again")
+
+
+def test_a_line_longer_than_the_pipe_is_cut() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as log, os.fdopen(writer, "w") as stream:
+        handler = LossyHandler(stream)
+        handler.handle(record("y" * 200_000))
+        os.set_blocking(log.fileno(), False)
+        assert set(log.read()) == set(b"y")
+        handler.handle(record("z"))
+        assert log.read().splitlines() == [b"", b"1 line of the log left out: its reader did not keep up", b"z"]
 
 
 def raised() -> logging.LogRecord:
