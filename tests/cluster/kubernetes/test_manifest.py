@@ -35,6 +35,7 @@ def pod(token: dict[str, Any], **spec: Any) -> dict[str, Any]:
             "labels": {"app": "batch"},
             "annotations": {"note": "x", **dict.fromkeys(OF_NETWORK, "10.244.1.7/24")},
             "ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "c"}],
+            "finalizers": ["example.com/keep"],
             "managedFields": [{"manager": "kubectl"}],
         },
         "spec": {

@@ -12,7 +12,8 @@ RESTORED = "elasticd.io/restored-from"
 RESUMED = "elasticd.io/resumed"
 """Annotation of a recreated pod: when the one before it was evicted, in seconds since the epoch."""
 
-_KEPT = ("name", "namespace", "annotations", "finalizers", "ownerReferences")
+# No finalizers: whoever put them there knows the old pod, and may never release another.
+_KEPT = ("name", "namespace", "annotations", "ownerReferences")
 # Of a priority only its class: the server works out the rest, and refuses what differs.
 _LEFT_OUT = frozenset(("nodeName", "priority", "preemptionPolicy", "ephemeralContainers"))
 # Since Kubernetes 1.35 the server copies these from a node to each pod that is bound to it.
