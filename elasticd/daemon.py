@@ -108,6 +108,7 @@ class Daemon:
     events: Events = field(default_factory=lambda: Events(lambda: None, list))
     reviewer: Reviewer | None = None
     """Asks the API server whose token counts."""
+    failures: FailureLog = field(default_factory=FailureLog)
     policies: tuple[Policy | PoolPolicy, ...] = ()
     memory: str = ""
     """That the limit of memory is near, and what there is most of; empty while it is not."""
@@ -221,6 +222,7 @@ class Daemon:
             memory=self.memory,
             faults=(*filter(None, leaderless), *self._restored_etcd(), *self._restore_faults()),
             kept=self.kept,
+            undone=tuple(self.failures.undone.values()),
         )
 
     def _in_force(self) -> tuple[PolicyInForce, ...]:
@@ -337,7 +339,8 @@ async def assembled(
         daemon: Daemon  # is made below, of loops that tell it what they do
         streams = max(1, min(STREAMS, most_connections() // 4))
         events = Events(lambda: daemon.summary(), journal.decisions, most=streams)  # noqa: PLW0108  # it is not there yet
-        listeners = [metrics, plugins, FailureLog(), events, *listeners, *([publisher] if publisher else [])]
+        failures = FailureLog()
+        listeners = [metrics, plugins, failures, events, *listeners, *([publisher] if publisher else [])]
         loop = Loop(cluster, journal, clock, listeners, SeparateWorker(DecisionWorker))
         sources = opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         pollers = await stack.enter_async_context(sources)
@@ -347,7 +350,7 @@ async def assembled(
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
         daemon = Daemon(
             loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run,
-            settings.disruption.caps, registry, events, reviewer,
+            settings.disruption.caps, registry, events, reviewer, failures,
         )  # fmt: skip
         stack.push_async_callback(daemon.drain, GRACE)
         yield daemon

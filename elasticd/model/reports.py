@@ -33,6 +33,7 @@ class StatusReport(Struct, frozen=True):
     `memory` says that its limit is near, and what the daemon has most of; `kept`, why the policies in force are not
     those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; that etcd was
     restored; what keeps evicted pods from running again, a line for each, and which of their records cannot be used.
+    `undone`: the last outcome of each workload whose last action failed.
     """
 
     running: bool
@@ -47,6 +48,7 @@ class StatusReport(Struct, frozen=True):
     memory: str = ""
     faults: tuple[str, ...] = ()
     kept: str = ""
+    undone: tuple[Outcome, ...] = ()
 
 
 class HistoryRow(Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""Logs failures of plugins and actions: a line when a failure begins, changes or ends, not for each decision.
+"""Logs failures of plugins and actions, and knows which last: a line when a failure begins, changes or ends, not for
+each decision.
 
 Knows the journal's records and logging; knows nothing of what is done about it.
 """
@@ -28,22 +29,34 @@ def asked(decision: Decision) -> frozenset[str]:
 
 
 class FailureLog:
-    """Listens to the loop, and logs changes of failures."""
+    """Listens to the loop, and logs changes of failures. `undone`: the last outcome of each workload whose last action
+    failed."""
 
     def __init__(self) -> None:
         self._failing: dict[Key, dict[tuple[str, str], str]] = {}
+        self.undone: dict[Key, Outcome] = {}
 
     def on(self, record: Notice) -> None:
-        """Log changes of plugins' failures, and an action that failed. Forget workloads that are no longer governed."""
+        """Log changes of plugins' and actions' failures. Forget workloads that are no longer governed."""
         match record:
             case Decision():
                 self._note_plugins(record)
-            case Outcome(result="failed"):
-                log.warning("policy %s: %s: %s", record.policy, record.workload, record.message)
+            case Outcome():
+                self._note_action(record)
             case Governed(keys):
                 self._failing = {key: lines for key, lines in self._failing.items() if key in keys}
+                self.undone = {key: outcome for key, outcome in self.undone.items() if key in keys}
             case _:
                 pass
+
+    def _note_action(self, outcome: Outcome) -> None:
+        key = (outcome.policy, outcome.workload)
+        if outcome.result == "failed":
+            last, self.undone[key] = self.undone.get(key), outcome
+            if last is None or _cause(last) != _cause(outcome):
+                log.warning("policy %s: %s: %s", *key, outcome.message)
+        elif self.undone.pop(key, None) is not None and outcome.result == "done":
+            log.info("policy %s: %s: its actions are done again", *key)
 
     def _note_plugins(self, decision: Decision) -> None:
         key = (decision.policy, decision.workload)
@@ -61,3 +74,8 @@ class FailureLog:
         else:
             del self._failing[key]
             log.info("policy %s: %s: its plugins work again", *key)
+
+
+def _cause(outcome: Outcome) -> tuple[int, str]:
+    """What tells one failure from another: a message may have counts in it."""
+    return outcome.code, outcome.reason or outcome.message

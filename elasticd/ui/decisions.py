@@ -368,10 +368,14 @@ _FAULTS = 10
 
 def _decision_table(report: StatusReport, now: float) -> Table:
     table = make_table("policy", "mode", "workload", "replicas", "wanted", "verdict", "why", "poll", "judged")
+    undone = {(outcome.policy, outcome.workload): outcome for outcome in report.undone}
     for decision in report.decisions:
         mode = "dry run" if report.dry_run and decision.mode == "act" else decision.mode
-        verdict = Text(decision.verdict, style=_COLOURS[decision.verdict])
+        verdict, why = Text(decision.verdict, style=_COLOURS[decision.verdict]), decision.reason
+        failed = undone.get((decision.policy, decision.workload)) if decision.verdict == "scale" else None
+        if failed is not None:
+            verdict, why = Text("failing", style="bold red"), failed.reason or answer(failed)
         counts = _replicas(decision), _wanted(decision)
         when = f"{decision.interval:g} s", ago(decision.at, now)
-        add_row(table, decision.policy, mode, str(decision.workload), *counts, verdict, decision.reason, *when)
+        add_row(table, decision.policy, mode, str(decision.workload), *counts, verdict, why, *when)
     return table

@@ -75,6 +75,26 @@ def test_a_hold_for_another_reason_counts_as_no_plugin_call() -> None:
     assert asked(HELD) == frozenset()
 
 
+def test_an_action_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    troubles, other = FailureLog(), Ref("shop", "Deployment", "api")
+    forbidden = Outcome("d", 1.0, "p", REF, "failed", 1, 2, 403, "cannot patch", "Forbidden")
+    done = replace(forbidden, result="done", code=200, message="", reason="")
+    late = replace(forbidden, code=0, message="no answer in time", reason="Timeout")
+    for outcome in (done, forbidden, replace(forbidden, after=3), late, forbidden, replace(late, workload=other), done):
+        troubles.on(outcome)
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("WARNING", "policy p: shop/Deployment/web: cannot patch"),
+        ("WARNING", "policy p: shop/Deployment/web: no answer in time"),
+        ("WARNING", "policy p: shop/Deployment/web: cannot patch"),
+        ("WARNING", "policy p: shop/Deployment/api: no answer in time"),
+        ("INFO", "policy p: shop/Deployment/web: its actions are done again"),
+    ]
+    assert list(troubles.undone) == [("p", other)]
+    troubles.on(Governed(frozenset()))
+    assert troubles.undone == {}
+
+
 def test_an_action_that_failed_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     outcome = Outcome("d", 1.0, "p", REF, "failed", 1, 2, message="403 Forbidden")
     FailureLog().on(outcome)

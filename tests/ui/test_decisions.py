@@ -257,6 +257,19 @@ def test_the_status_has_a_row_for_each_workload() -> None:
 
 
 @pytest.mark.parametrize(
+    ("verdict", "shown"),
+    [
+        pytest.param("scale", "shop act shop/Deployment/web 2 -> 3 3 failing Forbidden 30 s 12 s ago", id="it fails"),
+        pytest.param("keep", "shop act shop/Deployment/web 2 3 keep Wanted 30 s 12 s ago", id="it is over"),
+    ],
+)
+def test_the_status_says_that_actions_fail(verdict: Any, shown: str) -> None:
+    last = decision(60.0, verdict=verdict, **({} if verdict == "scale" else {"replicas": 2}))
+    undone = (Outcome("d", 59.0, "shop", last.workload, "failed", 2, 3, 403, "cannot patch", "Forbidden"),)
+    assert " ".join(lines(status(72.0, last, undone=undone))[-1]) == shown
+
+
+@pytest.mark.parametrize(
     ("changes", "line"),
     [
         pytest.param({}, "this elasticd leads, 0 policies in force", id="it leads"),
