@@ -23,7 +23,7 @@ from elasticd.base.text import counted, one_line, plain
 from elasticd.base.units import go_seconds
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.session import ApiError
-from elasticd.config import DEFAULT_CONFIG, load_settings
+from elasticd.config import DEFAULT_CONFIG, Settings, load_settings
 from elasticd.config.files import read_text
 from elasticd.config.policies import decode_policy
 from elasticd.journal import read
@@ -265,7 +265,8 @@ def takes_takeover(parser: argparse.ArgumentParser) -> None:
 
 def run_takeover(arguments: argparse.Namespace) -> int:
     """Let a workload change hands. Returns the exit code."""
-    cluster, status = _acting(arguments)
+    cluster, settings = _acting(arguments)
+    status = partial(remote.status, settings.http)
     ref = _workload_of(arguments, status())
 
     async def change_hands() -> str:
@@ -352,23 +353,20 @@ def _annotate_pause(arguments: argparse.Namespace, text: str | None) -> int:
     if bool(arguments.workload) == bool(arguments.policy):
         problem = "must be given, or else --policy, " + ("both are" if arguments.policy else "neither is")
         raise ConfigError("", "WORKLOAD", problem)
-    cluster, status = _acting(arguments)
-    if arguments.policy:
-        refs = pauses.governed(status(), arguments.policy)
-    else:
-        refs = [_workload_of(arguments, status())]
-    for line in pauses.annotate(cluster, refs, text):
+    cluster, settings = _acting(arguments)
+    governing = pauses.GoverningPolicies(settings)
+    name = workload_of(arguments.workload, arguments.namespace, governing.refs) if arguments.workload else ""
+    for line in pauses.annotate(cluster, governing, text, workload=name, policy=arguments.policy):
         print(plain(line))
     return 0
 
 
-def _acting(arguments: argparse.Namespace) -> tuple[Kubernetes, Callable[[], StatusReport]]:
-    """The cluster of the settings, as a person reaches it, and what asks its daemon."""
+def _acting(arguments: argparse.Namespace) -> tuple[Kubernetes, Settings]:
+    """The cluster of the settings, as a person reaches it, and the settings."""
     settings = load_settings(arguments.config, discover())
     if not isinstance(settings.cluster, Kubernetes):
         raise ConfigError(str(arguments.config), "cluster.type", "must be kubernetes, is simulated")
-    cluster = replace(settings.cluster, kubeconfig=arguments.kubeconfig or settings.cluster.kubeconfig)
-    return cluster, partial(remote.status, settings.http)
+    return replace(settings.cluster, kubeconfig=arguments.kubeconfig or settings.cluster.kubeconfig), settings
 
 
 def _workload_of(arguments: argparse.Namespace, status: StatusReport) -> Ref:

@@ -194,12 +194,11 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
     api_version: Annotated[str, Meta(description="of that kind")] = "apps/v1"
     confirmed: Annotated[int, Meta(ge=0, description="workloads that may come to be selected at one reload")] = 0
 
-    def matches(self, workload: Workload) -> bool:
-        """Whether the workload is one of those selected. A namespace of "*" is any."""
-        ref = workload.ref
+    def matches(self, ref: Ref, labels: Mapping[str, str]) -> bool:
+        """Whether the workload with these labels is one of those selected. A namespace of "*" is any."""
         if (ref.kind, ref.api_version) != (self.kind, self.api_version):
             return False
-        return _selects(self, ref.namespace, workload.labels)
+        return _selects(self, ref.namespace, labels)
 
 
 def _selects(by: "Select | PoolSelect", namespace: str, labels: Mapping[str, str]) -> bool:
@@ -329,9 +328,13 @@ class Policy(PolicyKeys, frozen=True, kw_only=True):
 
     def governs(self, workload: Workload) -> bool:
         """Whether this policy decides about the workload."""
+        return self.covers(workload.ref, workload.labels)
+
+    def covers(self, ref: Ref, labels: Mapping[str, str]) -> bool:
+        """Whether this policy decides about the workload with these labels."""
         if self.workload is not None:
-            return workload.ref == self.workload.ref
-        return self.select is not None and self.select.matches(workload)
+            return ref == self.workload.ref
+        return self.select is not None and self.select.matches(ref, labels)
 
 
 Order = Literal["priority", "fifo", "paper"]

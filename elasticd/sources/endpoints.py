@@ -166,7 +166,7 @@ class _Endpoints:
             return plans
         for ref in sorted(self._site.governed()):
             workload = snapshot.workload(ref)
-            if workload is not None and self._options.select.matches(workload):
+            if workload is not None and self._options.select.matches(ref, workload.labels):
                 ready = {_key(pod): pod for pod in snapshot.pods(workload) if _serves(pod)}
                 order = {key: self._order(key, pod, now) for key, pod in ready.items()}
                 keys = heapq.nsmallest(sample_size(len(ready)), order, key=order.__getitem__)

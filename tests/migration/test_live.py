@@ -1,9 +1,6 @@
 """`elasticd import` of objects that an API server has: versions, pages, names, and what it says where it cannot."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.kit.daemons import called
+from tests.migration.api_servers import JsonHandler, served
 from tests.migration.manifests import Manifest, hpa
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
@@ -23,10 +21,10 @@ def listed(name: str) -> Manifest:
     return {"metadata": {**table["metadata"], "name": name}, "spec": table["spec"]}
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(JsonHandler):
     """An API server that has HPAs in v2beta2 alone, one on each page."""
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         url = urlsplit(self.path)
         path, query = url.path, parse_qs(url.query)
         base = "/apis/autoscaling/v2beta2"
@@ -40,37 +38,12 @@ class Server(BaseHTTPRequestHandler):
         else:
             self.answer(200 if path in answers else 404, answers.get(path, {"kind": "Status", "message": "no such"}))
 
-    def answer(self, code: int, body: object) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is logged."""
-
 
 @pytest.fixture
 def config(tmp_path: Path) -> Iterator[Path]:
     """An elasticd.toml whose cluster this server is."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
-    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
-    kubeconfig = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context],
-                  "users": [{"name": "u", "user": {"token": "a-token"}}], "current-context": "x"}  # fmt: skip
-    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
-    path = tmp_path / "elasticd.toml"
-    path.write_text(
-        f'state = "{tmp_path}/state"\n[cluster]\ntype = "kubernetes"\nkubeconfig = "{tmp_path}/kubeconfig"\n'
-    )
-    yield path
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(Server, tmp_path) as path:
+        yield path
 
 
 def test_all_pages_are_read_by_the_clusters_rules(

@@ -36,6 +36,14 @@ class Objects:
                 raise UnavailableError(f"{self.host}: {error}") from None
         raise UnavailableError(f"{self.host}: does not serve {' or '.join('/'.join(kind) for kind in kinds)}")
 
+    async def kinds_of(self, word: str) -> Sequence[Kind]:
+        """The kinds of this name or plural, in any case, that can be scaled, each in the version that its group
+        prefers. Raises UnavailableError where the server does not say."""
+        try:
+            return await self._discovery.kinds_of(word)
+        except (ApiError, *UNREADABLE) as error:
+            raise UnavailableError(f"{self.host}: {error}") from None
+
     async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         """All objects, or those of a namespace. Raises ApiError."""
         objects: list[Object] = []

@@ -5,6 +5,7 @@ Knows how to find a resource by its kind; knows nothing of what is done with it.
 
 import re
 from collections.abc import Callable, Set
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -134,10 +135,27 @@ class Discovery:
         return self._served[api_version]
 
     async def _not_served(self, api_version: str) -> str:
-        body = await self._session.send(Request(verb="get", path="/apis", resource="discovery"))
-        groups = msgspec.json.decode(body, type=Discovered).groups or []
+        groups = await self._groups()
         api_versions = ["v1", *[version.group_version for group in groups for version in group.versions or ()]]
         return f'the server does not serve apiVersion "{api_version}"{nearest(api_version, api_versions)}'
+
+    async def kinds_of(self, word: str) -> list[Kind]:
+        """The kinds of this name or plural, in any case, that can be scaled, each in the version that its group
+        prefers. Groups that do not answer are left out. Raises ApiError when the server does not say which it has."""
+        kinds: list[Kind] = []
+        for group in await self._groups():
+            if group.preferred_version is None:
+                continue
+            api_version = group.preferred_version.group_version
+            with suppress(UnknownKindError, ApiError):  # of an API server behind this one, which may be down
+                served = await self._serving(api_version, lambda _: True)
+                names = {name: (name.lower(), served.resources[name].plural) for name in served.scalable}
+                kinds += [(api_version, name) for name in sorted(names) if word.lower() in names[name]]
+        return kinds
+
+    async def _groups(self) -> list[ApiGroup]:
+        body = await self._session.send(Request(verb="get", path="/apis", resource="discovery"))
+        return msgspec.json.decode(body, type=Discovered).groups or []
 
     async def list_of(self, group: str, path: str, **options: Any) -> bytes:
         """A list in the version that the server prefers of a group. Raises ApiError, also where it serves none."""
