@@ -1,7 +1,7 @@
 """What plans by bald eagle search cost, and what they come to: `make bench`.
 
 Every figure is printed with the machine it was measured on, in seconds of CPU; nothing here passes or fails. The tables
-are those of docs/bald-eagle.md: `python tests/bench/eagle.py tight` prints one of them. What the paper measures,
+are those of docs/measured.md: `python tests/bench/eagle.py tight` prints one of them. What the paper measures,
 `elasticd reproduce bald-eagle` measures again.
 """
 

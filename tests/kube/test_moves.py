@@ -1,7 +1,7 @@
 """Pods that have no controller are moved on a genuine API server by daemons that are killed at every step, whose
 answers are cut off, and of which two believe to lead: exactly one copy is there in the end, as it was.
 
-`pytest -m e2e -s tests/kube/test_moves.py` prints the times of which docs/moves.md has the longest.
+`pytest -m e2e -s tests/kube/test_moves.py` prints the times of which docs/measured.md has the longest.
 """
 
 import asyncio

@@ -3,7 +3,7 @@ step and whose answers are cut off: never fewer are ready than before, and in th
 
 When as many as before are ready without the pod, it is evicted where controllers heed no deletion costs (until 1.21);
 elsewhere it is marked as the one to go, and the count is lowered. A policy scales the same Deployment all the while.
-`pytest -m e2e -s tests/kube/test_moves_surge.py` prints the times of which docs/moves.md has the longest.
+`pytest -m e2e -s tests/kube/test_moves_surge.py` prints the times of which docs/measured.md has the longest.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Nodes of a genuine cluster are levelled by a daemon that has what they use from the metrics API, and are left alone
 then; and who leaves an overloaded node by the thesis's rules, and waits where in the queue.
 
-`pytest -m e2e -s tests/kube/test_rebalance.py` prints the figures of docs/rebalance.md.
+`pytest -m e2e -s tests/kube/test_rebalance.py` prints the figures of docs/measured.md.
 """
 
 import asyncio
