@@ -2,7 +2,7 @@
 resized by daemons that are killed or stopped at each write, and whose requests and answers are cut off. Each thing is
 done once, and all is as it was wanted in the end. How pods are moved meanwhile is test_moves' and test_moves_surge's.
 
-`pytest -m e2e -s tests/kube/test_interrupted.py` prints the times of which docs/interrupted.md has the longest.
+`pytest -m e2e -s tests/kube/test_interrupted.py` prints the times of which docs/measured.md has the longest.
 """
 
 import asyncio
