@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from elasticd.cluster.kubernetes.wire.jobs import SET
+from elasticd.decision.workload.jobs import SHORTEST
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.hollow import LASTS
@@ -190,13 +192,17 @@ async def test_jobs_that_fail_are_not_created_again_at_once(kube: Kube, namespac
     async with staged(kube, namespace, tmp_path / "one") as scene:
         scene.write_template(lasts=-0.1)
         scene.send(3)
-        async with scene.daemon() as daemon:
+        async with scene.daemon():
 
-            async def delayed() -> bool:
-                return "JobsFail" in await asyncio.to_thread(daemon.elasticd, "explain", f"{namespace}/Job/transcode")
+            async def again() -> bool:
+                return len(await scene.jobs()) > 3
 
-            await wait_until(delayed, what="it says that Jobs fail")
-            assert numbers(scene.writes("create")) == [1, 2, 3]
+            await wait_until(again, within=60, what="Jobs are created again")
+            jobs = {int(job["metadata"]["name"].rpartition("-")[2]): job for job in await scene.jobs()}
+            failed = max(job["status"]["conditions"][-1]["lastTransitionTime"] for job in (jobs[1], jobs[2], jobs[3]))
+            begun = jobs[4]["metadata"]["creationTimestamp"]
+            pause = datetime.fromisoformat(begun) - datetime.fromisoformat(failed)
+            assert pause >= timedelta(seconds=SHORTEST)
 
 
 async def test_a_daemon_that_is_killed_between_creates_nothing_twice(
