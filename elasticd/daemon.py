@@ -222,7 +222,7 @@ class Daemon:
             memory=self.memory,
             faults=(*filter(None, leaderless), *self._restored_etcd(), *self._restore_faults()),
             kept=self.kept,
-            undone=tuple(self.failures.undone.values()),
+            undone=self.failures.undone,
         )
 
     def _in_force(self) -> tuple[PolicyInForce, ...]:

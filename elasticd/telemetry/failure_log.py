@@ -29,12 +29,17 @@ def asked(decision: Decision) -> frozenset[str]:
 
 
 class FailureLog:
-    """Listens to the loop, and logs changes of failures. `undone`: the last outcome of each workload whose last action
-    failed."""
+    """Listens to the loop, and logs changes of failures."""
 
     def __init__(self) -> None:
         self._failing: dict[Key, dict[tuple[str, str], str]] = {}
-        self.undone: dict[Key, Outcome] = {}
+        self._undone: dict[tuple[Key, bool], Outcome] = {}
+        """Failed outcomes, of each workload those of its count apart: other actions of a decision may be done."""
+
+    @property
+    def undone(self) -> tuple[Outcome, ...]:
+        """The last outcome of each workload whose count could not be changed last."""
+        return tuple([outcome for (_, about_count), outcome in self._undone.items() if about_count])
 
     def on(self, record: Notice) -> None:
         """Log changes of plugins' and actions' failures. Forget workloads that are no longer governed."""
@@ -45,17 +50,18 @@ class FailureLog:
                 self._note_action(record)
             case Governed(keys):
                 self._failing = {key: lines for key, lines in self._failing.items() if key in keys}
-                self.undone = {key: outcome for key, outcome in self.undone.items() if key in keys}
+                self._undone = {what: outcome for what, outcome in self._undone.items() if what[0] in keys}
             case _:
                 pass
 
     def _note_action(self, outcome: Outcome) -> None:
         key = (outcome.policy, outcome.workload)
+        what = (key, outcome.before != outcome.after)
         if outcome.result == "failed":
-            last, self.undone[key] = self.undone.get(key), outcome
+            last, self._undone[what] = self._undone.get(what), outcome
             if last is None or _cause(last) != _cause(outcome):
                 log.warning("policy %s: %s: %s", *key, outcome.message)
-        elif self.undone.pop(key, None) is not None and outcome.result == "done":
+        elif self._undone.pop(what, None) is not None and outcome.result == "done":
             log.info("policy %s: %s: its actions are done again", *key)
 
     def _note_plugins(self, decision: Decision) -> None:

@@ -81,7 +81,18 @@ def test_an_action_that_fails_again_and_again_is_logged_once(caplog: pytest.LogC
     forbidden = Outcome("d", 1.0, "p", REF, "failed", 1, 2, 403, "cannot patch", "Forbidden")
     done = replace(forbidden, result="done", code=200, message="", reason="")
     late = replace(forbidden, code=0, message="no answer in time", reason="Timeout")
-    for outcome in (done, forbidden, replace(forbidden, after=3), late, forbidden, replace(late, workload=other), done):
+    resized = replace(done, after=1)
+    for outcome in (
+        done,
+        forbidden,
+        resized,
+        replace(forbidden, after=3),
+        resized,
+        late,
+        forbidden,
+        replace(late, workload=other),
+        done,
+    ):
         troubles.on(outcome)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
         ("WARNING", "policy p: shop/Deployment/web: cannot patch"),
@@ -90,9 +101,9 @@ def test_an_action_that_fails_again_and_again_is_logged_once(caplog: pytest.LogC
         ("WARNING", "policy p: shop/Deployment/api: no answer in time"),
         ("INFO", "policy p: shop/Deployment/web: its actions are done again"),
     ]
-    assert list(troubles.undone) == [("p", other)]
+    assert [outcome.workload for outcome in troubles.undone] == [other]
     troubles.on(Governed(frozenset()))
-    assert troubles.undone == {}
+    assert troubles.undone == ()
 
 
 def test_an_action_that_failed_is_reported(caplog: pytest.LogCaptureFixture) -> None:
