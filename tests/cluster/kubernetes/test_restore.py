@@ -268,7 +268,7 @@ async def test_restore_waits_and_reports_while_another_pod_has_the_name(
         await until(lambda: one.fault)
         assert one.fault == (
             "shop/Pod/batch has yet to be recreated, from ConfigMap home/elasticd-restore-u: "
-            "409 AlreadyExists: another pod has its name"
+            "409 AlreadyExists: another pod has its name; if that replaces it, delete the record"
         )
         assert [(step.pod.name, step.how, step.step) for step in one.underway] == [
             ("batch", "anew", "its name is taken")

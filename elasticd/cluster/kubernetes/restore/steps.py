@@ -274,7 +274,7 @@ class RestorationSteps:
             logger.info("%s was recreated by somebody else", self.restoration.pod)
             return await self._forget()
         self._enter("its name is taken")
-        raise ApiError(409, "AlreadyExists", "another pod has its name")
+        raise ApiError(409, "AlreadyExists", "another pod has its name; if that replaces it, delete the record")
 
     async def _forget(self) -> bool:
         """Remove the record, unless another daemon has claimed the pod since."""
