@@ -445,7 +445,6 @@ def _demo(arguments: argparse.Namespace) -> int:
         print(note, file=sys.stderr)
     program = shutil.which(sys.argv[0]) or str(Path(sys.executable).with_name("elasticd"))
     config = folder / "elasticd.toml"
-    print(f"In another terminal: elasticd explain shop/Deployment/catalog --config {config}", flush=True)
     os.execvp("sh", ["sh", str(folder / "demo.sh"), program, str(config)])  # noqa: S606, S607  # it runs a broker too
 
 

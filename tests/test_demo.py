@@ -1,6 +1,7 @@
 """What `make demo` promises, in virtual time: the shipped settings and policies, through the daemon's own loop."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -199,7 +200,7 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
 
 def test_the_demo_begins_with_what_to_watch_and_where(tmp_path: Path) -> None:
     elasticd = tmp_path / "elasticd"
-    elasticd.write_text('#!/bin/sh\ncat "$4"\n')
+    elasticd.write_text('#!/bin/sh\necho "runs $4"\n')
     elasticd.chmod(0o755)
     environment = {**os.environ, "DEMO_PORT": "12345", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
@@ -207,8 +208,9 @@ def test_the_demo_begins_with_what_to_watch_and_where(tmp_path: Path) -> None:
         env=environment, cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "Watch http://127.0.0.1:12345/:" in done.stdout
-    (tmp_path / "elasticd.toml").write_text(done.stdout.partition("Ctrl-C stops it.\n")[2])
-    settings, shipped = load_settings(tmp_path / "elasticd.toml", discover()), load_settings(DEMO, discover())
+    (config,) = re.findall(rf"^In another terminal: {elasticd} explain \S+ --config (\S+)$", done.stdout, re.MULTILINE)
+    assert f"runs {config}\n" in done.stdout
+    settings, shipped = load_settings(Path(config), discover()), load_settings(DEMO, discover())
     assert settings.http.port == 12345
     assert settings.policies == shipped.policies
     assert settings.sources == shipped.sources

@@ -6,6 +6,7 @@ folder=$(cd "$(dirname "$config")" && pwd)
 if [ -n "$DEMO_PORT" ]; then # the same settings with another port, and a state of their own
     state=$folder/$(sed -n 's/^state = "\(.*\)"$/\1/p' "$config")-$DEMO_PORT
     mkdir -p "$state"
+    state=$(cd "$state" && pwd)
     sed -e "s|^port = 9464\$|port = $DEMO_PORT|" -e "s|^state = .*|state = \"$state\"|" \
         -e "s|^policies = \"|policies = \"$folder/|" -e "s|^file = \"|file = \"$folder/|" "$config" >"$state/elasticd.toml"
     config=$state/elasticd.toml
@@ -22,6 +23,7 @@ if command -v mosquitto >/dev/null; then
 fi
 echo "A shop and a film studio on a simulated cluster, whose day has two minutes. Watch http://127.0.0.1:$pages/: in the first minute search and checkout"
 echo "scale out, api follows a burst, thumbnails wakes from 0; after 70 s a trailer takes a node from frames. A click on a workload says why. Ctrl-C stops it."
+echo "In another terminal: $elasticd explain shop/Deployment/catalog --config $config"
 "$elasticd" run --decisions --config "$config" &
 daemon=$!
 wait "$daemon"

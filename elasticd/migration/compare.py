@@ -131,7 +131,7 @@ def _moment(decision: Decision, observation: Observation | None, last: _Moment |
     if observation is not None:
         series = observation.series.get("cpu")
         samples = [sample.value for sample in series.samples if sample.pod] if series and series.usable else []
-        requests = [pod.requests.get("cpu", 0.0) for pod in observation.pods]
+        requests = [pod.requested().get("cpu", 0.0) for pod in observation.pods]
         demand = sum(samples) if samples and isfinite(sum(samples)) else None
         each = sum(requests) / len(requests) if requests else None
     each = each or (None if last is None else last.each)

@@ -20,7 +20,7 @@ BEGAN = 1_000_000.0
 
 
 def pod(name: str) -> Pod:
-    return Pod("default", name, name, "Running", containers=(Container("main", {"cpu": 1.0}),), requests={"cpu": 1.0})
+    return Pod("default", name, name, "Running", containers=(Container("main", {"cpu": 1.0}),))
 
 
 def moment(
