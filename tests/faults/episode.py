@@ -227,14 +227,15 @@ class Episode:
             await method(blow)
 
     async def _kill(self, blow: Blow) -> None:
-        program = self._daemons[blow.target][0].program
+        daemon = self._daemons[blow.target][0]
+        program = daemon.program
         async with self._killing[blow.target]:  # or two would run in its place
             await program.kill()
             await asyncio.sleep(blow.lasts)
             at = program.command.index("run")
             # Of two versions the other one goes on with what this one has left.
             program.command[:at] = next((one for one in self._versions if [*one] != program.command[:at]), ELASTICD)
-            program.start()
+            await daemon.restart()
 
     async def _suspend(self, blow: Blow) -> None:
         program = self._daemons[blow.target][0].program

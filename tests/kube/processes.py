@@ -72,9 +72,14 @@ class Program:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509
             )
 
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs, or if it was not started."""
+        return None if self._process is None else self._process.poll()
+
     def check(self) -> None:
         """Raise ProgramDied if the program was started and has ended by itself."""
-        if self._process is not None and (code := self._process.poll()) is not None:
+        if (code := self.code) is not None:
             raise ProgramDied(f"{self.name} ended with code {code}; the end of {self.log}:\n{self.tail()}")
 
     def tail(self, lines: int = 20) -> str:

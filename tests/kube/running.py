@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 
 from elasticd.base import shapes
+from elasticd.base.errors import EXIT_UNAVAILABLE
 from elasticd.journal import misses_segments, read
 from elasticd.lab.replay.again import Replay, summary
 from elasticd.registry import discover
@@ -53,6 +54,18 @@ class Running:
     program: Program
     folder: Path
     port: int
+
+    async def restart(self) -> None:
+        """Start it again until its pages answer: as systemd does, also where it ends because a server is not there."""
+
+        async def answers() -> bool:
+            if self.program.code == EXIT_UNAVAILABLE:
+                self.program.start()
+            self.program.check()
+            return (await self.page("/healthz"))[0] != 0
+
+        self.program.start()
+        await wait_until(answers, what="the daemon that was started again answers", every=0.5)
 
     def elasticd(self, *arguments: str) -> str:
         """What a command prints that reads this daemon's files."""
