@@ -62,14 +62,6 @@ def test_the_plugin_is_listed_with_its_package_options_and_defaults(site: Path) 
     assert re.search(r"per_replica +number > 0 +10(\.0)? +orders", shown)
 
 
-def test_the_source_can_be_registered_and_its_own_test_runs(tmp_path: Path) -> None:
-    (tmp_path / "elasticd_spool.py").write_text(block("elasticd_spool.py"))
-    code = "from elasticd.testing import registry; import elasticd_spool; print(*registry(elasticd_spool).sources)"
-    assert run(tmp_path, "-c", code).stdout == "spool\n"
-    done = run(tmp_path, "-c", block("test_spool.py"))
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_its_own_test_runs_without_a_cluster(site: Path) -> None:
     done = run(site, "-c", block("test_orders.py"))
     assert (done.returncode, done.stderr) == (0, "")
