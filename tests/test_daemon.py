@@ -1,6 +1,7 @@
 """The daemon as a real process on a simulated cluster: it starts, stops, is killed, and goes on."""
 
 import asyncio
+import gc
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -512,6 +514,22 @@ def test_where_no_daemon_runs_that_is_reported(capsys: pytest.CaptureFixture[str
         port = free.getsockname()[1]
         told = f"http://127.0.0.1:{port}: must be a running elasticd, is not: Connection refused\n"
         assert called(capsys, "sources", "--config", pointing(tmp_path, str(port))) == (69, "", told)
+
+
+@pytest.fixture
+def _untuned() -> Iterator[None]:
+    """What the interpreter is set to stays as it was."""
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+    yield
+    gc.set_threshold(*thresholds)
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("_untuned")
+def test_a_deciding_thread_soon_gives_way_to_the_event_loop() -> None:
+    sys.setswitchinterval(0.005)
+    process.tune_interpreter()
+    assert sys.getswitchinterval() == pytest.approx(process.SWITCH)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ import aiomqtt
 from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
-from elasticd.daemon import calm_collector
+from elasticd.daemon import tune_interpreter
 from elasticd.ports.source import Subject
 from elasticd.sources.mqtt import Described, Listening, Mqtt
 from elasticd.sources.mqtt.topics import Topic
@@ -202,7 +202,7 @@ def _floods(seconds: float) -> list[Load]:
 
 def main(seconds: float = 60.0) -> list[Run]:
     """Measure and print everything; the first is the steady load."""
-    calm_collector()
+    tune_interpreter()
     print(machine())
     short = min(10.0, seconds)
     loads = [

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
 from elasticd.base.decode import convert
-from elasticd.daemon import calm_collector
+from elasticd.daemon import tune_interpreter
 from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.registry import discover
@@ -80,7 +80,7 @@ def policy(strategy: Strategy) -> Policy:
 
 async def measure(label: str, rule: Policy) -> None:
     """The daemon's path in real time, with readers and without."""
-    calm_collector()
+    tune_interpreter()
     clock, count = WallClock(), Count()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

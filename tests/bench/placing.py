@@ -19,7 +19,7 @@ from elasticd.base.decode import convert
 from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
-from elasticd.daemon import calm_collector
+from elasticd.daemon import tune_interpreter
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.kit.mounts import UNPROVISIONED
@@ -135,7 +135,7 @@ def body(app: str, on: str, number: int) -> bytes:
 def memory(known: dict[str, Installed], nodes: tuple[Node, ...]) -> None:
     """Print the memory of this process, which has imported the daemon: once it has read the pods of all nodes, all of
     them constrained, and once it has planned for more."""
-    calm_collector()
+    tune_interpreter()
     import_module("elasticd.cluster.kubernetes.credentials")  # a daemon imports it when it connects
     begun, codec, store = resident(), Codec(WirePod, to_pod), PodStore()
     for i, each in enumerate(nodes):

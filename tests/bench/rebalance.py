@@ -25,7 +25,7 @@ from elasticd.cluster.kubernetes.credentials import Credentials
 from elasticd.cluster.kubernetes.session import Request, Session
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
-from elasticd.daemon import calm_collector
+from elasticd.daemon import tune_interpreter
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
@@ -298,7 +298,7 @@ async def cycles(server: Served, kubeconfig: str) -> None:
 def main() -> None:
     """Print the machine and the figures."""
     print(machine())
-    calm_collector()  # as the daemon does
+    tune_interpreter()  # as the daemon does
     taken = alone()
     plans()
     logging.disable()  # the server lacks what is not asked for here, which is told

@@ -16,7 +16,7 @@ from elasticd.base.decode import convert
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import MetricsOptions, NodeTable, WorkloadTable
-from elasticd.daemon import calm_collector
+from elasticd.daemon import tune_interpreter
 from elasticd.decision.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
@@ -88,7 +88,7 @@ class Count:
 
 async def live(label: str, rule: Policy) -> None:
     """The whole path in real time: observe, decide in its thread, journal on disk, metrics."""
-    calm_collector()
+    tune_interpreter()
     clock, count = WallClock(), Count()
     with tempfile.TemporaryDirectory() as folder:
         async with AsyncExitStack() as stack:

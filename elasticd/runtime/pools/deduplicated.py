@@ -53,9 +53,10 @@ class LastDecisions:
         self._failures[uid] = why
 
     def keep(self, uids: AbstractSet[str]) -> None:
-        self._latest = {uid: decision for uid, decision in self._latest.items() if uid in uids}
-        self._written = {uid: decision for uid, decision in self._written.items() if uid in uids}
-        self._failures = {uid: reason for uid, reason in self._failures.items() if uid in uids}
+        """Forget all other pods."""
+        for by_uid in (self._latest, self._written, self._failures):
+            for uid in by_uid.keys() - uids:
+                del by_uid[uid]
 
     def waiting(self, uids: Iterable[str]) -> Counter[str]:
         """How many of these pods without a node wait, by reason; those that are being bound are not counted."""

@@ -180,9 +180,11 @@ class Placer:
         self._journal.flush()
 
     def _report_waiting(self, pool: Pool, own: Sequence[Pod]) -> None:
-        name, pods = pool.policy.name, {pod.uid: pod for pod in own}
-        pods.update({uid: acting.pod for uid, acting in self._acting.items() if acting.decision.policy == name})
-        counts = self.decisions.waiting(pods)
+        name, uids = pool.policy.name, dict.fromkeys(pod.uid for pod in own)
+        for uid, acting in self._acting.items():
+            if acting.decision.verdict != "bind" and acting.decision.policy == name:  # else it waits no more
+                uids[uid] = None
+        counts = self.decisions.waiting(uids)
         if pool.waiting.changed(counts):
             tell(self._listeners, PodsWaiting(name, counts))
 

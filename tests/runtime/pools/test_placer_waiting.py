@@ -1,5 +1,6 @@
 """How many pods of a pool wait, by reason: every one that is on no node and not on its way to one."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -55,6 +56,22 @@ async def test_a_preempting_pod_waits_until_its_victims_have_gone() -> None:
         it.board.remove("lesser")
         await it.until(8)
         assert (now(it), it.board.pods["urgent"].node) == ({}, "a")
+
+
+async def test_a_preempting_pod_waits_while_it_acts_for_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench([node("a", cpu=1), node("b", cpu=0.5)], [LESSER, URGENT, pod("p", cpu=0.5)]) as it:
+        mine, theirs = it.placer.pools[0].policy, PoolSelect(namespaces=("other",))
+        it.heard.policies = {"pool", "zoo"}
+        it.placer.apply([replace(mine, pool=PoolSelect(namespaces=("shop",))), replace(mine, name="zoo", pool=theirs)])
+
+        async def never(_: Action) -> Answer:
+            await asyncio.Event().wait()
+            return Answer("done")
+
+        monkeypatch.setattr(it.board, "act", never)
+        await it.placer.tick(NOW)
+        await it.placer.tick(NOW)
+        assert it.heard.waiting == {"pool": {"Preempts": 1}}
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,8 @@ class Places:
 
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self._waiting: dict[Key, Pod] = {}
+        self._in_order = True
+        """Whether the waiting pods are sorted: those that leave change nothing of that."""
         self._pending: tuple[Pod, ...] | None = None
         self._on = defaultdict[str, dict[str, Pod]](dict)
         """By node and UID: a key of namespace and name would be a tuple for each of very many pods."""
@@ -134,7 +136,7 @@ class Places:
             self._on[new.node][new.uid] = new
             self._stale.add(new.node)
         elif waits(new):
-            self._waiting[key], self._pending = new, None
+            self._waiting[key], self._pending, self._in_order = new, None, False
 
     def _leave(self, pod: Pod) -> None:
         key = (pod.namespace, pod.name)
@@ -153,8 +155,10 @@ class Places:
 
     def pending(self) -> tuple[Pod, ...]:
         """The pods that wait, by namespace and name; the same tuple while nothing changed."""
+        if not self._in_order:
+            self._waiting, self._in_order = dict(sorted(self._waiting.items())), True
         if self._pending is None:
-            self._pending = tuple(pod for _, pod in sorted(self._waiting.items()))
+            self._pending = tuple(self._waiting.values())
         return self._pending
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
