@@ -24,10 +24,10 @@ class Drain(PoolStrategy, tag="drain", frozen=True):
     for it, within PodDisruptionBudgets and the policy's [moves]. Until then it stays, and the decision says why. No pod
     goes to another node that is to be emptied.
 
-    A node is to be emptied if it is cordoned, has one of `taints`, or has one of `marks`. No pod is placed on a marked
-    node, which Kubernetes itself does not know to avoid. A pod that tolerates the taint by which its node is emptied
-    (of a cordoned node: node.kubernetes.io/unschedulable) stays, as with Karpenter; a mark cannot be tolerated. Pods of
-    DaemonSets and static pods stay and are not reported.
+    A node is to be emptied if it is cordoned or being deleted, has one of `taints`, or has one of `marks`. No pod is
+    placed on a marked node, which Kubernetes itself does not know to avoid. A pod that tolerates the taint by which its
+    node is emptied (of a cordoned node: node.kubernetes.io/unschedulable) stays, as with Karpenter; a mark cannot be
+    tolerated. Pods of DaemonSets and static pods stay and are not reported.
 
     Use taints with effect NoSchedule. NoExecute is Kubernetes' own eviction: it deletes at once all pods that do not
     tolerate the taint, without budgets, and nothing recreates those without a controller. One that tolerates it for

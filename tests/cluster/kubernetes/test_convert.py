@@ -291,6 +291,11 @@ def test_node_keeps_what_placement_needs() -> None:
     )
 
 
+def test_a_node_that_is_being_deleted_counts_as_cordoned() -> None:
+    meta = {"name": "n", "deletionTimestamp": "2026-11-26T09:51:19Z", "finalizers": ["karpenter.sh/termination"]}
+    assert to_node(msgspec.convert({"metadata": meta}, WireNode)).unschedulable
+
+
 def test_node_without_conditions_is_not_ready() -> None:
     assert not to_node(msgspec.convert({"metadata": {"name": "n"}}, WireNode)).ready
 

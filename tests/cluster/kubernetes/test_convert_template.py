@@ -144,6 +144,7 @@ HOST = "kubernetes.io/hostname"
         pytest.param({"schedulingGates": []}, {}, id="no scheduling gate left"),
         pytest.param(volume(emptyDir={"medium": "Memory"}), {"local": True}, id="empty folder"),
         pytest.param(volume(hostPath={"path": "/x"}), {"local": True}, id="folder of the node"),
+        pytest.param(volume(gitRepo={"repository": "x"}), {"local": True}, id="a folder with a repository"),
         pytest.param(
             volume(ephemeral={"volumeClaimTemplate": {}}), {"local": True, "claims": True}, id="goes with its pod"
         ),
@@ -168,6 +169,18 @@ HOST = "kubernetes.io/hostname"
             volume(rbd={"monitors": ["a", "b"], "image": "i"}),
             {"disks": (Disk("RBD image", "a/rbd/i", shareable=True), Disk("RBD image", "b/rbd/i", shareable=True))},
             id="RBD image, by each monitor",
+        ),
+        *(
+            pytest.param(volume(**{field: {}}), {"disks": (Disk(kind, "v", read_only=True, shareable=True),)}, id=kind)
+            for field, kind in (
+                ("fc", "Fibre Channel disk"),
+                ("flexVolume", "FlexVolume"),
+                ("vsphereVolume", "vSphere disk"),
+                ("portworxVolume", "Portworx volume"),
+                ("photonPersistentDisk", "Photon disk"),
+                ("scaleIO", "ScaleIO volume"),
+                ("storageos", "StorageOS volume"),
+            )
         ),
     ],
 )

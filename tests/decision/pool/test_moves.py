@@ -25,7 +25,7 @@ from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import Comebacks, MoveDecision, whose
 from elasticd.model.placement import PoolObservation
-from elasticd.model.pod_spec import Disk, PodClaim
+from elasticd.model.pod_spec import Disk, PodClaim, Taint, Toleration
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Pod
@@ -465,6 +465,16 @@ def test_a_rule_that_fails_moves_nobody_and_is_reported() -> None:
     (one,) = moves(four(a=3.0, b=1.0), Fits(), Wanting(names=PODS[:1], use=0.3, raises=True))
     assert one.refusal == "NoOtherNode"
     assert one.message.startswith("its strategy cannot say where it fits: AssertionError: for a reason")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "target"),
+    [pytest.param(15.0, "c", id="only for a time"), pytest.param(None, "b", id="for ever")],
+)
+def test_no_move_goes_where_kubernetes_would_end_it(seconds: float | None, target: str) -> None:
+    taint, toleration = Taint("maint", "NoExecute"), Toleration("maint", "Exists", seconds=seconds)
+    view = columns([node("a"), node("b", taints=(taint,)), node("c")], [running("p", tolerations=(toleration,))])
+    assert told(moves(view, Leave("a"), single=True)) == [("p", target)]
 
 
 def test_a_move_goes_to_no_node_that_it_names() -> None:

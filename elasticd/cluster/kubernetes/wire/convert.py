@@ -397,12 +397,26 @@ def _disks(volume: wire.WireVolume) -> list[pod_spec.Disk]:
     if (rbd := volume.rbd) is not None:
         names = [f"{monitor}/{rbd.pool}/{rbd.image}" for monitor in rbd.monitors]
         return [pod_spec.Disk("RBD image", name, rbd.read_only, shareable=True) for name in names]
-    return []
+    # Of these kube-scheduler tells no two apart, so none clashes.
+    kinds = {
+        "Fibre Channel disk": volume.fc,
+        "FlexVolume": volume.flex_volume,
+        "vSphere disk": volume.vsphere_volume,
+        "Portworx volume": volume.portworx_volume,
+        "Photon disk": volume.photon_persistent_disk,
+        "ScaleIO volume": volume.scale_io,
+        "StorageOS volume": volume.storageos,
+    }
+    return [
+        pod_spec.Disk(kind, volume.name, read_only=True, shareable=True)
+        for kind, present in kinds.items()
+        if present is not None
+    ]
 
 
 def _local(volume: wire.WireVolume) -> bool:
     """Whether what it stores is lost with the pod: the claim of an ephemeral volume is deleted with its pod."""
-    return any(kind is not None for kind in (volume.empty_dir, volume.host_path, volume.ephemeral))
+    return any(kind is not None for kind in (volume.empty_dir, volume.host_path, volume.ephemeral, volume.git_repo))
 
 
 def _claims(volume: wire.WireVolume) -> bool:
@@ -497,7 +511,8 @@ def to_node(node: wire.WireNode) -> model.Node:
         name=sys.intern(node.metadata.name),
         uid=node.metadata.uid,
         ready=ready is not None and ready.status == "True",
-        unschedulable=node.spec.unschedulable,
+        # Once its finalizers are gone so is the node, with its pods.
+        unschedulable=node.spec.unschedulable or node.metadata.deletion_timestamp is not None,
         labels=labels_of(node.metadata),
         allocatable=_amounts(node.status.allocatable),
         # A taint of an unknown effect keeps pods off.

@@ -174,6 +174,14 @@ class WireVolume(Wire, frozen=True):
     aws_elastic_block_store: WireDisk | None = None
     rbd: WireDisk | None = None
     iscsi: WireDisk | None = None
+    fc: Named | None = None
+    flex_volume: Named | None = None
+    vsphere_volume: Named | None = None
+    portworx_volume: Named | None = None
+    photon_persistent_disk: Named | None = None
+    scale_io: Named | None = msgspec.field(default=None, name="scaleIO")
+    storageos: Named | None = None
+    git_repo: Named | None = None
 
 
 class Identity(Wire, frozen=True):
