@@ -302,11 +302,18 @@ def _absent(snapshot: Snapshot, policies: Iterable[Policy | PoolPolicy]) -> Iter
     for policy in policies:
         if not isinstance(policy, Policy) or policy.job is not None:
             continue
-        if policy.workload is not None and snapshot.workload(policy.workload.ref) is None:
+        about = f"policy {policy.name}"
+        matched = [workload for workload in snapshot.workloads() if policy.covers(workload.ref, workload.labels)]
+        owned = [f"{workload.ref} (of {workload.owner})" for workload in matched if workload.owner]
+        if policy.workload is not None and not matched:
             name = str(policy.workload.ref)
-            yield Finding(f"policy {policy.name}", "absent", f"there is no {name}{near(name, names)}")
-        elif policy.select is not None and not any(policy.governs(workload) for workload in snapshot.workloads()):
-            yield Finding(f"policy {policy.name}", "absent", f"it selects no {policy.select.kind} that there is")
+            yield Finding(about, "absent", f"there is no {name}{near(name, names)}")
+        elif policy.select is not None and len(matched) == len(owned):
+            which = "that it may scale" if owned else "that there is"
+            yield Finding(about, "absent", f"it selects no {policy.select.kind} {which}")
+        if owned:
+            text = f"{counted(len(owned), 'workload')} whose count an owner sets: {', '.join(sorted(owned)[:3])}"
+            yield Finding(about, "failed" if policy.workload else "skipped", text)
 
 
 def _site(

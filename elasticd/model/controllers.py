@@ -32,6 +32,13 @@ def recreates(kind: str, allowed: tuple[str, ...] = ()) -> bool:
     return named in _KRUISE or (bool(allowed) and named in map(_named, allowed))
 
 
+def sets_count(api_version: str, kind: str) -> bool:
+    """Whether the controller of such a workload, if it has one, sets its count: it makes one for each template and
+    moves pods between them, as a Deployment does with ReplicaSets (so do Rollouts of Argo, and DeploymentConfigs with
+    ReplicationControllers). Of all others, such as Deployments that an operator makes, HPAs often set the count."""
+    return kind in ("ReplicaSet", "ReplicationController") and _group(api_version) == _HOMES[kind]
+
+
 def names_controller(text: str) -> bool:
     """Whether a text has the form GROUP/VERSION/KIND."""
     return text.count("/") == 2 and all(text.split("/")) and not re.search(r"\s", text)

@@ -327,8 +327,9 @@ class Policy(PolicyKeys, frozen=True, kw_only=True):
     job: JobSet | None = None
 
     def governs(self, workload: Workload) -> bool:
-        """Whether this policy decides about the workload."""
-        return self.covers(workload.ref, workload.labels)
+        """Whether this policy decides about the workload. No selector is about one whose owner sets its count."""
+        selectable = self.workload is not None or not workload.owner
+        return selectable and self.covers(workload.ref, workload.labels)
 
     def covers(self, ref: Ref, labels: Mapping[str, str]) -> bool:
         """Whether this policy decides about the workload with these labels."""

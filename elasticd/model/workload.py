@@ -262,6 +262,9 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Seconds for which a pod of it must be ready to count as available (minReadySeconds)."""
     writer: str = ""
     """The field manager that last set spec.replicas; empty if unknown."""
+    owner: str = ""
+    """Its controller, KIND/NAME, where that sets its count, as a Deployment does that of its ReplicaSets. Empty for
+    kinds whose controllers may leave the count to others."""
     jobs: tuple[Job, ...] = ()
     """Of a job set: all existing Jobs, also finished ones, by name. Its pods are those of active Jobs."""
     gone: tuple[Job, ...] = ()

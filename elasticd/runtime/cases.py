@@ -15,7 +15,7 @@ from elasticd.decision.observe import fingerprint, observe, on_nodes
 from elasticd.journal import Journal, Key
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
-from elasticd.model.workload import Observation, Readings
+from elasticd.model.workload import Observation, Readings, Workload
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.sources.poller import SLACK
@@ -58,13 +58,8 @@ def case_of(
     if workload is None:
         problem = problems.get((ref.api_version, ref.kind), "it is not in the cluster")
         return held(policy, ref, now, "FailedGetScale", problem)
-    if rivals := policy_index.rivals(key):
-        message = f"policies {', '.join(rivals)} would all act on it, so none does"
-        return held(policy, ref, now, "Contested", message, workload)
-    if stuck := policy_index.stuck(name):
-        return held(policy, ref, now, "PluginBlocked", stuck, workload)
-    if unconfirmed := policy_index.unconfirmed(key):
-        return held(policy, ref, now, "Unconfirmed", unconfirmed, workload)
+    if why := _why_held(policy_index, key, workload):
+        return held(policy, ref, now, *why, workload)
     hooks = policy_index.hooks(policy)
     observation = observe(policy, workload, snapshot, readings, hooks.reads, now)
     if hooks.looks_at_nodes:
@@ -78,3 +73,16 @@ def case_of(
     evaluations[key] = LastEvaluation(observation)
     past = journal.past(name, ref, now, workload.replicas)
     return Case(policy, observation, past, hooks, policy_index.off(name), policy_index.caps)
+
+
+def _why_held(policy_index: PolicyIndex, key: Key, workload: Workload) -> tuple[str, str] | None:
+    """Why no strategy is asked about a workload, as a reason and a message; None: they are."""
+    if workload.owner:
+        return "OwnerSetsCount", f"{workload.owner} sets its count; name that in the policy"
+    if rivals := policy_index.rivals(key):
+        return "Contested", f"policies {', '.join(rivals)} would all act on it, so none does"
+    if stuck := policy_index.stuck(key[0]):
+        return "PluginBlocked", stuck
+    if unconfirmed := policy_index.unconfirmed(key):
+        return "Unconfirmed", unconfirmed
+    return None

@@ -93,8 +93,9 @@ class PolicyIndex:
         workloads = {ref: snapshot.workload(ref) for _, ref in self.members}
         self._claims.keep({ref for ref, workload in workloads.items() if workload is not None})
         for ref, workload in workloads.items():
-            if workload is not None and ref not in self._claims:
-                self._claims.take(ref, snapshot.pods(workload))
+            if workload is not None and (workload.owner or ref not in self._claims):
+                # Its owner's pods are the owner's to scale.
+                self._claims.take(ref, () if workload.owner else snapshot.pods(workload))
 
     def about(self, subject: Subject, key: str) -> tuple[Key, ...]:
         """The governed workloads that news about a subject concerns; `key` is the workload's or pod's name."""

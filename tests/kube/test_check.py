@@ -32,6 +32,16 @@ max = 5
 [[strategy]]
 type = "hpa"
 """
+SETS = """
+mode = "act"
+[select]
+namespaces = ["{namespace}"]
+kind = "ReplicaSet"
+[replicas]
+max = 5
+[[strategy]]
+type = "hpa"
+"""
 POOL = """
 mode = "act"
 [pool]
@@ -232,18 +242,23 @@ async def test_without_any_rights_each_is_reported(kube: Kube, namespace: str, t
 
 async def test_what_is_not_there_is_reported_with_the_nearest_name(kube: Kube, namespace: str, tmp_path: Path) -> None:
     await kube.client.apply(deployment("web", 1), namespace)
+    await running_pods(kube, namespace, 1)
     rollout = WEB.replace('name = "web"', 'name = "web"\nkind = "Rollout"\napi_version = "argoproj.io/v1alpha1"')
     more = '[[source]]\ntype = "resource-metrics"\n[[source]]\ntype = "prometheus"\nurl = "http://127.0.0.1:1"\n'
     more += '[[source.series]]\nname = "x"\nquery = "x"\nsubject = "workload"\n'
     async with AsyncExitStack() as stack:
         await given(stack, kube, namespace, [])
-        policies = {"web": WEB.replace('"web"', '"wbe"'), "rollout": rollout}
+        policies = {"web": WEB.replace('"web"', '"wbe"'), "rollout": rollout, "sets": SETS}
         told = await check(written(kube, tmp_path, namespace, more, **policies))
     assert told.code == 69
     assert (
         f'policy web: absent: there is no {namespace}/Deployment/wbe, did you mean "{namespace}/Deployment/web"?'
         in (told.lines)
     )
+    assert "policy sets: absent: it selects no ReplicaSet that it may scale" in told.lines
+    (owned,) = [line for line in told.lines if line.startswith("policy sets: skipped: ")]
+    assert "1 workload whose count an owner sets: " in owned
+    assert owned.endswith(" (of Deployment/web)")
     assert any(
         line.startswith('kind argoproj.io/v1alpha1/Rollout: failed: the server does not serve apiVersion "argoproj.io/')
         for line in told.lines

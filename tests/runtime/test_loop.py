@@ -16,6 +16,7 @@ from elasticd.limits.behavior import Stabilization
 from elasticd.model.actions import Action, Announce, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Select, Target
+from elasticd.model.workload import Pod, Ref
 from tests.kit.loops import DB, WEB, Play, Want, gaps, policy
 
 
@@ -178,6 +179,32 @@ async def test_two_policies_acting_on_one_workload_both_hold() -> None:
         assert held.message == "policies a, b would all act on it, so none does"
     assert [action for action in play.cluster.acts if isinstance(action, Scale)] == []
     assert [action.reason for action in play.cluster.acts if isinstance(action, Announce)] == ["Contested"] * 2
+
+
+REPLICA_SETS = [
+    pytest.param({"select": Select(("shop",), kind="ReplicaSet"), "workload": None}, [], id="selected"),
+    pytest.param(
+        {"workload": Target("shop", "web-1", "ReplicaSet")},
+        [("hold", "OwnerSetsCount", "Deployment/web sets its count; name that in the policy")],
+        id="named",
+    ),
+]
+
+
+@pytest.mark.parametrize(("about", "decided"), REPLICA_SETS)
+async def test_a_replica_set_of_a_deployment_is_left_to_it(about: dict[str, Any], decided: list[Any]) -> None:
+    play = Play(policy("p", **about), policy("q"), web=9)
+    owned, bare = Ref("shop", "ReplicaSet", "web-1"), Ref("shop", "ReplicaSet", "bare")
+    pods = (Pod("shop", "web-1-a", "u", "Running"),)
+    play.cluster.put(owned, 3)
+    play.cluster.has[owned] = replace(play.cluster.has[owned], owner="Deployment/web")
+    play.cluster.put(bare, 3)
+    play.cluster.its_pods = {owned: pods, WEB: pods}  # both select them
+    play.meter.load |= {owned: 9, bare: 9}
+    await play.to(40)
+    scaled = {action.workload for action in play.cluster.acts if isinstance(action, Scale)}
+    assert scaled == {WEB} | ({bare} if "select" in about else set())
+    assert [(one.verdict, one.reason, one.message) for one in play.made if one.workload == owned][:1] == decided
 
 
 async def test_a_policy_that_observes_works_beside_one_that_acts() -> None:

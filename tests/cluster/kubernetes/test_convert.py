@@ -498,3 +498,26 @@ def test_a_deployment_with_recreate_strategy_is_recognized(strategy: dict[str, s
 def test_a_workload_says_how_long_a_pod_must_be_ready(kind: str, spec: dict[str, Any], seconds: float) -> None:
     found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "web"}, "spec": spec}), type=WireWorkload)
     assert to_workload("apps/v1", kind, found).min_ready == seconds
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "owner", "sets_count"),
+    [
+        pytest.param("apps/v1", "ReplicaSet", ("apps/v1", "Deployment", True), True, id="of a Deployment"),
+        pytest.param("apps/v1", "ReplicaSet", ("argoproj.io/v1alpha1", "Rollout", True), True, id="of a Rollout"),
+        pytest.param("apps/v1", "ReplicaSet", ("apps/v1", "Deployment", False), False, id="of no controller"),
+        pytest.param("apps/v1", "Deployment", ("example.com/v1", "App", True), False, id="Deployment of an operator"),
+        pytest.param("apps/v1", "StatefulSet", ("example.com/v1", "Db", True), False, id="StatefulSet of an operator"),
+        pytest.param("v1", "ReplicationController", ("apps.openshift.io/v1", "Config", True), True, id="controller"),
+        pytest.param("example.com/v1", "ReplicaSet", ("apps/v1", "Deployment", True), False, id="of another group"),
+    ],
+)  # fmt: skip
+def test_an_owner_that_sets_the_count_is_known(
+    api_version: str, kind: str, owner: tuple[str, str, bool], sets_count: bool
+) -> None:
+    reference = {"apiVersion": owner[0], "kind": owner[1], "controller": owner[2], "name": "web", "uid": "d"}
+    wire = msgspec.json.encode({"metadata": {"name": "web-1", "ownerReferences": [reference]}})
+    expected = f"{owner[1]}/web" if sets_count else ""
+    workload = msgspec.json.decode(wire, type=WireWorkload)
+    assert to_workload(api_version, kind, workload).owner == expected
+    assert scaled_workload(api_version, kind, workload.metadata, WireScale(workload.metadata)).owner == expected

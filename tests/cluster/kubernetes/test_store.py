@@ -125,7 +125,7 @@ def test_nodes_are_sorted_and_the_same_tuple_while_unchanged() -> None:
 WEB = Workload(Ref("shop", "Deployment", "web"), "u", "10", 3, labels={"a": "b"})
 
 
-def test_version_grows_with_appearance_labels_and_removal_but_not_replicas() -> None:
+def test_version_grows_with_appearance_labels_owner_and_removal_alone() -> None:
     store = WorkloadStore()
     store.put(WEB, listed=True)
     appeared = store.version
@@ -133,8 +133,10 @@ def test_version_grows_with_appearance_labels_and_removal_but_not_replicas() -> 
     assert store.version == appeared
     store.put(replace(WEB, version="12", labels={}), listed=False)
     labelled = store.version
+    store.put(replace(WEB, version="13", labels={}, owner="Deployment/web"), listed=False)
+    owned = store.version
     store.of(("apps/v1", "Deployment")).remove(WEB)
-    assert appeared < labelled < store.version
+    assert appeared < labelled < owned < store.version
     assert store.all() == ()
 
 

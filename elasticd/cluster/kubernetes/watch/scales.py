@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import Key, KindStore
 from elasticd.cluster.kubernetes.watch.watch import Retries
-from elasticd.cluster.kubernetes.wire.convert import annotations_of, labels_of, scaled_workload
+from elasticd.cluster.kubernetes.wire.convert import annotations_of, labels_of, owner_of, scaled_workload
 from elasticd.cluster.kubernetes.wire.objects import Metadata, WireScale
 from elasticd.ports.cluster import Kind
 
@@ -78,7 +78,8 @@ class ScaleSink:
             self._ask(key, item)
         elif (workload := self._store.get(key)) is not None:
             # The scale was read before its event came, and stored with the labels of the event before.
-            described = replace(workload, labels=labels_of(item), annotations=annotations_of(item))
+            owner = owner_of(*self._kind, item)
+            described = replace(workload, labels=labels_of(item), annotations=annotations_of(item), owner=owner)
             if described != workload:
                 self._store.put(described, listed=True)
         return key

@@ -16,11 +16,9 @@ from elasticd.cluster.kubernetes.wire.objects import (
     Amount,
     Amounts,
     LabelSelector,
-    Metadata,
     Named,
     NodeTerms,
     ObjectMeta,
-    OwnerReference,
     Wire,
 )
 from elasticd.model.pod_spec import Expression, Term
@@ -31,10 +29,6 @@ T = TypeVar("T")
 _BOUND = "pv.kubernetes.io/bind-completed"
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 """Annotation of claims and volumes that wins over the field storageClassName."""
-
-
-class _OwnedMetadata(Metadata, frozen=True):
-    owner_references: list[OwnerReference] | None = None
 
 
 class WireRequests(Wire, frozen=True):
@@ -64,7 +58,6 @@ class WirePhase(Wire, frozen=True):
 class WireClaim(ObjectMeta, frozen=True):
     """A PersistentVolumeClaim."""
 
-    metadata: _OwnedMetadata
     spec: WireClaimSpec = WireClaimSpec()
     status: WirePhase = WirePhase()
 

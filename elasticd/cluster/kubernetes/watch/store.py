@@ -420,8 +420,8 @@ class KindStore(Store[Workload]):
 
 
 class WorkloadStore:
-    """All workloads that are watched, in a store for each kind. `version` changes with which there are, and with their
-    labels."""
+    """All workloads that are watched, in a store for each kind. `version` changes with which there are, their
+    labels and their owners."""
 
     def __init__(self) -> None:
         self._kinds = defaultdict[Kind, KindStore](lambda: KindStore(self._changed))
@@ -445,7 +445,7 @@ class WorkloadStore:
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         self._all = None
-        if old is None or new is None or old.labels != new.labels:
+        if old is None or new is None or (old.labels, old.owner) != (new.labels, new.owner):
             self.version += 1
 
 

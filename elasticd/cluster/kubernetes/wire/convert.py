@@ -21,7 +21,7 @@ from elasticd.cluster.kubernetes.wire.selector import to_text
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
-from elasticd.model.controllers import controller_kind
+from elasticd.model.controllers import controller_kind, sets_count
 from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
@@ -555,7 +555,16 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
         writer=_writer(workload.metadata.managed_fields),
+        owner=owner_of(api_version, kind, workload.metadata),
     )
+
+
+def owner_of(api_version: str, kind: str, meta: wire.Metadata) -> str:
+    """The controller of a workload, where that sets its count; nearly always none."""
+    if not meta.owner_references or not sets_count(api_version, kind):
+        return ""
+    owners = [f"{owner.kind}/{owner.name}" for owner in meta.owner_references if owner.controller]
+    return sys.intern(owners[0]) if owners else ""
 
 
 def _writer(managed: list[wire.ManagedFields] | None) -> str:
@@ -580,6 +589,7 @@ def scaled_workload(api_version: str, kind: str, meta: wire.Metadata, scale: wir
         selector=scale.status.selector,
         labels=labels_of(meta),
         annotations=annotations_of(meta),
+        owner=owner_of(api_version, kind, meta),
     )
 
 

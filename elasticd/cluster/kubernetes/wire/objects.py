@@ -201,6 +201,7 @@ class Metadata(Identity, frozen=True):
     labels: Labels = None
     generation: int = 0
     creation_timestamp: Time | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class ListMetadata(Wire, frozen=True):
