@@ -75,6 +75,8 @@ class Journal:
         """`now`: records on disk from later than that are not remembered."""
         self.folder, self._segment_bytes, self._limit = folder, segment_bytes, segment_bytes * segments
         self._pasts: dict[Key, Past] = {}
+        self._acting: dict[Ref, str] = {}
+        """The policy that last decided about a workload in mode act: its past has the workload's changes."""
         self._latest: dict[Key, Decision] = {}
         self._moves: dict[Key, MoveDecision] = {}
         self._disruptions: deque[Disruption] = deque()
@@ -160,8 +162,11 @@ class Journal:
             key = (record.policy, record.workload)
             self._latest[key] = record
             if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
-                past = self.past(*key, record.at, record.current)
+                acts = record.mode == "act"
+                past = self.past(*key, record.at, record.current, acts=acts)
                 self._pasts[key] = history.remember(past, record)
+                if acts:
+                    self._acting[record.workload] = record.policy
         elif isinstance(record, Outcome):
             key = (record.policy, record.workload)
             if key in self._pasts:
@@ -190,10 +195,17 @@ class Journal:
         """The pods that were made to leave their nodes within a day, the oldest first."""
         return tuple(self._disruptions)
 
-    def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
-        """The history of a workload; for one without a recent history, one that begins with `replicas` now."""
+    def past(self, policy: str, ref: Ref, at: float, replicas: int, *, acts: bool = False) -> Past:
+        """The history of a workload; for one without a recent history, one that begins with `replicas` now. A policy
+        that `acts` knows all changes of the workload, also those that were made under another policy or name."""
         past = self._pasts.get((policy, ref))
-        return history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
+        past = history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
+        former = self._acting.get(ref, "") if acts else ""
+        last = self._pasts.get((former, ref))
+        if last is None:
+            return past
+        last = history.resume(history.settle(last, replicas), at, replicas)
+        return last if former == policy else history.inherit(past, last)
 
     def repeat(self, policy: str, ref: Ref, at: float, observed: Iterable[Series], recall: float) -> None:
         """Remember that the last decision about a workload came out again, from these series; it is not written."""
@@ -231,9 +243,13 @@ class Journal:
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a
-        workload that the cluster does not show for a while keeps it. On disk all stays until its segment is dropped."""
+        workload that the cluster does not show for a while keeps it, and not before another policy has taken over the
+        workload's changes. On disk all stays until its segment is dropped."""
         self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
-        self._pasts = {key: past for key, past in self._pasts.items() if key in keep or past.until >= before}
+        governed = {ref for _, ref in keep}
+        kept = {*keep, *[(policy, ref) for ref, policy in self._acting.items() if ref in governed]}
+        self._pasts = {key: past for key, past in self._pasts.items() if key in kept or past.until >= before}
+        self._acting = {ref: policy for ref, policy in self._acting.items() if (policy, ref) in self._pasts}
 
     def flush(self) -> None:
         """Write the lines, and begin a new segment when this one is full. After a failed write, without new lines, a

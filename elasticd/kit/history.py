@@ -36,6 +36,30 @@ def resume(past: Past, at: float, replicas: int) -> Past:
     return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None, count=None)
 
 
+def settle(past: Past, replicas: int) -> Past:
+    """The past, with the last change that was asked for where the count now found shows that it was made, although no
+    answer says so: the daemon was killed before, or the answer was lost."""
+    asked = past.asked
+    if asked is None or past.count != asked.before or asked.before == asked.after or replicas != asked.after:
+        return past
+    return replace(past, changes=(*_recent(past, asked.at), asked), count=replicas)
+
+
+def inherit(past: Past, former: Past) -> Past:
+    """The past under a policy that acts, with all that belongs to the workload from the past under the policy that
+    acted before: changes, and not wishes and series, of which each policy has its own."""
+    return replace(
+        past,
+        changes=former.changes,
+        foreign=former.foreign,
+        count=former.count,
+        bounds_from=former.bounds_from,
+        asked=former.asked,
+        resizes=former.resizes,
+        recommends_since=former.recommends_since,
+    )
+
+
 def remember(past: Past, decision: Decision) -> Past:
     """The past after a decision: its wish before anything delayed or shortened it, and its poll interval."""
     runs, wish = past.runs, decision.asked
@@ -134,11 +158,16 @@ def carry(past: Past, outcome: Outcome) -> Past:
     if outcome.resized:
         recent = {uid: at for uid, at in past.resizes.items() if at >= outcome.at - HORIZON}
         past = replace(past, resizes={**recent, outcome.resized: outcome.at}, recommends_since=None)
+    asked = past.asked
+    if outcome.result == "failed" and asked:  # perhaps it was made, at any time until now
+        return replace(past, asked=replace(asked, at=outcome.at))
     if outcome.result != "done" or outcome.before == outcome.after:
         return past
-    cutoff = outcome.at - HORIZON
-    recent_changes = tuple(change for change in past.changes if change.at >= cutoff)
-    why = past.asked.reason if past.asked else ""
-    return replace(
-        past, changes=(*recent_changes, Change(outcome.at, outcome.before, outcome.after, why)), count=outcome.after
-    )
+    change = Change(outcome.at, outcome.before, outcome.after, asked.reason if asked else "")
+    return replace(past, changes=(*_recent(past, outcome.at), change), count=outcome.after)
+
+
+def _recent(past: Past, at: float) -> tuple[Change, ...]:
+    """The changes that are remembered at this time."""
+    cutoff = at - HORIZON
+    return tuple(change for change in past.changes if change.at >= cutoff)

@@ -1,7 +1,7 @@
 """What a journal remembers: of its files, of workloads, and after a time without judgement."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -10,8 +10,8 @@ from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, read, read_back
 from elasticd.journal import segments as segments_of
 from elasticd.kit.history import begin
-from elasticd.model.history import Past
-from tests.kit.records import KEY, decision, fill, outcome, segments
+from elasticd.model.history import Change, Past
+from tests.kit.records import KEY, WEB, decision, fill, outcome, segments
 
 
 def test_reading_back_reads_no_more_segments_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +84,51 @@ def test_windows_reopen_after_others_may_have_acted_but_changes_stay() -> None:
     past = journal.past(*KEY, 40.0, 9)
     assert past.wishes(39.0) == [9]
     assert len(past.changes) == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "mode", "changes"),
+    [
+        pytest.param(3, "act", [Change(0.0, 2, 3, "Wanted")], id="the count shows it"),
+        pytest.param(2, "act", [], id="the count does not"),
+        pytest.param(3, "observe", [], id="it was not to be done"),
+    ],
+)
+def test_a_change_without_outcome_counts_where_it_shows(
+    tmp_path: Path, after: int, mode: Literal["act", "observe"], changes: list[Change]
+) -> None:
+    """The daemon was killed between its write and the record of the outcome."""
+    killed = Journal(tmp_path)
+    killed.append(decision(0.0, mode=mode))
+    killed.close()
+    again = Journal(tmp_path)
+    for at in (5.0, 5000.0):
+        assert list(again.past(*KEY, at, after, acts=True).changes) == changes
+    again.append(decision(6.0, wish=after, current=after, action=None))
+    again.append(decision(7.0, wish=after, current=after, action=None))
+    assert list(again.past(*KEY, 8.0, after, acts=True).changes) == changes
+    again.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["the daemon runs on", "it starts again"])
+def test_changes_stay_when_another_policy_governs_the_workload(tmp_path: Path, restarts: bool) -> None:
+    journal, renamed = Journal(tmp_path), ("renamed", WEB)
+    fill(journal, 2)
+    before = journal.past(*KEY, 32.0, 3, acts=True)
+    if restarts:
+        journal.close()
+        journal = Journal(tmp_path)
+        journal.reopen(32.0)
+    journal.forget({renamed}, before=100.0)
+    past = journal.past(*renamed, 32.0, 3, acts=True)
+    assert past.changes == before.changes != ()
+    assert past.wishes(0.0) == [3]  # windows of recommendations are each policy's own
+    assert journal.past(*renamed, 32.0, 3).changes == ()  # one that observes makes none
+    journal.append(decision(32.0, policy="renamed"))
+    journal.forget({renamed}, before=100.0)
+    assert journal.past(*renamed, 33.0, 2, acts=True).changes == before.changes
+    assert journal.past(*KEY, 33.0, 2) == begin(33.0, 2)
+    journal.close()
 
 
 def test_a_folder_is_one_daemon_s_alone(tmp_path: Path) -> None:

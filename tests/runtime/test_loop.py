@@ -12,7 +12,8 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.kit.history import HORIZON, begin
-from elasticd.limits.behavior import Stabilization
+from elasticd.kit.windows import Rate
+from elasticd.limits.behavior import RateLimit, Stabilization
 from elasticd.model.actions import Action, Announce, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Select, Target
@@ -235,6 +236,35 @@ async def test_selected_workloads_come_and_go() -> None:
     count = len(play.made)
     await play.to(100)
     assert len(play.made) == count
+
+
+SLOWLY = {"limits": (RateLimit(down=(Rate("Pods", 1, 120),)),), "interval": 5.0}
+
+
+async def test_a_renamed_policy_waits_for_the_workload_s_last_change() -> None:
+    play = Play(policy("p0", **SLOWLY), web=1)
+    for number in range(1, 20):
+        await play.to(5.0 * number)
+        play.loop.apply([policy(f"p{number}", **SLOWLY)])
+    assert play.cluster.has[WEB].replicas == 2
+    await play.to(130)
+    assert play.cluster.has[WEB].replicas == 1
+
+
+async def test_a_change_whose_answer_was_lost_counts_for_rates() -> None:
+    play = Play(policy("p", **SLOWLY), web=1)
+
+    async def applied(action: Action) -> Answer:
+        if isinstance(action, Scale):
+            play.cluster.has[WEB] = replace(play.cluster.has[WEB], replicas=action.after)
+            raise ConnectionError("reset by peer")
+        return Answer("done", 200)
+
+    play.cluster.on_act = applied
+    await play.to(100)
+    assert play.cluster.has[WEB].replicas == 2
+    await play.to(130)
+    assert play.cluster.has[WEB].replicas == 1
 
 
 async def test_a_selected_workload_that_one_snapshot_lacks_keeps_its_past() -> None:

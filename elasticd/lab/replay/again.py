@@ -108,7 +108,8 @@ class Replay:
         yield Replayed(decision, "same" if same else "otherwise", made)
 
     def _case(self, decision: Decision, parts: Mapping[str, bytes], policy: Policy, hooks: Hooks) -> Case:
-        past = self._journal.past(decision.policy, decision.workload, decision.at, decision.current)
+        acts, key = decision.mode == "act", (decision.policy, decision.workload)
+        past = self._journal.past(*key, decision.at, decision.current, acts=acts)
         return Remade(decision, parts, self._parts.get(None, {})).case(policy, hooks, past)
 
     def _policy(self, text: bytes) -> tuple[Policy, Hooks] | str:
