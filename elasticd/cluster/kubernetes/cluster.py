@@ -320,6 +320,8 @@ class KubernetesCluster:
             records,
             writer,
             Namespaces(session, parts.home),
+            view.pod_store,
+            view.node_store,
             lambda: self.leading,
             self._events.begin,
             parts.identity,

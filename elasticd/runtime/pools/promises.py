@@ -47,6 +47,11 @@ class _Kept(Struct):
             return (pod.namespace, pod.name) == name and pod.owner[2] == controller
         return pod.owner[2] == controller and pod.created + 1.0 >= self.at
 
+    def resize(self, copy: Pod) -> None:
+        """Keep as much as the copy will request, which may be more than the pod does."""
+        if copy.needs.requests != self.pod.needs.requests:
+            self.pod = replace(self.pod, needs=replace(self.pod.needs, requests=copy.needs.requests))
+
     def promise(self) -> Promise:
         pod = self.replacement or replace(
             self.pod,
@@ -81,7 +86,12 @@ class Promises:
 
     def adopt(self, recorded: Iterable[Promise], snapshot: Snapshot, at: float, places: Callable[[Pod], bool]) -> None:
         """Make the promises again that another process made, or this one before it was restarted, as far as the records
-        of evicted pods have them; `places`: whether elasticd places a pod."""
+        of evicted pods have them, and let those that are known be as large; `places`: whether elasticd places a
+        pod."""
+        recorded = list(recorded)
+        for promise in recorded:
+            if (kept := self._kept.get(promise.leaving)) is not None:
+                kept.resize(promise.pod)
         fresh = {promise.leaving: promise for promise in recorded if promise.leaving not in self._known}
         on_nodes = snapshot.on_nodes() if fresh else {}
         for uid, promise in fresh.items():

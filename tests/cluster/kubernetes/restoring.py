@@ -17,6 +17,7 @@ from elasticd.cluster.kubernetes.restore.restorer import Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Announce, Evict
@@ -62,7 +63,9 @@ class Server:
         """Seconds by which its clock is ahead."""
         self.steps: list[str] = []
         self.created: list[dict[str, Any]] = []
-        self.evictions = self.written = 0
+        self.evictions = self.written = self.priority = 0
+        self.admit: Callable[[dict[str, Any]], dict[str, Any]] = lambda spec: spec
+        """What admission makes of a spec."""
         self.fault: Callable[[int, str], str] = lambda step, what: ""
         """For each step: empty, or lost, undone, killed before or killed after it was carried out."""
         self.killed = asyncio.Event()
@@ -144,8 +147,9 @@ class Server:
 
     def create(self) -> Any:
         seen = self.api.seen[-1]
+        body = {**seen.body, "spec": self.admit({"priority": self.priority, **seen.body["spec"]})}
         if seen.query.get("dryRun") == "All":
-            return seen.body
+            return body
         if self.pod is not None:
             return TAKEN
         self.created.append(seen.body)
@@ -227,13 +231,26 @@ async def daemon(
     identity: str = "one",
     leads: Callable[[], bool] = lambda: True,
     announce: Callable[[Announce], None] = lambda _: None,
+    stores: tuple[PodStore, NodeStore] | None = None,
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
     writer = PodWriter(session, Discovery(session), budget, clock)
     records = Records(session, "home", time.time)
+    pods, nodes = stores or (PodStore(), NodeStore())
     parts = RestorerParts(
-        session, budget, clock, records, writer, Namespaces(session, "home"), leads, announce, identity, quiet=4.0
+        session,
+        budget,
+        clock,
+        records,
+        writer,
+        Namespaces(session, "home"),
+        pods,
+        nodes,
+        leads,
+        announce,
+        identity,
+        quiet=4.0,
     )
     restorer = Restorer(parts)
     task = asyncio.create_task(restorer.run()) if resumes else None

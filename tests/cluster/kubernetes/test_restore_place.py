@@ -20,6 +20,7 @@ async def test_the_next_daemon_knows_the_place_at_once(
 ) -> None:
     server.pod = running()
     server.pod["spec"] |= priority
+    server.priority = priority.get("priority", 0)
     async with daemon(session, clock) as one:
         await one.evict(MOVE, granted)
     async with daemon(session, clock) as two:

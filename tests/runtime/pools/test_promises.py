@@ -419,6 +419,16 @@ async def test_a_restart_keeps_the_place_of_a_bare_pod(shared: dict[str, Any], m
     assert it.bound() == {"x": "b"}
 
 
+async def test_a_place_is_as_large_as_the_recorded_copy() -> None:
+    x, y = running("x"), waiting("y", **ROOM)
+    it = await evicted(x)
+    larger = replace(x, needs=replace(x.needs, requests={"cpu": 3.0}))
+    it.board.recorded = (Promise(larger, "b", x.uid, "a"),)
+    it.board.add(y)
+    await it.run(2)
+    assert it.bound() == {}
+
+
 async def test_a_restart_with_a_record_gone_keeps_no_place() -> None:
     it = await evicted(running("x", **ROOM))
     it.board.records = it.board.recorded = ()

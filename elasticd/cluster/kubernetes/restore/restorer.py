@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from elasticd.base.tasks import cancel
-from elasticd.cluster.kubernetes.restore.places import place_for
+from elasticd.cluster.kubernetes.restore.copies import Compared, Copies, read_compared
+from elasticd.cluster.kubernetes.restore.places import place_for, promise_of
 from elasticd.cluster.kubernetes.restore.records import LeftAlone, Restoration
 from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
@@ -28,7 +29,7 @@ from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
 from elasticd.model.actions import Announce, Answer, Evict
 from elasticd.model.moves import Promise, Underway
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Pod, Ref
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,9 @@ class Restorer:
         self._claimant = f"{parts.identity}_{secrets.token_hex(8)}"
         self._steps: dict[str, RestorationSteps] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._preparing: set[str] = set()
+        self._preparing: dict[str, Promise | None] = {}
+        """By the UID of each pod that is about to be evicted, the place for its copy."""
+        self._copies = Copies(parts.pods, parts.nodes, self._coming)
         self._restored = deque[str](maxlen=_REMEMBERED)
         """UIDs of the pods that were brought back, so that copies of their records do nothing."""
         self._over = deque[Underway](maxlen=_REMEMBERED)
@@ -108,7 +111,7 @@ class Restorer:
         """Evict the pod, if the server would accept its recreation."""
         if action.uid in self._steps or action.uid in self._preparing:
             return Answer("refused", 0, "it is being recreated already", "UnderWay")
-        self._preparing.add(action.uid)
+        self._preparing[action.uid] = None
         try:
             restoration = await self._prepare(action, allowed)
             if isinstance(restoration, Answer):
@@ -122,10 +125,11 @@ class Restorer:
                     await self._records.remove(restoration)
             return answer
         finally:
-            self._preparing.discard(action.uid)
+            del self._preparing[action.uid]
 
     async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
-        """Record the manifest to recreate the pod from, once the server has accepted it in a dry run."""
+        """Record the manifest to recreate the pod from, once the server has accepted it in a dry run, and what it would
+        make of it can run where the pod can."""
         try:
             state = await read_pod(self._parts.session, action.workload)
         except ApiError as error:
@@ -139,8 +143,10 @@ class Restorer:
             return refused_by(error)
         if namespace is None:
             return conflict(404, "its namespace is gone")
-        pod = msgspec.json.decode(state.body)
-        manifest = recreation(pod, self._parts.clock.now())
+        manifest = recreation(msgspec.json.decode(state.body), self._parts.clock.now())
+        copy = await self._tried_out(action, state, manifest, allowed)
+        if isinstance(copy, Answer):
+            return copy
         restoration = Restoration(
             action.workload,
             action.uid,
@@ -149,14 +155,35 @@ class Restorer:
             why=action.reason,
             since=state.version,
             namespace=namespace,
-            place=place_for(action, pod),
+            place=place_for(action, copy),
         )
-        trial = creation(restoration.pod, encode(trial_of(manifest)), dryRun="All")
-        tried_out = await self._written(partial(self._parts.session.send, trial), allowed)
-        if isinstance(tried_out, Answer):
-            return tried_out
+        self._preparing[action.uid] = promise_of(restoration)
         claimed = await self._written(partial(self._records.claim, restoration), allowed)
         return claimed or Answer("refused", 409, "another elasticd recreates it", "UnderWay")
+
+    async def _tried_out(
+        self, action: Evict, state: PodState, manifest: dict[str, Any], allowed: Allowed
+    ) -> Pod | Answer:
+        """The copy that the server would create, by a dry run; or why the pod stays."""
+        ref = action.workload
+
+        async def tried() -> tuple[Compared, Compared]:
+            body = await self._parts.session.send(creation(ref, encode(trial_of(manifest)), dryRun="All"))
+            pod, copy = (read_compared(each, ref.name, action.uid) for each in (state.body, body))
+            return pod, copy
+
+        compared = await self._written(tried, allowed)
+        if isinstance(compared, Answer):
+            return compared
+        if differing := self._copies.difference(*compared, action.target or action.node):
+            why = f"it might not run again: admission would now create it with other values of {differing}"
+            return Answer("refused", 0, why, "CopyDiffers")
+        return compared[1].pod
+
+    def _coming(self, node: str) -> list[Pod]:
+        """The copies for which a node is kept."""
+        promises = (*(steps.promise for steps in self._steps.values()), *self._preparing.values())
+        return [promise.pod for promise in promises if promise is not None and promise.node == node]
 
     async def _written(self, write: Callable[[], Awaitable[T]], allowed: Allowed) -> T | Answer:
         if stop := await self._parts.budget.turn(allowed):

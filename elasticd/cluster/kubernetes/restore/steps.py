@@ -36,6 +36,7 @@ from elasticd.cluster.kubernetes.restore.places import promise_of
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.wire.manifest import RESTORED, is_equivalent
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
@@ -69,6 +70,8 @@ class RestorerParts(Struct, frozen=True):
     records: Records
     writer: PodWriter
     namespaces: Namespaces
+    pods: PodStore
+    nodes: NodeStore
     leading: Callable[[], bool]
     announce: Callable[[Announce], None]
     identity: str = ""

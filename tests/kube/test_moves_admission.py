@@ -1,0 +1,64 @@
+"""What the admission of a genuine API server makes of a pod's copy is looked at before the pod is evicted."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+
+from tests.kube.client import JSON, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.moving import Daemon, Stage, stage
+from tests.kube.test_moves import ended, moved
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def scene(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The pool of all tests."""
+    async with stage(kube, tmp_path_factory.mktemp("admission")) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def first(scene: Stage) -> AsyncIterator[Daemon]:
+    """A daemon."""
+    async with scene.daemon("one") as one:
+        yield one
+
+
+@asynccontextmanager
+async def having(scene: Stage, resource: str, spec: JSON) -> AsyncIterator[None]:
+    """The namespace has an object of this kind."""
+    path = f"/api/v1/namespaces/{scene.namespace}/{resource}"
+    await scene.kube.client.create(path, {"metadata": {"name": "strict"}, "spec": spec})
+    try:
+        yield
+    finally:
+        await scene.kube.client.delete(f"{path}/strict")
+
+
+async def stays(daemon: Daemon, name: str, reason: str) -> str:
+    """Wait until `elasticd moves` says that the pod is kept back for this reason, and return its sentence."""
+
+    async def found() -> str:
+        moves = json.loads(await asyncio.to_thread(daemon.running.elasticd, "moves", "--json"))
+        held = {(each["decision"]["pod"]["name"], each["reason"]): each["why"] for each in moves["held_back"]}
+        return str(held.get((name, reason), ""))
+
+    return await wait_until(found, within=60, what=f"{name} stays: {reason}")
+
+
+async def test_a_pod_stays_whose_copy_no_node_could_take(scene: Stage, first: Daemon) -> None:
+    container = {"name": "main", "image": "example.test/main:1"}
+    await scene.cordon()
+    pod = await scene.pod(scene.name("batch"), containers=[container])
+    defaults = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "5"}, "default": {"cpu": "5"}}]}
+    async with having(scene, "limitranges", defaults):
+        await scene.cordon(pod["spec"]["nodeName"])
+        why = await stays(first, pod["metadata"]["name"], "CopyDiffers")
+        assert "its request of cpu, for which" in why
+        assert await scene.records() == []
+    assert await moved(scene, pod) == 1
+    await ended(scene, pod)
