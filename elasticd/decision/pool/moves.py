@@ -57,8 +57,9 @@ def plan_moves(case: PoolCase) -> MovesPlan:
     """Decide about every pod that strategies want moved, those first whose nodes no longer suit them.
 
     Of two strategies that want the same pod moved the first decides, unless it waits. Pods whose namespace or labels
-    are not the policy's are left out. Pods that were not let through last time come last, so that others have their
-    turn. Where a strategy could not say what it wants, a decision about no pod says so first.
+    are not the policy's are left out. Pods that were not let through last time come last, and of these those that were
+    told to go last, so that all have their turn. Where a strategy could not say what it wants, a decision about no pod
+    says so first.
     """
     places = Draft(case)
     for promise in case.promises:
@@ -78,7 +79,7 @@ def plan_moves(case: PoolCase) -> MovesPlan:
         answers = case.ask(hook, movable=draft.movable)
         failures += answers.failures
         for name, moves in answers.values:
-            for move in sorted(moves, key=lambda candidate: candidate.pod.uid in case.past.refused):
+            for move in sorted(moves, key=lambda candidate: case.past.refused.get(candidate.pod.uid, 0.0)):
                 if move.waits:
                     waiting.append((name, move))
                 else:

@@ -137,7 +137,7 @@ class PoolHistory:
     def past(self, now: float) -> PoolPast:
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
-        refused = frozenset(uid for uid, outcome in self._outcomes.items() if outcome.result == "refused")
+        refused = {uid: outcome.at for uid, outcome in self._outcomes.items() if outcome.result == "refused"}
         self._comebacks = {
             key: comebacks
             for key, comebacks in self._comebacks.items()

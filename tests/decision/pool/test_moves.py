@@ -344,14 +344,17 @@ def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
 @pytest.mark.parametrize(
     ("refused", "gone"),
     [
-        pytest.param((), ["p0", "p1"], id="in their order"),
-        pytest.param(("uid-p0", "uid-p1"), ["p2", "p3"], id="others first"),
-        pytest.param(("uid-p0", "uid-p1", "uid-p2", "uid-p3"), ["p0", "p1"], id="again where all were refused"),
+        pytest.param({}, ["p0", "p1"], id="in their order"),
+        pytest.param({"uid-p0": 9.0, "uid-p1": 9.0}, ["p2", "p3"], id="others first"),
+        pytest.param({f"uid-p{i}": 9.0 for i in range(4)}, ["p0", "p1"], id="again where all were refused"),
+        pytest.param(
+            {"uid-p0": 9.0, "uid-p1": 9.0, "uid-p2": 7.0, "uid-p3": 5.0}, ["p3", "p2"], id="long ago before just now"
+        ),
     ],
 )
-def test_pods_refused_last_time_let_other_pods_go_first(refused: tuple[str, ...], gone: list[str]) -> None:
+def test_pods_refused_last_time_let_other_pods_go_first(refused: dict[str, float], gone: list[str]) -> None:
     view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
-    past = PoolPast(refused=frozenset(refused))
+    past = PoolPast(refused=refused)
     found = moves(view, Leave(node="a"), past=past, per_look=2, single=True)
     assert [one.pod.name for one in found if one.verdict == "move"] == gone
 
