@@ -10,11 +10,13 @@ import io
 import logging
 import math
 import os
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -34,6 +36,7 @@ from elasticd.journal.segments import (
     sizes,
     strangers,
 )
+from elasticd.journal.writer import WriterThread
 from elasticd.kit import history
 from elasticd.model.disruption import Disruption
 from elasticd.model.history import Past
@@ -52,6 +55,17 @@ DAY = 86400.0
 TRIES, BETWEEN = 4, 0.02
 """How often the lock of the folder is tried, and seconds in between."""
 
+ANSWERS = 2.0
+"""Seconds that a write may take before its disk counts as one that does not answer."""
+
+OPENS = 5.0
+"""Seconds that the folder may take to be opened before the log says so."""
+
+HELD = 16 << 20
+"""Bytes of lines that are held for a disk that does not answer."""
+
+HANGS = "its disk does not answer"
+
 log = logging.getLogger("elasticd.journal")
 
 
@@ -67,6 +81,9 @@ class Journal:
     `swells` is why the journal exceeds its size limit, though nothing is missing: no new segment can be begun, or no
     old one dropped. The current segment may then grow to the limit of all segments, and all to twice that; further
     records are not written.
+
+    Lines are written in a thread. While a disk does not answer, that is a `fault` too, and nothing waits for it: up to
+    HELD bytes of lines are held until it does.
     """
 
     def __init__(
@@ -91,6 +108,9 @@ class Journal:
         self._compressor = ThreadPoolExecutor(1, "journal")
         self._uncompressed = ""
         """Why a segment could not be compressed; only the compressor's thread uses it."""
+        self._writer: WriterThread | None = None
+        self._write: Future[tuple[str, int]] | None = None
+        """The write that has not been answered; until it is, only the writer's thread uses the file."""
         self._torn = False
         """Whether the file may end within a line, so that the next write must end that line first."""
         self.failures = 0
@@ -99,7 +119,9 @@ class Journal:
         self._oldest = 0.0
         """The time of the oldest record in `_lines`, which are still to be written."""
         if folder is not None:
-            self._open(folder, now)
+            with _told_if_slow(folder):
+                self._open(folder, now)
+            self._writer = WriterThread()
 
     def _open(self, folder: Path, now: float) -> None:
         try:
@@ -253,27 +275,59 @@ class Journal:
 
     def flush(self) -> None:
         """Write the lines, and begin a new segment when this one is full. After a failed write, without new lines, a
-        blank line, which readers skip, tries whether writing works again."""
-        if self._file is None or not (self._lines or self.fault):
+        blank line, which readers skip, tries whether writing works again. Waits ANSWERS seconds at most, and not at all
+        while a write before has no answer."""
+        if self._file is None or self._writer is None:
             return
-        lines, self._lines = self._lines, bytearray()
-        unwritten = memoryview(b"\n" + lines if self._torn or not lines else lines)
+        if self._write is not None and not self._settle_write(0.0):
+            self._shed()
+        elif self._lines or self.fault:
+            lines, self._lines = self._lines, bytearray()
+            self._write = self._writer.submit(partial(self._write_lines, self._file, lines))
+            if not self._settle_write(ANSWERS):
+                self._note_fault(HANGS)
+
+    def _settle_write(self, patience: float) -> bool:
+        """Whether the write that is under way has an answer within so many seconds; note what it is."""
+        write = self._write
+        if write is None:
+            return False
         try:
-            self._make_room(self._file)
+            write.exception(patience)
+        except TimeoutError:
+            return False
+        self._write = None
+        fault, lost = write.result()
+        self.failures += lost
+        self._note_fault(fault)
+        return True
+
+    def _shed(self) -> None:
+        """Drop the lines that are held, if they are too many."""
+        if len(self._lines) > HELD:
+            self.failures += self._lines.count(b"\n")
+            self._lines.clear()
+
+    def _write_lines(self, file: io.FileIO, lines: bytearray) -> tuple[str, int]:
+        """Write lines, and begin a new segment when this one is full; returns why that failed (empty: it did not), and
+        how many lines are lost."""
+        unwritten, lost = memoryview(b"\n" + lines if self._torn or not lines else lines), 0
+        try:
+            file = self._make_room(file)
             while unwritten:
-                unwritten = unwritten[self._file.write(unwritten) or 0 :]
+                unwritten = unwritten[file.write(unwritten) or 0 :]
             self._torn, fault = False, ""
         except OSError as error:
             self._torn = self._torn or bool(unwritten)
-            self.failures += min(lines.count(b"\n"), bytes(unwritten).count(b"\n"))
+            lost = min(lines.count(b"\n"), bytes(unwritten).count(b"\n"))
             fault = error.strerror or type(error).__name__
         if self.swells or not fault:
             self._rotate_if_full()
-        self._note_fault(fault)
+        return fault, lost
 
-    def _make_room(self, file: io.FileIO) -> None:
-        """Begin a new segment if this one was removed, or its folder was replaced, because nobody could read it. Raises
-        OSError where that fails, or where the journal is as large as it may be."""
+    def _make_room(self, file: io.FileIO) -> io.FileIO:
+        """The file to write to: a new segment if this one was removed, or its folder was replaced, because nobody could
+        read it. Raises OSError where that fails, or where the journal is as large as it may be."""
         if not _is_at(file, self._path):
             self._rotate()
         if self.folder is not None and self.swells and self._overgrown(self.folder):
@@ -281,6 +335,7 @@ class Journal:
                 self._drop(self.folder)
             if self._overgrown(self.folder):
                 raise OSError(errno.EFBIG, f"{self.swells}, and the journal is as large as it may be")
+        return self._file or file
 
     def _overgrown(self, folder: Path) -> bool:
         """Whether the newest segment has reached the size limit of all segments, or all have reached twice that."""
@@ -358,16 +413,37 @@ class Journal:
             excess -= size
 
     def close(self) -> None:
-        """Flush, wait for a segment that is being compressed, and close the file and the lock."""
+        """Flush, wait for a segment that is being compressed, and close the file and the lock. A disk that does not
+        answer is not waited for."""
         self.flush()
-        self._compressor.shutdown()
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
+        self._compressor.shutdown(wait=self._write is None)
+        if self._file is not None and self._writer is not None:
+            closed = self._writer.submit(partial(_close, self._file))
+            self._writer.end()
+            wait([closed] if self._write is None else [])
             self._file = None
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _close(file: io.FileIO) -> None:
+    with contextlib.suppress(OSError):
+        file.close()
+
+
+@contextlib.contextmanager
+def _told_if_slow(folder: Path) -> Iterator[None]:
+    """Log once that the folder is not open after OPENS seconds: whoever waits for a disk can say nothing."""
+    text = "%s: is not open after %g s: its disk may not answer; the daemon waits for it"
+    timer = threading.Timer(OPENS, log.warning, (text, folder, OPENS))
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):  # without another thread nobody says so
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_at(file: io.FileIO, path: Path) -> bool:

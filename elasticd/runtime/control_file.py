@@ -14,6 +14,7 @@ from pathlib import Path
 
 from elasticd.base.errors import UnavailableError
 from elasticd.base.files import regular
+from elasticd.sources.threads import DaemonThreads
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +28,21 @@ PATIENCE = 10.0
 
 
 async def serve(folder: Path, answer: Callable[[], str]) -> None:
-    """Answer every request, until cancelled, also one from before the start."""
-    while True:
-        with contextlib.suppress(OSError):  # no request; or the folder is gone, which the journal reports
-            (folder / REQUEST).unlink()
-            _write_reply(folder / ANSWER, answer())
-        await asyncio.sleep(EVERY)
+    """Answer every request, until cancelled, also one from before the start. The files are looked at in a thread: their
+    disk may not answer."""
+    files, asked = DaemonThreads(1), False
+    try:
+        while True:
+            # No thread can be started; no request; or the folder is gone, which the journal reports.
+            with contextlib.suppress(RuntimeError, OSError):
+                await asyncio.wrap_future(files.submit((folder / REQUEST).unlink))
+                asked = True
+            if asked:
+                await asyncio.wrap_future(files.submit(_write_reply, folder / ANSWER, answer()))
+            asked = False
+            await asyncio.sleep(EVERY)
+    finally:
+        files.shutdown()
 
 
 def _write_reply(path: Path, text: str) -> None:

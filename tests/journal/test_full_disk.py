@@ -4,6 +4,9 @@ import errno
 import io
 import itertools
 import shutil
+import threading
+import time
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, read, read_back
+from elasticd.journal import journal as journal_module
 from elasticd.journal import segments as segments_of
 from elasticd.kit.history import begin
 from tests.kit.records import KEY, Disk, decision, fill, refuse, said, segments, size
@@ -309,3 +313,100 @@ def test_an_unreadable_journal_is_reported_in_one_line(tmp_path: Path, monkeypat
     monkeypatch.setattr(segments_of, "open", refuse, raising=False)
     with pytest.raises(UnavailableError, match="the journal must be readable: Permission denied"):
         list(read_back(tmp_path))
+
+
+class StuckDisk:
+    """The disk of files that are opened from now on: it answers no write while it is stuck."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        disk = self
+
+        class File(io.FileIO):
+            def write(self, data: Any, /) -> int:
+                disk.answers.wait()
+                return super().write(data)
+
+        monkeypatch.setattr(io, "FileIO", File)
+        monkeypatch.setattr(journal_module, "ANSWERS", 0.05)
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[StuckDisk]:
+    disk = StuckDisk(monkeypatch)
+    yield disk
+    disk.answers.set()
+
+
+def recovered(journal: Journal) -> None:
+    """Flush until the disk has answered."""
+    while not journal.writable:
+        journal.flush()
+        time.sleep(0.001)
+
+
+def test_a_disk_that_does_not_answer_holds_up_nothing(
+    tmp_path: Path, stuck: StuckDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    stuck.answers.clear()
+    fill(journal, 3, start=1)
+    assert (journal.writable, journal.fault, journal.lacks) == (False, "its disk does not answer", 30.0)
+    assert journal.latest(*KEY) == decision(90.0, wish=5)
+    stuck.answers.set()
+    recovered(journal)
+    assert (journal.fault, journal.failures) == ("", 0)
+    journal.close()
+    assert [record.at for record in read(tmp_path)] == [0, 1, 30, 31, 60, 61, 90, 91]
+    assert [line.partition(":")[0] for line in said(caplog)] == [
+        "ERROR the journal cannot be written",
+        "INFO the journal can be written again",
+    ]
+
+
+def test_for_a_stuck_disk_only_so_many_lines_are_held(
+    tmp_path: Path, stuck: StuckDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "HELD", 5000)
+    journal = Journal(tmp_path)
+    stuck.answers.clear()
+    fill(journal, 40)
+    assert 0 < journal.failures < 80
+    stuck.answers.set()
+    recovered(journal)
+    fill(journal, 1, start=40)
+    lost = journal.failures
+    journal.close()
+    times = [record.at for record in read(tmp_path)]
+    assert len(times) + lost == 82
+    assert times == sorted(times)
+    assert times[-2:] == [1200, 1201]
+
+
+def test_a_journal_closes_without_waiting_for_its_disk(tmp_path: Path, stuck: StuckDisk) -> None:
+    journal = Journal(tmp_path)
+    stuck.answers.clear()
+    fill(journal, 1)
+    journal.close()
+    again = Journal(tmp_path)  # its lock is free
+    again.close()
+
+
+def test_a_folder_that_opens_slowly_is_reported_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal_module, "OPENS", 0.0)
+    real = Path.mkdir
+
+    def slowly(path: Path, *arguments: Any, **more: Any) -> None:
+        while not caplog.records:
+            time.sleep(0.001)
+        real(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "mkdir", slowly)
+    Journal(tmp_path / "state").close()
+    why = "is not open after 0 s: its disk may not answer; the daemon waits for it"
+    assert said(caplog) == [f"WARNING {tmp_path / 'state'}: {why}"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,18 @@ async def test_a_daemon_unable_to_answer_logs_why_and_goes_on(tmp_path: Path, ca
     assert left(tmp_path) == []
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_disk_that_does_not_answer_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, answers = threading.Event(), threading.Event()
+
+    def stuck(_: Path) -> None:
+        begun.set()
+        answers.wait()
+
+    monkeypatch.setattr(Path, "unlink", stuck)
+    task = asyncio.create_task(serve(tmp_path, lambda: ""))
+    assert await asyncio.to_thread(begun.wait, 30.0)
+    task.cancel()  # while it waits, the event loop turns, and this ends it
+    await asyncio.gather(task, return_exceptions=True)
+    answers.set()
