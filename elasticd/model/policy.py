@@ -380,7 +380,7 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, le=86400, description="seconds that the other may take to be ready, or the old one stays")
     ] = 300.0
     local_storage: Annotated[
-        bool, Meta(description="also pods with emptyDir, hostPath or generic ephemeral volumes")
+        bool, Meta(description="also pods with emptyDir, hostPath, generic ephemeral or writable inline CSI volumes")
     ] = False
     claims: Annotated[bool, Meta(description="also pods with persistent volume claims, or disks of their own")] = False
     single: Annotated[bool, Meta(description="also the only pod of its controller")] = False

@@ -149,7 +149,13 @@ HOST = "kubernetes.io/hostname"
             volume(ephemeral={"volumeClaimTemplate": {}}), {"local": True, "claims": True}, id="goes with its pod"
         ),
         pytest.param(volume(configMap={"name": "x"}), {}, id="a volume that does not matter"),
-        pytest.param(volume(csi={"driver": "secrets-store.csi.k8s.io"}), {}, id="inline CSI volume"),
+        pytest.param(volume(csi={"driver": "lvm.example.com"}), {"local": True}, id="inline CSI volume"),
+        pytest.param(
+            volume(csi={"driver": "lvm.example.com", "readOnly": False}), {"local": True}, id="writable inline CSI volume"
+        ),
+        pytest.param(
+            volume(csi={"driver": "secrets-store.csi.k8s.io", "readOnly": True}), {}, id="inline CSI volume to read"
+        ),
         pytest.param(
             volume(gcePersistentDisk={"pdName": "d", "readOnly": True}),
             {"disks": (Disk("GCE disk", "d", read_only=True, shareable=True),)},

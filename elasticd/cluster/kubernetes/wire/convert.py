@@ -415,8 +415,11 @@ def _disks(volume: wire.WireVolume) -> list[pod_spec.Disk]:
 
 
 def _local(volume: wire.WireVolume) -> bool:
-    """Whether what it stores is lost with the pod: the claim of an ephemeral volume is deleted with its pod."""
-    return any(kind is not None for kind in (volume.empty_dir, volume.host_path, volume.ephemeral, volume.git_repo))
+    """Whether what it stores is lost with the pod: the claim of an ephemeral volume is deleted with its pod, and so is
+    an inline CSI volume. One that is read only, as for secrets and certificates, has nothing of the pod's."""
+    inline = volume.csi is not None and not volume.csi.read_only
+    kinds = (volume.empty_dir, volume.host_path, volume.ephemeral, volume.git_repo)
+    return inline or any(kind is not None for kind in kinds)
 
 
 def _claims(volume: wire.WireVolume) -> bool:

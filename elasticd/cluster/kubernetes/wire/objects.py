@@ -160,6 +160,12 @@ class WireClaimUse(Wire, frozen=True):
     claim_name: str = ""
 
 
+class WireInline(Wire, frozen=True):
+    """A volume that a CSI driver makes for one pod."""
+
+    read_only: bool | None = None
+
+
 class WireVolume(Wire, frozen=True):
     """A volume of a pod, if it matters to where the pod can be."""
 
@@ -168,6 +174,7 @@ class WireVolume(Wire, frozen=True):
     host_path: Named | None = None
     persistent_volume_claim: WireClaimUse | None = None
     ephemeral: Named | None = None
+    csi: WireInline | None = None
     azure_disk: Named | None = None
     cinder: Named | None = None
     gce_persistent_disk: WireDisk | None = None
