@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from tests.kube.client import JSON, wait_until
+from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import Daemon, Stage, stage
-from tests.kube.test_moves import ended, moved
+from tests.kube.test_moves import begun, ended, moved
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
@@ -60,5 +60,58 @@ async def test_a_pod_stays_whose_copy_no_node_could_take(scene: Stage, first: Da
         why = await stays(first, pod["metadata"]["name"], "CopyDiffers")
         assert "its request of cpu, for which" in why
         assert await scene.records() == []
+    assert await moved(scene, pod) == 1
+    await ended(scene, pod)
+
+
+async def test_an_existing_name_is_reported_only_after_admission(scene: Stage, first: Daemon) -> None:
+    """elasticd relies on it: a dry-run create by a pod's own name asks all admission."""
+    pod = await begun(scene)
+    name = pod["metadata"]["name"]
+    again = {"metadata": {"name": name}, "spec": scene.spec()}
+
+    async def tried() -> tuple[int, str]:
+        with pytest.raises(ApiError) as raised:
+            await scene.kube.client.create(f"{scene.pods}?dryRun=All", again)
+        return raised.value.status, raised.value.reason
+
+    assert await tried() == (409, "AlreadyExists")
+    async with having(scene, "resourcequotas", {"hard": {"pods": "0"}}):
+
+        async def exceeded() -> bool:
+            return await tried() == (403, "Forbidden")
+
+        await wait_until(exceeded, what="the quota counts")
+    await ended(scene, pod)
+
+
+POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+
+
+@pytest.mark.since("1.36", "1.20 knows no ValidatingAdmissionPolicy")
+async def test_a_pod_stays_whose_name_a_policy_refuses(scene: Stage, first: Daemon) -> None:
+    pod = await begun(scene)
+    name, client = pod["metadata"]["name"], scene.kube.client
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    refused = [{"expression": f"request.name != '{name}'", "message": f"{name} is retired"}]
+    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": refused}
+    meta = {"metadata": {"name": scene.namespace}}
+    await client.create(f"{POLICY}ies", {**meta, "spec": policy})
+    bound = {"policyName": scene.namespace, "validationActions": ["Deny"]}
+    await client.create(f"{POLICY}ybindings", {**meta, "spec": bound})
+    again = {"metadata": {"name": name}, "spec": scene.spec()}
+
+    async def holds() -> bool:
+        with pytest.raises(ApiError) as raised:
+            await client.create(f"{scene.pods}?dryRun=All", again)
+        return raised.value.status != 409
+
+    try:
+        await wait_until(holds, within=60, what="the policy holds")
+        await scene.cordon(pod["spec"]["nodeName"])
+        assert f"{name} is retired" in await stays(first, name, "NotRestorable")
+    finally:
+        await client.delete(f"{POLICY}ybindings/{scene.namespace}")
+        await client.delete(f"{POLICY}ies/{scene.namespace}")
     assert await moved(scene, pod) == 1
     await ended(scene, pod)

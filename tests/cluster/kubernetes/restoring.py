@@ -66,6 +66,8 @@ class Server:
         self.evictions = self.written = self.priority = 0
         self.admit: Callable[[dict[str, Any]], dict[str, Any]] = lambda spec: spec
         """What admission makes of a spec."""
+        self.retired = frozenset[str]()
+        """Names that admission refuses."""
         self.fault: Callable[[int, str], str] = lambda step, what: ""
         """For each step: empty, or lost, undone, killed before or killed after it was carried out."""
         self.killed = asyncio.Event()
@@ -148,10 +150,13 @@ class Server:
     def create(self) -> Any:
         seen = self.api.seen[-1]
         body = {**seen.body, "spec": self.admit({"priority": self.priority, **seen.body["spec"]})}
+        name = body["metadata"].get("name")
+        if name in self.retired:
+            return status(422, "Invalid", f"denied request: {name} is retired")
+        if self.pod is not None and name == self.pod["metadata"]["name"]:
+            return TAKEN
         if seen.query.get("dryRun") == "All":
             return body
-        if self.pod is not None:
-            return TAKEN
         self.created.append(seen.body)
         meta = {"uid": f"new-{len(self.created)}", "resourceVersion": "9"}
         self.pod = {**seen.body, "metadata": {**seen.body["metadata"], **meta}}

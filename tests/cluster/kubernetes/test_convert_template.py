@@ -151,7 +151,9 @@ HOST = "kubernetes.io/hostname"
         pytest.param(volume(configMap={"name": "x"}), {}, id="a volume that does not matter"),
         pytest.param(volume(csi={"driver": "lvm.example.com"}), {"local": True}, id="inline CSI volume"),
         pytest.param(
-            volume(csi={"driver": "lvm.example.com", "readOnly": False}), {"local": True}, id="writable inline CSI volume"
+            volume(csi={"driver": "lvm.example.com", "readOnly": False}),
+            {"local": True},
+            id="writable inline CSI volume",
         ),
         pytest.param(
             volume(csi={"driver": "secrets-store.csi.k8s.io", "readOnly": True}), {}, id="inline CSI volume to read"

@@ -33,6 +33,7 @@ async def test_restore_runs_trial_record_eviction_and_creation_in_order(
         await until(server.made_anew)
     assert [step for step in server.steps if not step.startswith("GET")] == [
         "POST pods dry",
+        "POST pods dry",
         "POST configmaps",
         "POST eviction",
         "POST configmaps",  # once more, in case it was thought to be of no use
@@ -40,12 +41,13 @@ async def test_restore_runs_trial_record_eviction_and_creation_in_order(
         "PATCH elasticd-restore-u",
         "DELETE elasticd-restore-u",
     ]
-    trial = next(seen.body for seen in server.api.asked("POST", PODS) if seen.query)
-    assert "name" not in trial["metadata"]
+    unnamed, named = [seen.body for seen in server.api.asked("POST", PODS) if seen.query]
+    assert "name" not in unnamed["metadata"]
+    assert named == server.created[0]
     assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
 
 
-STEPS = 24
+STEPS = 25
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -182,6 +184,15 @@ async def test_a_pod_that_might_not_come_back_is_not_evicted(
         refusal = await one.evict(ACTION, granted)
     assert (refusal.result, refusal.reason) == ("refused", "NotRestorable")
     assert told in refusal.message
+    assert (server.evictions, server.untouched()) == (0, True)
+
+
+async def test_a_pod_stays_whose_name_admission_refuses(server: Server, session: Session, clock: HurriedClock) -> None:
+    server.retired = frozenset(("batch",))
+    async with daemon(session, clock) as one:
+        answer = await one.evict(ACTION, granted)
+    why = "it might not come back: 422 Invalid: denied request: batch is retired"
+    assert (answer.result, answer.reason, answer.message) == ("refused", "NotRestorable", why)
     assert (server.evictions, server.untouched()) == (0, True)
 
 

@@ -175,10 +175,21 @@ class Restorer:
         compared = await self._written(tried, allowed)
         if isinstance(compared, Answer):
             return compared
+        if stop := await self._written(partial(self._try_name, ref, encode(manifest)), allowed):
+            return stop
         if differing := self._copies.difference(*compared, action.target or action.node):
             why = f"it might not run again: admission would now create it with other values of {differing}"
             return Answer("refused", 0, why, "CopyDiffers")
         return compared[1].pod
+
+    async def _try_name(self, ref: Ref, manifest: bytes) -> None:
+        """Ask whether admission has anything against the pod's own name. That it exists is found only after all
+        admission. Raises ApiError."""
+        try:
+            await self._parts.session.send(creation(ref, manifest, dryRun="All"))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     def _coming(self, node: str) -> list[Pod]:
         """The copies for which a node is kept."""
