@@ -343,6 +343,19 @@ def shared_claim(
     return None
 
 
+def local_claim(pod: Pod, volumes: Volumes | None) -> tuple[str, str] | None:
+    """A claim of a pod whose volume is a folder of its node, so that it would find another one elsewhere: the names of
+    the claim and of the volume; None: none is known."""
+    if volumes is None:
+        return None
+    for key in _keys(pod):
+        claim = volumes.claim(key)
+        volume = volumes.volume(claim.volume) if claim is not None and claim.volume else None
+        if volume is not None and volume.local:
+            return key[1], volume.name
+    return None
+
+
 def _by_shared_claim(_: str, pods: Sequence[Pod]) -> Mapping[ClaimKey, Sequence[Pod]]:
     """The claims that several of these pods use that have not ended and stay, each with these pods."""
     users = defaultdict[ClaimKey, list[Pod]](list)

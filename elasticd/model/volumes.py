@@ -83,6 +83,8 @@ class Volume(Struct, frozen=True, gc=False, omit_defaults=True):
     driver: str = ""
     """Its CSI driver, and its name there (`handle`); empty: it has none."""
     handle: str = ""
+    local: bool = False
+    """Whether it is a folder of whichever node the pod is on (hostPath)."""
     unsupported: str = ""
     """The type of its source, if the number of such volumes on a node is limited in a way that is not known here."""
 

@@ -17,7 +17,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft
 from elasticd.kit.evictability import rooted
-from elasticd.kit.mounts import shared_claim
+from elasticd.kit.mounts import local_claim, shared_claim
 from elasticd.kit.node_selection import every_node
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
@@ -207,7 +207,8 @@ class _Draft:
         """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
         at, past = self._case.observation.at, self._case.past
-        why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at) or self._why_shared(pod)
+        why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at)
+        why = why or self._why_local(pod) or self._why_shared(pod)
         why = why or _why_returned(pod, past.comebacks.get((whose(pod), pod.node)), at)
         if why := why or _why_failing(past.failing.get(pod.uid, at) - at):
             return why
@@ -221,6 +222,13 @@ class _Draft:
         ):
             return "Single", "no other of its controller would be ready"
         return self._draft.budgets.refusal(pod)
+
+    def _why_local(self, pod: Pod) -> Refused | None:
+        """Why a pod stays whose claim is bound to a folder of its node."""
+        local = None if self._case.policy.moves.local_storage else local_claim(pod, self._draft.columns.volumes)
+        if local is None:
+            return None
+        return "LocalStorage", f"its claim {local[0]} is bound to {local[1]}, a folder of its node (hostPath)"
 
     def _why_shared(self, pod: Pod) -> Refused | None:
         """Why a pod stays that shares a claim with another of its node, where no other node might have the volume."""

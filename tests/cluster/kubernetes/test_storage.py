@@ -103,6 +103,7 @@ def test_a_claim(meta: dict[str, Any], spec: dict[str, Any], phase: str, expecte
         ),
         pytest.param({}, {"nodeAffinity": {}}, "", {}, id="of all nodes"),
         pytest.param({"annotations": BETA}, {}, "", {"class_name": "old"}, id="class, as it was written of old"),
+        pytest.param({}, {"hostPath": {"path": "/data"}}, "", {"local": True}, id="a folder of the node"),
         pytest.param(
             {}, {"awsElasticBlockStore": {"volumeID": "v"}}, "", {"unsupported": "awsElasticBlockStore"}, id="a disk"
         ),

@@ -238,6 +238,24 @@ def test_of_pods_that_share_a_volume_all_stay(known: Storage, why: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("local", "more", "expected"),
+    [
+        pytest.param(True, {}, "LocalStorage", id="a folder of its node"),
+        pytest.param(True, {"local_storage": True}, "b", id="which may be lost"),
+        pytest.param(False, {}, "b", id="another volume"),
+    ],
+)
+@pytest.mark.parametrize("how", ["reschedule", "release"])
+def test_a_claim_bound_to_a_hostpath_volume_stays(local: bool, more: dict[str, Any], expected: str, how: str) -> None:
+    known = storage(claim("data", volume="pv", bound=True), volume("pv", local=local))
+    pods = [running("p0", **DATA), running("x", on="b"), running("y", on="b")]
+    view = columns([node("a"), node("b")], pods, storage=known)
+    decision = moves(view, Fits(), Leave(node="a", how=how), claims=True, **more)[0]
+    assert (decision.refusal or "b", decision.action is None) == (expected, expected != "b")
+    assert not decision.refusal or decision.message == "its claim data is bound to pv, a folder of its node (hostPath)"
+
+
+@pytest.mark.parametrize(
     ("created", "comebacks", "refusal"),
     [
         pytest.param(NOW - 400, Comebacks(NOW - 300, NOW - 10), "", id="it was there before the first was moved"),

@@ -94,6 +94,7 @@ class WireVolumeSpec(Wire, frozen=True):
     node_affinity: WireVolumeAffinity | None = None
     claim_ref: WireClaimRef | None = None
     csi: WireCsiSource | None = None
+    host_path: Named | None = None
     aws_elastic_block_store: Named | None = None
     gce_persistent_disk: Named | None = None
     azure_disk: Named | None = None
@@ -226,6 +227,7 @@ def to_volume(wire: WirePersistentVolume) -> Volume:
         deleted=meta.deletion_timestamp is not None,
         driver=sys.intern(csi.driver),
         handle=csi.volume_handle,
+        local=spec.host_path is not None,
         unsupported=next((name for name, source in _limited(spec) if source is not None), ""),
     )
 
