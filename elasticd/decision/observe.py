@@ -120,9 +120,7 @@ def totals_of(last: Observation, readings: Sequence[Readings], at: float, max_ag
         if series.quality is not Quality.FRESH or series.source != reading.source or not isinstance(table, BulkLookup):
             return None
         total = table.total(keys)
-        if total is None or not (total.least >= 0.0 and total.value < inf):
-            return None
-        if not at - max_age <= total.measured <= at + FUTURE:
+        if total is None or not (total.highest < inf and at - max_age <= total.measured <= at + FUTURE):
             return None
         totals[name] = total
     return totals

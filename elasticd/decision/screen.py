@@ -53,7 +53,8 @@ def keep_in_bands(bands: Bands, before: Mapping[str, Series], totals: Mapping[st
     for name, total in totals.items():
         if total.measured != before[name].measured:
             band = bands.get(name, _ANY)
-            if not band.lowest <= total.value <= band.highest:
+            surely = band.lowest <= total.lowest and total.highest <= band.highest
+            if not surely and not band.lowest <= total.exact() <= band.highest:
                 return False
     return True
 

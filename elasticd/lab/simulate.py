@@ -266,15 +266,18 @@ def _add_step(track: NodeTrack, held: _Held) -> None:
 def _add_pods(workload: SimulatedWorkload, t: float, by_node: defaultdict[str, _Held]) -> tuple[int, float]:
     """Add the pods of a workload to what their nodes hold, at t seconds after the start. Returns how many have no node,
     and the cores that each of the others requests, on average; NaN without any."""
-    each, waiting, requests = _used_by_each(workload, t), 0, dict[float, int]()
+    each, waiting, requests, claim = _used_by_each(workload, t), 0, dict[float, int](), None
+    cores = memory = 0.0
     for pod in workload.pods.values():
         if pod.held:
-            node, asked = by_node[pod.node], pod.claim.needs.requests
-            cores = asked.get("cpu", 0.0)
+            if pod.claim is not claim:  # nearly all have their workload's
+                claim = pod.claim
+                cores, memory = claim.needs.requests.get("cpu", 0.0), claim.needs.requests.get("memory", 0.0)
+            node = by_node[pod.node]
             node.pods += 1
             node.requested += cores
             node.used += each if pod.serving else 0.0
-            node.memory += asked.get("memory", 0.0)
+            node.memory += memory
             requests[cores] = requests.get(cores, 0) + 1
         elif not (pod.node or pod.deleted or pod.rejected):
             waiting += 1

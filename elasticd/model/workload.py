@@ -5,7 +5,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, repeat
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -449,11 +449,13 @@ Samples = tuple[Sample, ...]
 
 
 class Total(NamedTuple):
-    """The sum of the samples of some pods, in their order; all were measured at one time. `least` is the lowest."""
+    """The sum of the samples of some pods, none of which is below 0: between which values it is, when all of them were
+    measured, and the sum itself, in the pods' order, which may have to be computed first."""
 
-    value: float
-    least: float
+    lowest: float
+    highest: float
     measured: float
+    exact: Callable[[], float]
 
 
 class BulkLookup:

@@ -255,13 +255,12 @@ class Loop:
         snapshot = self.snapshot
         assert snapshot is not None, "a tick looks first"  # noqa: S101
         members = policy_index.members
-        pollers_by_key = {key: self._pollers_of(policy_index, members[key]) for key in due if key in members}
+        pollers_by_key = self._pollers_by_key(policy_index, due)
         readings = await self.router.read(pollers_by_key, now, self._screening.watched)
+        if not (pollers_by_key or self._screening.fresh):
+            return [], 0
         scene = Scene(policy_index, self._evaluations, snapshot, now)
-        moved = {
-            key: self._pollers_of(policy_index, members[key])
-            for key in await self._screen_workloads(scene, pollers_by_key.keys())
-        }
+        moved = self._pollers_by_key(policy_index, await self._screen_workloads(scene, pollers_by_key.keys()))
         readings |= await self.router.read_or_last(moved, now)
         pollers_by_key |= moved
         cases: list[tuple[Key, Case | Decision | Repeat]] = []
@@ -312,6 +311,20 @@ class Loop:
         for key in moved:
             self._schedule.drop(key)
         return [key for key in moved if key not in self.actions]
+
+    def _pollers_by_key(self, policy_index: PolicyIndex, keys: Iterable[Key]) -> dict[Key, tuple[SourcePoller, ...]]:
+        """The sources of each of these workloads that is governed. They are looked up once for each policy."""
+        members, by_policy = policy_index.members, dict[str, tuple[SourcePoller, ...]]()
+        pollers_by_key: dict[Key, tuple[SourcePoller, ...]] = {}
+        for key in keys:
+            policy = members.get(key)
+            if policy is None:
+                continue
+            pollers = by_policy.get(key[0])
+            if pollers is None:
+                pollers = by_policy[key[0]] = self._pollers_of(policy_index, policy)
+            pollers_by_key[key] = pollers
+        return pollers_by_key
 
     def _pollers_of(self, policy_index: PolicyIndex, policy: Policy) -> tuple[SourcePoller, ...]:
         """The sources that the policy's strategies read; none where they cannot say, which `case_of` reports."""
@@ -459,4 +472,5 @@ class Loop:
         self._schedule.set(key, when)
 
     def _next_change(self, key: Key) -> float:
-        return self._evaluations[key].until if key in self._evaluations else inf
+        evaluation = self._evaluations.get(key)
+        return inf if evaluation is None else evaluation.until

@@ -6,7 +6,6 @@ a sample leaves its band is decided in decision/screen.
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf
 from typing import NamedTuple
 
 from elasticd.decision.observe import series_of, totals_of
@@ -74,18 +73,22 @@ class Screening:
         self, key: Key, policy: Policy, last: Observation, readings: Sequence[Readings], at: float
     ) -> Totals | None:
         """What the series of a workload come to now whose pods are as they were at its last evaluation. None: that, or
-        in which bands they should be, is not known without looking at each sample."""
+        in which bands they should be, is not known without looking at each sample; where nothing was measured since,
+        no band is needed."""
         known, table = self._totals.get(key), readings[0].pods if len(readings) == 1 else None
         if known is not None and known.last is last and known.table is table:
             return known if at - policy.max_age <= known.oldest else None
-        if table is None or self._compared.get(key) is not last:
-            return None
-        totals = totals_of(last, readings, at, policy.max_age)
+        totals = None if table is None else totals_of(last, readings, at, policy.max_age)
         if totals is None:
             return None
         measured = tuple([total.measured for total in totals.values()])
-        steady = keep_in_bands(self._bands[key][-1], last.series, totals)
-        known = self._totals[key] = Totals(last, table, measured, min(measured, default=inf), steady)
+        if self._compared.get(key) is last:
+            steady = keep_in_bands(self._bands[key][-1], last.series, totals)
+        elif measured == tuple([series.measured for series in last.series.values()]):
+            steady = True
+        else:
+            return None
+        known = self._totals[key] = Totals(last, table, measured, min(measured), steady)
         return known
 
     async def screened(self, scene: Scene, leaving_out: Collection[Key]) -> list[Key]:
@@ -105,23 +108,28 @@ class Screening:
     def _screen_totals(
         self, scene: Scene, leaving_out: Collection[Key], latest: Mapping[str, Sequence[Readings]]
     ) -> tuple[dict[Key, bool], dict[Key, Workload]]:
-        """Whether each evaluated workload is worth a look, as far as totals tell; and those of which they do not."""
-        snapshot, evaluations, at, hooks = scene.snapshot, scene.evaluations, scene.at, scene.policy_index.hooks
-        known = {name for name, readings in latest.items() if _has_totals(readings)}
+        """The evaluated workloads that are worth a look, as far as totals tell, and those of which they do not."""
+        snapshot, evaluations, at, policy_index = scene.snapshot, scene.evaluations, scene.at, scene.policy_index
+        known = {
+            policy.name
+            for policy in policy_index.policies
+            if _has_totals(latest.get(policy.name, ())) and policy_index.hooks(policy).reads
+        }
         stirred: dict[Key, bool] = {}
         unknown: dict[Key, Workload] = {}
-        for key, policy in scene.policy_index.members.items():
+        for key, policy in policy_index.members.items():
             readings = latest.get(key[0])
             if readings is None or key in leaving_out or (evaluation := evaluations.get(key)) is None:
                 continue
             workload, last, totals = snapshot.workload(key[1]), evaluation.last, None
             if workload is None:
                 continue
-            if key[0] in known and snapshot.pods(workload) is last.pods and hooks(policy).reads:
+            if key[0] in known and self._compared.get(key) is last and snapshot.pods(workload) is last.pods:
                 totals = self.totals(key, policy, last, readings, at)
             if totals is None:
                 unknown[key] = workload
-            stirred[key] = totals is not None and not totals.steady
+            if totals is None or not totals.steady:
+                stirred[key] = totals is not None  # else it is looked at below, in this order
         return stirred, unknown
 
     def _is_stirred(self, key: Key, scene: Scene, workload: Workload, readings: Sequence[Readings]) -> bool:

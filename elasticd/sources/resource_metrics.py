@@ -41,7 +41,8 @@ class _Usage:
     async def read(self, now: float) -> Readings:
         """The cluster's usage now. Pods and nodes are asked for separately: if one fails, the other remains."""
         if not self._nodes:
-            return replace(await self._cluster.usage(now), source=self._label)
+            usage = await self._cluster.usage(now)
+            return usage if usage.source == self._label else replace(usage, source=self._label)
         pods, nodes = await asyncio.gather(self._cluster.usage(now), self._cluster.node_usage(now))
         if pods.error and nodes.error:
             return Readings(self._label, now, error=pods.error)

@@ -64,14 +64,17 @@ class SourceRouter(Generic[K]):
                 await poller.read_to_end(now, asked=False)
             return {}
         # Not a set, whose order would not be reproducible.
-        needed = dict.fromkeys(poller for pollers in pollers_of.values() for poller in pollers)
+        distinct = dict.fromkeys(pollers_of.values())  # far fewer than keys
+        needed = dict.fromkeys(poller for pollers in distinct for poller in pollers)
         tasks = await self._begin_reads(needed, watched, now)
         latest = {poller: poller.take(now) for poller in needed}
         served: dict[tuple[SourcePoller, ...], list[Readings]] = {}
-        for pollers in dict.fromkeys(pollers_of.values()):  # far fewer than keys
+        for pollers in distinct:
             readings = [reading for poller in pollers if (reading := latest[poller]) is not None]
             if len(readings) == len(pollers):
                 served[pollers] = readings
+        if len(served) == len(distinct):
+            return {key: served[pollers] for key, pollers in pollers_of.items()}
         complete = {key: served[pollers] for key, pollers in pollers_of.items() if pollers in served}
         for poller, task in tasks.items():
             waiting = [key for key, pollers in pollers_of.items() if poller in pollers and key not in complete]

@@ -13,12 +13,12 @@ from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, 
 from elasticd.base.decode import convert
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import failed
-from elasticd.decision.screen import bands_of, stand, steady
+from elasticd.decision.screen import bands_of, keep_in_bands, stand, steady
 from elasticd.decision.workload.asking import Case
 from elasticd.kit import band_around
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.model.workload import Readings
+from elasticd.model.workload import Readings, Total
 from elasticd.registry import Hooks, discover
 from elasticd.runtime.workers import BandWorker
 from elasticd.testing import NOW, observation
@@ -53,6 +53,32 @@ def is_stirred(asked: Case, said: Readings, at: float) -> bool:
     reads = cast(Hooks, asked.hooks).reads
     series = series_of(asked.policy, seen.workload.ref, seen.pods, [said], reads, at)
     return not steady(bands_of(asked), seen.series, series)
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "value", "computed", "stays"),
+    [
+        pytest.param(1.1, 1.9, 1.5, 0, True, id="surely inside"),
+        pytest.param(0.9, 1.1, 1.05, 1, True, id="inside, near the lower edge"),
+        pytest.param(1.9, 2.1, 1.95, 1, True, id="inside, near the upper edge"),
+        pytest.param(0.9, 1.1, 0.95, 1, False, id="outside, near the lower edge"),
+        pytest.param(1.9, 2.1, 2.05, 1, False, id="outside, near the upper edge"),
+        pytest.param(3.0, 4.0, 3.5, 1, False, id="far outside"),
+    ],
+)
+def test_sums_are_computed_only_where_they_may_leave_bands(
+    lowest: float, highest: float, value: float, computed: int, stays: bool
+) -> None:
+    sums: list[float] = []
+
+    def exact() -> float:
+        sums.append(value)
+        return value
+
+    before = observation([1.5]).series
+    total = Total(lowest, highest, NOW + 15, exact)
+    assert keep_in_bands({"cpu": Band(1.0, 2.0)}, before, {"cpu": total}) is stays
+    assert len(sums) == computed
 
 
 class Plain(Strategy, tag="plain", frozen=True):

@@ -19,6 +19,13 @@ from elasticd.cluster.simulated.pods import Bare, Parts, ServingPods, SimulatedW
 from elasticd.model.workload import BulkLookup, Readings, Sample, Samples, Total, one_by_one
 
 _WHOLE: Parts = (("", 1.0),)
+_ITSELF: Parts = ()
+"""Of a workload, which has no containers."""
+
+_NOBODY = ServingPods()
+
+_LESS, _MORE = 1.0 - 1e-9, 1.0 + 1e-9
+"""What rounding can do to a sum, and far more."""
 
 Loads = Mapping[str, Curve]
 """Curves by series."""
@@ -33,26 +40,50 @@ class _Times(NamedTuple):
 
 
 class Block(Struct, frozen=True, dict=True):
-    """The values of one workload's pods, or of the workload: the same number for each key, in the keys' order. `whose`
-    has the pod and container of each."""
+    """The samples of one workload's pods, or of the workload: the same number for each key, in the keys' order, and
+    each pod's come to `value` but for their errors. They are made when they are asked for: mostly it is enough between
+    which values their sum is."""
 
-    keys: tuple[str, ...] = ()
-    values: Sequence[float] = ()
-    whose: Sequence[tuple[str, str]] = ()
-    times: _Times = _Times(0.0, 0.0, 0.0)
-    total: Total | None = None
+    pods: ServingPods = _NOBODY
+    value: float = 0.0
+    series: str = ""
+    parts: Parts = _WHOLE
+    moment: "_Moment | None" = None
+
+    @cached_property
+    def total(self) -> Total | None:
+        if self.moment is None or not self.value >= 0.0:
+            return None
+        whole, noise = self.value * len(self.pods.keys), self.moment.noise
+        return Total(whole * (1.0 - noise) * _LESS, whole * (1.0 + noise) * _MORE, self.moment.measured, self._sum)
+
+    def _sum(self) -> float:
+        return sum(self._values)
+
+    @cached_property
+    def _values(self) -> list[float]:
+        _, shares, texts = _parts_of(self.series, self.pods, self.parts)
+        if self.moment is None or not self.moment.noise:
+            return [self.value * share for share in shares]
+        errors = self.moment.errors(texts)
+        return [self.value * share * error for share, error in zip(shares, errors, strict=True)]
 
     @cached_property
     def samples(self) -> Samples:
-        """Made when they are asked for: mostly their sum is enough."""
-        measured, received, window = self.times
-        pairs = zip(self.values, self.whose, strict=True)
+        if self.moment is None:
+            return ()
+        measured, received, window = self.moment.times
+        pairs = zip(self._values, _parts_of(self.series, self.pods, self.parts)[0], strict=True)
         return tuple([Sample(value, measured, received, window, pod, container) for value, (pod, container) in pairs])
 
     @cached_property
     def by_key(self) -> dict[str, Samples]:
-        each = len(self.samples) // len(self.keys) if self.keys else 0
-        return {key: self.samples[number * each : (number + 1) * each] for number, key in enumerate(self.keys)}
+        keys = self.pods.keys
+        each = len(self.samples) // len(keys) if keys else 0
+        return {key: self.samples[number * each : (number + 1) * each] for number, key in enumerate(keys)}
+
+
+_NONE = Block()
 
 
 class LazySamples(BulkLookup, Mapping[str, Samples]):
@@ -69,18 +100,18 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
 
     def together(self, keys: tuple[str, ...]) -> Samples:
         """The samples of these keys. Nearly always they are all those of one workload, in its own order."""
-        block = self._block_of(keys[0]) if keys else Block()
-        return block.samples if block.keys == keys else one_by_one(self, keys)
+        block = self._block_of(keys[0]) if keys else _NONE
+        return block.samples if block.pods.keys == keys else one_by_one(self, keys)
 
     def total(self, keys: tuple[str, ...]) -> Total | None:
-        block = self._block_of(keys[0]) if keys else Block()
-        return block.total if block.keys == keys else None
+        block = self._block_of(keys[0]) if keys else _NONE
+        return block.total if block.pods.keys == keys else None
 
     def __getitem__(self, key: str) -> Samples:
         return self._block_of(key).by_key[key]
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(self._block_of(key).keys for key in self._everyone)
+        return chain.from_iterable(self._block_of(key).pods.keys for key in self._everyone)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -99,58 +130,43 @@ class _Moment:
 
     def __init__(self, usage: "SimulatedUsage", number: int, t: float, measured: float, received: float) -> None:
         self.number, self.t, self.measured = number, t, measured
-        self._usage, self._times = usage, _Times(measured, received, usage.metrics.window)
-        self._begin = f"{usage.seed}/{number}/".encode()
+        self.noise, self.times = usage.metrics.noise, _Times(measured, received, usage.metrics.window)
+        self._usage, self._begin = usage, f"{usage.seed}/{number}/".encode()
 
     def sample(self, value: float) -> Samples:
         """A sample of no pod. NaN is none."""
-        return () if isnan(value) else (Sample(value, self.measured, self._times.received, self._times.window),)
+        return () if isnan(value) else (Sample(value, *self.times),)
 
     def of_pods(self, series: str, key: str) -> Block:
+        """A block of an equal value for each pod, split over its containers; none for NaN."""
         workload = self._usage.workloads.get(key)
-        pods = ServingPods() if workload is None else workload.serving_at(self.measured)
+        pods = _NOBODY if workload is None else workload.serving_at(self.measured)
         if workload is None or not pods.keys:
-            return Block()
+            return _NONE
+        parts = workload.parts
         if series == "memory":
-            return self._split_evenly(series, pods, workload.memory, workload.parts)
-        if series == "cpu":
+            value = workload.memory
+        elif series == "cpu":
             # A NaN that comes first is what max and min give back.
-            cpu = max(workload.cpu(self.t), 0.0) / len(pods.keys)
-            return self._split_evenly(series, pods, min(cpu, workload.most_cpu), workload.parts)
-        return self._split_evenly(series, pods, self._series_value(workload, series, "pod") / len(pods.keys), _WHOLE)
+            value = min(max(workload.cpu(self.t), 0.0) / len(pods.keys), workload.most_cpu)
+        else:
+            value, parts = self._series_value(workload, series, "pod") / len(pods.keys), _WHOLE
+        return _NONE if isnan(value) else Block(pods, value, series, parts, self)
 
     def of_workload(self, series: str, key: str) -> Block:
         workload = self._usage.workloads.get(key)
         value = nan if workload is None else self._series_value(workload, series, "workload")
-        return Block() if isnan(value) else Block((key,), (value * self._error(series, key),), (("", ""),), self._times)
+        return _NONE if isnan(value) else Block(ServingPods((key,), ("",)), value, series, _ITSELF, self)
 
     def _series_value(self, workload: SimulatedWorkload, series: str, per: str) -> float:
         """The value of a further series of a workload now; NaN: it has no such series."""
         curves = [curve for table, curve in workload.series if (table.name, table.per) == (series, per)]
         return curves[-1](self.t) if curves else nan
 
-    def _split_evenly(self, series: str, pods: ServingPods, value: float, parts: Parts) -> Block:
-        """Samples of an equal value for each pod, split over its containers; none for NaN."""
-        if isnan(value):
-            return Block()
-        noise, whose, shares, texts = self._usage.metrics.noise, *_parts_of(series, pods, parts)
-        if noise:
-            errors = _errors(noise, self._begin, texts)
-            values = [value * part * error for part, error in zip(shares, errors, strict=True)]
-        else:
-            values = [value * part for part in shares]
-        return Block(pods.keys, values, whose, self._times, Total(sum(values), min(values), self.measured))
-
-    def _error(self, *what: object) -> float:
-        """A factor between 1 - noise and 1 + noise. A hash: it does not depend on who looked before."""
-        noise = self._usage.metrics.noise
-        return _errors(noise, self._begin, (repr(what).encode(),))[0] if noise else 1.0
-
-
-def _errors(noise: float, begin: bytes, texts: Iterable[bytes]) -> list[float]:
-    """A factor for each text."""
-    number = int.from_bytes
-    return [1.0 + noise * (number(blake2b(begin + text, digest_size=7).digest()) / 2**55 - 1.0) for text in texts]
+    def errors(self, texts: Iterable[bytes]) -> list[float]:
+        """A factor between 1 - noise and 1 + noise for each text. A hash: it does not depend on who looked before."""
+        noise, begin, number = self.noise, self._begin, int.from_bytes
+        return [1.0 + noise * (number(blake2b(begin + text, digest_size=7).digest()) / 2**55 - 1.0) for text in texts]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -159,6 +175,8 @@ def _parts_of(
 ) -> tuple[tuple[tuple[str, str], ...], tuple[float, ...], tuple[bytes, ...]]:
     """Of each container of each pod its pod and its name, its part, and what its error is computed from. Each renewal
     needs that of every pod again."""
+    if parts is _ITSELF:
+        return (("", ""),), (1.0,), tuple(repr((series, key)).encode() for key in pods.keys)
     each = [(key, name, *of) for key, name in zip(pods.keys, pods.names, strict=True) for of in parts]
     texts = tuple(repr((series, key, container)).encode() for key, _, container, _ in each)
     whose = tuple((name, container) for _, name, container, _ in each)
@@ -189,8 +207,9 @@ class SimulatedUsage:
         self.pod_series = ("cpu", "memory", *dict.fromkeys(t.name for t in tables if t.per == "pod"))
         self.workload_series = tuple(dict.fromkeys(t.name for t in tables if t.per == "workload"))
         self._renewal: tuple[_Moment, Readings] | None = None
+        self.owner_of = lru_cache(1 << 14)(self._owner_of)
 
-    def owner_of(self, pod: str) -> str:
+    def _owner_of(self, pod: str) -> str:
         """The key of the workload of a pod, which is named after it, as web-000001 or web-0; empty if it has none."""
         return self.leads.get(f"{pod.rpartition('-')[0]}-") or self.leads.get(pod, "")
 

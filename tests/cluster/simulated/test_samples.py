@@ -196,3 +196,25 @@ async def test_samples_nobody_looks_at_any_more_are_gone_at_once() -> None:
         assert old() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("series", ["cpu", "memory", "queue"])
+async def test_a_sum_is_between_the_values_that_are_known_before(noise: float, series: str) -> None:
+    queue = [{"name": "queue", "per": "pod", "demand": {"formula": "7 + t / 60"}}]
+    containers = [{"name": "web", "share": 2}, {"name": "proxy", "share": 1}]
+    play = Play(web(demand=flat(3.3), replicas=7, series=queue, containers=containers), metrics={"noise": noise})
+    for t in range(60, 90):
+        table = (await play.cluster.usage(START + t)).pods[series]
+        assert isinstance(table, LazySamples)
+        total = table.total(keys := tuple(table))
+        assert total is not None
+        assert total.lowest <= total.exact() <= total.highest
+        assert total.exact() == sum(values(list(table.together(keys))))
+
+
+async def test_of_sums_below_zero_each_sample_is_looked_at() -> None:
+    play = Play(web(series=[{"name": "queue", "per": "pod", "demand": flat(-2)}]))
+    table = (await play.cluster.usage(START + 60)).pods["queue"]
+    assert isinstance(table, LazySamples)
+    assert table.total(tuple(table)) is None
