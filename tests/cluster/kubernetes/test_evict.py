@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
@@ -63,6 +64,27 @@ async def test_eviction_uses_the_served_version_and_the_uid_as_precondition(
         "metadata": {"name": "web", "namespace": "shop"},
         "deleteOptions": {"preconditions": {"uid": "u", "resourceVersion": "7"}},
     }
+
+
+@pytest.mark.parametrize(
+    ("grace", "restore", "asked"),
+    [
+        pytest.param(0, True, {"gracePeriodSeconds": 1}, id="a bare pod without a grace period"),
+        pytest.param(30, True, {}, id="with one"),
+        pytest.param(0, False, {}, id="whose controller makes another under another name"),
+    ],
+)
+async def test_a_pod_that_comes_again_ends_before_its_copy_begins(
+    api: FakeApi, evictor: PodWriter, grace: int, restore: bool, asked: dict[str, int]
+) -> None:
+    pod = found()
+    api.on("GET", POD, {**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": grace}})
+    api.on("POST", EVICTION, DONE)
+    await evictor.evict(replace(ACTION, restore=restore), granted)
+    (seen,) = api.asked("POST", EVICTION)
+    assert seen.body is not None
+    options = seen.body["deleteOptions"]
+    assert {key: options[key] for key in options if key != "preconditions"} == asked
 
 
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."

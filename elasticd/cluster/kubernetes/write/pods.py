@@ -55,6 +55,8 @@ class PodState(Struct, frozen=True):
     phase: str
     annotations: dict[str, str]
     body: bytes
+    graceless: bool = False
+    """Whether the API server, when asked to delete it, does so at once: its containers may still run."""
 
 
 Look = Callable[[ApiError], Awaitable[Answer | None]]
@@ -76,7 +78,10 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
     meta = pod.metadata
     deleted = meta.deletion_timestamp is not None
     annotations = meta.annotations or {}
-    return PodState(meta.uid, meta.resource_version, pod.spec.node_name, deleted, pod.status.phase, annotations, body)
+    graceless = pod.spec.termination_grace_period_seconds == 0
+    return PodState(
+        meta.uid, meta.resource_version, pod.spec.node_name, deleted, pod.status.phase, annotations, body, graceless
+    )
 
 
 class PodWriter:
@@ -122,7 +127,7 @@ class PodWriter:
                 return refused_by(error)
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
-            request = _eviction(action, pod.version if pod else "", version)
+            request = _eviction(action, pod, version)
             answer = await self._send(request, allowed, partial(self._look_evicted, action), _not_evicted)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
@@ -223,13 +228,16 @@ def _nomination(action: Nominate) -> Request:
     return PODS.request("patch", action.workload.namespace, action.workload.name, "status", body=encode(body))
 
 
-def _eviction(action: Evict, resource_version: str, version: str) -> Request:
+def _eviction(action: Evict, pod: PodState | None, version: str) -> Request:
     ref = action.workload
+    preconditions = {"uid": action.uid, "resourceVersion": pod.version if pod else ""}
+    # A copy under its name must not begin before its kubelet has said that the pod has ended.
+    grace = {"gracePeriodSeconds": 1} if action.restore and pod is not None and pod.graceless else {}
     body = {
         "apiVersion": version,
         "kind": "Eviction",
         "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "deleteOptions": {"preconditions": {"uid": action.uid, "resourceVersion": resource_version}},
+        "deleteOptions": {"preconditions": preconditions, **grace},
     }
     return PODS.request("create", ref.namespace, ref.name, "eviction", body=encode(body))
 
