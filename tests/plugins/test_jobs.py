@@ -209,6 +209,15 @@ def test_a_job_that_was_deleted_while_it_was_in_flight(strategy: str, created: f
     assert wanted(jobs(strategy), [job(1)], {"queue_length": queue(2, NOW - 5)}, gone=[deleted]) == wish
 
 
+@pytest.mark.parametrize(
+    ("behind", "wish"), [pytest.param(0.0, 10, id="a figure of now"), pytest.param(5.0, 5, id="one of before")]
+)
+def test_jobs_that_began_after_the_measurement_are_not_made_twice(behind: float, wish: int) -> None:
+    """All five run, and have taken the five messages that are counted or, if the figure is of now, others."""
+    there = [job(number, created=NOW - 5) for number in range(1, 6)]
+    assert wanted(jobs("accurate"), there, {"queue_length": queue(5, NOW - behind)}) == wish
+
+
 @pytest.mark.parametrize(("lag", "wish"), [(0, 3), (0.4, 3), (0.6, 2), (60, 2)], ids=str)
 def test_the_lag_says_how_long_ended_jobs_keep_their_message(lag: float, wish: int) -> None:
     there = [job(1), job(2), ended(3, NOW)]

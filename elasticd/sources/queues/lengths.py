@@ -68,10 +68,13 @@ Q = TypeVar("Q", bound=Queue)
 
 
 class Lengths(Generic[Q]):
-    """The reader of an open source of queues. `ask` gives a queue's length now, or raises Fault."""
+    """The reader of an open source of queues. `ask` gives a queue's length, or raises Fault. A length may be `behind`
+    so many seconds, and counts as measured then: so it says nothing of what happened since."""
 
-    def __init__(self, label: str, queues: Sequence[Q], ask: Callable[[Q], Awaitable[float]], clock: Clock) -> None:
-        self._label, self._ask, self._clock = label, ask, clock
+    def __init__(
+        self, label: str, queues: Sequence[Q], ask: Callable[[Q], Awaitable[float]], clock: Clock, behind: float = 0.0
+    ) -> None:
+        self._label, self._ask, self._clock, self._behind = label, ask, clock, behind
         self._queues = {f"{queue.name} of {queue.workload}": queue for queue in queues}
         self.rounds = Rounds(self._sample, clock, AT_ONCE, PATIENCE)
         self.describe, self.aclose = self.rounds.describe, self.rounds.aclose
@@ -79,7 +82,7 @@ class Lengths(Generic[Q]):
     async def _sample(self, key: str) -> Sample:
         value = await self._ask(self._queues[key])
         now = self._clock.now()
-        return Sample(value, now, now)
+        return Sample(value, now - self._behind, now)
 
     async def read(self, now: float) -> Readings:
         """The length of each queue, as of when its server gave it."""

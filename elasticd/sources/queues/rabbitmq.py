@@ -37,11 +37,12 @@ class RabbitQueue(Queue, frozen=True):
 class RabbitMq(HttpSource, frozen=True, kw_only=True, tag="rabbitmq"):
     """What the management API of RabbitMQ (plugin rabbitmq_management) says of queues.
 
-    The server updates its figures every 5 s, and does not say when it has: a sample may be as much older than its age.
+    The server updates its figures every 5 s (or as `resolution` says), and does not say when it has: a sample counts
+    as measured so long before it was read.
     """
 
     complete: ClassVar[bool] = False
-    usual: ClassVar[float | None] = 5.0
+    usual: ClassVar[float] = 5.0
 
     series: Annotated[tuple[RabbitQueue, ...], Meta(min_length=1, description="queues, each the series of a workload")]
     every: Every = 5.0
@@ -72,7 +73,8 @@ def _lengths(options: RabbitMq, http: HttpClient, site: Site) -> Lengths[RabbitQ
             raise Fault(f"queue {queue.queue}: {fault}") from None
         return count_in(body, queue)
 
-    return Lengths(options.label, options.series, ask, site.clock)
+    behind = options.usual if options.resolution is None else options.resolution
+    return Lengths(options.label, options.series, ask, site.clock, behind)
 
 
 class _Rate(Struct, frozen=True):

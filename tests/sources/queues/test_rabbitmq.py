@@ -91,6 +91,19 @@ async def test_a_queue_is_read_with_the_user_s_password(server: Scripted, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("options", "behind"),
+    [
+        pytest.param({}, 5.0, id="as RabbitMQ updates them"),
+        pytest.param({"resolution": 1.0}, 1.0, id="as the source says"),
+    ],
+)
+async def test_figures_count_as_old_as_they_may_be(server: Scripted, options: dict[str, float], behind: float) -> None:
+    server.on(PATH, FIGURES)
+    (sample,) = (await read(server, **options)).workloads["waiting"][WORKER]
+    assert (sample.measured, sample.received) == (NOW - behind, NOW)
+
+
+@pytest.mark.parametrize(
     ("answer", "problem"),
     [
         pytest.param(Say(404, {"error": "Object Not Found"}), "404 Not Found: Object Not Found", id="no such queue"),
