@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster.wrapper import ClusterWrapper
-from elasticd.model.actions import Action, Answer, Bind, BindClaim, Create, Evict, Mark, Nominate, Scale
+from elasticd.model.actions import Action, Answer, Bind, BindClaim, Create, Evict, Mark, Nominate, Scale, TryEvict
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import ClaimKey, Storage, Volume, VolumeClaim
 from elasticd.model.workload import Pod, Ref, Room, Workload
@@ -307,6 +307,9 @@ class DryRun(ClusterWrapper):
         Anything but a count, a workload's annotations or a pod's node has no effect on the snapshots."""
         if isinstance(action, Bind | BindClaim | Evict | Nominate):
             return self._place(action)
+        if isinstance(action, TryEvict):
+            outcome = self._snapshot.after(action.evict) if self._snapshot else None
+            return outcome if isinstance(outcome, Answer) else Answer("done", 0, MESSAGE)
         if not isinstance(action, Scale | Create | Mark) or (isinstance(action, Mark) and action.pod):
             return Answer("done", 0, MESSAGE)
         return self._change(action)

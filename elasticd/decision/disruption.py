@@ -50,8 +50,7 @@ def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:
     """The pod that an action makes go, or begins to replace by a surge; None: it makes none go."""
     if evict := eviction_of(action):
         return Disruption(at, evict.node, evict.owner, evict.workload.namespace, evict.uid)
-    note = noted(action.annotations) if isinstance(action, Mark) else None
-    if note is None or note.phase != "up":
+    if not isinstance(action, Mark) or (note := noted(action.annotations)) is None or note.phase != "up":
         return None
     return Disruption(at, note.node, action.uid, action.workload.namespace, note.uid, begins=True)
 

@@ -131,6 +131,16 @@ class Evict(Struct, frozen=True, gc=False, tag="evict"):
     """The planned node of the pod or its replacement; empty: unknown."""
 
 
+class TryEvict(Struct, frozen=True, gc=False, tag="try_evict"):
+    """Ask whether an eviction would be let through, without doing it."""
+
+    evict: Evict
+
+    @property
+    def workload(self) -> Ref:
+        return self.evict.workload
+
+
 class Nominate(Struct, frozen=True, gc=False, tag="nominate"):
     """Note on a pod the node that is being made free for it; an empty one takes the note away."""
 
@@ -154,7 +164,7 @@ class BindClaim(Struct, frozen=True, gc=False, tag="bind_claim"):
     """Whether somebody else had already said that the volume is for this claim."""
 
 
-Action = Scale | Create | Remove | Announce | Mark | Resize | Bind | Evict | Nominate | BindClaim
+Action = Scale | Create | Remove | Announce | Mark | Resize | Bind | Evict | TryEvict | Nominate | BindClaim
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]

@@ -6,7 +6,7 @@ import pytest
 
 from elasticd.cluster.dry_run import DryRun, DryRunSnapshot, Pretence
 from elasticd.journal import Journal
-from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
+from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate, TryEvict
 from elasticd.model.workload import Pod, Ref
 from elasticd.runtime.pools.placer import Placer
 from tests.cluster.simulated.test_kit import START
@@ -103,6 +103,17 @@ async def test_a_dry_run_spends_what_a_budget_allows() -> None:
     assert (answer.result, answer.reason) == ("refused", "Budget")
     (left,) = (await dry.look(6)).budgets() or ()
     assert (len(left.pods), left.allowed) == (1, 0)
+
+
+async def test_a_trial_in_a_dry_run_answers_and_spends_nothing() -> None:
+    dry = Dry(ours(replicas=2), budgets=[{"name": "web", "selector": {"app": "web"}, "min_available": 1}])
+    for name in ("web-000001", "web-000002"):
+        await dry.real.bind(0, name, "n-1")
+    first, second = [await dry.pod(5, name) for name in ("web-000001", "web-000002")]
+    trials = [TryEvict(Evict(one.ref, one.uid, "n-1")) for one in (first, second)]
+    assert [(await dry.cluster.act(trial)).result for trial in trials] == ["done", "done"]
+    await dry.cluster.act(trials[0].evict)
+    assert [(await dry.cluster.act(trial)).reason for trial in trials] == ["", "Budget"]
 
 
 async def test_where_budgets_are_not_known_nobody_would_have_been_evicted() -> None:

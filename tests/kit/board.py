@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.model.actions import Action, Announce, Answer, Bind, BindClaim, Evict, Nominate
+from elasticd.model.actions import Action, Announce, Answer, Bind, BindClaim, Evict, Nominate, TryEvict
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod
@@ -33,6 +33,8 @@ class Board(Scripted):
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
         self.done: list[tuple[float, Action]] = []
         self.announced: list[Announce] = []
+        self.trials: list[tuple[float, str]] = []
+        """When the eviction of which pod was tried out."""
         self.callback: Callable[[], None] = lambda: None
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -45,6 +47,9 @@ class Board(Scripted):
         if isinstance(action, Announce):
             self.announced.append(action)
             return Answer("done")
+        if isinstance(action, TryEvict):
+            self.trials.append((self._clock.now(), action.workload.name))
+            return self.refuse(action.evict) or Answer("done")
         self.done.append((self._clock.now(), action))
         if (answer := self.refuse(action)) is not None:
             return answer

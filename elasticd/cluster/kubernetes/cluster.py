@@ -77,6 +77,7 @@ from elasticd.model.actions import (
     Remove,
     Resize,
     Scale,
+    TryEvict,
 )
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Promise, Underway
@@ -330,7 +331,7 @@ class KubernetesCluster:
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
         deps.rollbacks.callbacks.append(self._restorer.forget_restored)
         self._pod_actions = PodActions(
-            (view.pod_store, view.node_store), writer, self._restorer.evict, self._allowed, self._events.begin
+            (view.pod_store, view.node_store), writer, self._restorer, self._allowed, self._events.begin
         )
         self._claims = ClaimBinder(session, parts.budget, view.storage_stores)
         self._jobs = Jobs(session, parts.budget, clock, deps.times, view.job_store)
@@ -457,7 +458,7 @@ class KubernetesCluster:
                 return await self._patcher.resize(action, self._allowed)
             case Announce():
                 return await self._events.announce(action)
-            case Bind() | Evict() | Nominate():
+            case Bind() | Evict() | TryEvict() | Nominate():
                 return await self._pod_actions.act(action)
             case BindClaim():
                 return await self._claims.bind(action, self._allowed)

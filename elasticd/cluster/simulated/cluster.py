@@ -34,6 +34,7 @@ from elasticd.model.actions import (
     Remove,
     Resize,
     Scale,
+    TryEvict,
 )
 from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
@@ -272,8 +273,8 @@ class SimulatedCluster:
         self._tell()
         return answer
 
-    def _do(self, action: Scale | Create | Remove | Mark | Resize | Bind | Evict | Nominate) -> Answer:
-        if isinstance(action, Bind | Evict | Nominate):
+    def _do(self, action: Scale | Create | Remove | Mark | Resize | Bind | Evict | TryEvict | Nominate) -> Answer:
+        if isinstance(action, Bind | Evict | TryEvict | Nominate):
             return self._place(action)
         workload = self.world.workloads.get(action.workload)
         if workload is None:
@@ -284,18 +285,20 @@ class SimulatedCluster:
             return self._scale(action, workload)
         return self._resize(action, workload) if isinstance(action, Resize) else self._change_jobs(action, workload)
 
-    def _place(self, action: Bind | Evict | Nominate) -> Answer:
-        ref = action.workload
+    def _place(self, action: Bind | Evict | TryEvict | Nominate) -> Answer:
+        ref, uid = action.workload, action.evict.uid if isinstance(action, TryEvict) else action.uid
         pod = self.world.pod(ref.namespace, ref.name)
         if pod is None:
             return Answer("conflict", 404, f"there is no pod {ref.namespace}/{ref.name}", "NotFound")
-        if pod.uid != action.uid:
-            return Answer("conflict", 409, f"uid was {action.uid}, is {pod.uid}", "Conflict")
+        if pod.uid != uid:
+            return Answer("conflict", 409, f"uid was {uid}, is {pod.uid}", "Conflict")
         match action:
             case Bind():
                 return self._bind(pod, action.node)
             case Evict():
                 return self._evict(pod, action)
+            case TryEvict():
+                return self._refused(pod) or Answer("done", 201)
             case Nominate():
                 self.world.nominate(pod, action.node)
                 return Answer("done", 200)
@@ -310,7 +313,13 @@ class SimulatedCluster:
         return Answer("done", 201)
 
     def _evict(self, pod: SimulatedPod, evict: Evict) -> Answer:
-        """Evict as the eviction API does: budgets do not apply to a pod that is on no node or is being deleted, and
+        if refused := self._refused(pod):
+            return refused
+        self.world.evict(pod, restore=evict.restore)
+        return Answer("done", 201)
+
+    def _refused(self, pod: SimulatedPod) -> Answer | None:
+        """Refuse as the eviction API does: budgets do not apply to a pod that is on no node or is being deleted, and
         several budgets for one pod are an error."""
         if pod.node and not pod.deleted and not pod.rejected:
             about = [each for each in self._look(self.world.now).budgets if pod.uid in each.pods]
@@ -320,8 +329,7 @@ class SimulatedCluster:
             if about and about[0].allowed < 1:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 return Answer("refused", 429, f"{message} The disruption budget {about[0].name} allows none", "Budget")
-        self.world.evict(pod, restore=evict.restore)
-        return Answer("done", 201)
+        return None
 
     def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
         if action.after < 0:

@@ -231,7 +231,7 @@ def _kept_by_budget(pod: Pod, initial: Budgets, remaining: Budgets, refused: fro
     if not initial.known:
         return UNKNOWN
     if pod.uid in refused:
-        return "Refused", "its eviction was refused less than a minute ago"
+        return "Refused", "its eviction was refused when last tried"
     if not initial.bear([pod]):
         return "Budget", forbidden(pod)
     return None if remaining.bear([pod]) else ("Budget", "its PodDisruptionBudget lets no more go than those before it")

@@ -19,7 +19,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
-from elasticd.model.actions import Announce, Answer, Evict, Nominate
+from elasticd.model.actions import Announce, Answer, Evict, Nominate, TryEvict
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
 from elasticd.model.moves import Promise
@@ -348,11 +348,12 @@ class Placer:
         why, failed = STOPPED, True
         try:
             evictions = [action for action in decision.actions if isinstance(action, Evict)]
-            for action in decision.actions:
-                outcome = await self._perform(decision, pod, action, evictions if action is decision.actions[0] else ())
+            actions = _with_trials(decision.actions, evictions)
+            for action in actions:
+                outcome = await self._perform(decision, pod, action, evictions if action is actions[0] else ())
                 if outcome.result != "done":
                     why = outcome.reason or outcome.result
-                    if isinstance(action, Evict) and outcome.reason not in _ENDED:  # no room is made, so none is kept
+                    if outcome.action == "evict" and outcome.reason not in _ENDED:  # no room is made, so none is kept
                         await self._perform(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
             else:
@@ -371,25 +372,34 @@ class Placer:
             self._changed.set()  # and the next look writes the journal, once for all that ended meanwhile
 
     async def _perform(
-        self, decision: PodDecision, pod: Pod, action: PodAction, evictions: Sequence[Evict] = ()
+        self, decision: PodDecision, pod: Pod, action: PodAction | TryEvict, evictions: Sequence[Evict] = ()
     ) -> PodOutcome:
-        """Carry out one action, and write down its outcome. It is refused where not all `evictions` that are to make
-        room would be let through, because then none would be of use."""
+        """Carry out one action, and write down its outcome; of a trial only a refusal. It is refused where not all
+        `evictions` that are to make room would be let through, because then none would be of use."""
         async with self._slots:
             answer = await attempt(self._clock, self._request(action, pod, evictions))
-        outcome = pod_outcome(decision, action, answer)
-        self._journal.append(outcome)
-        tell(self._listeners, outcome)
-        self.views.did(pod, action, outcome)
+        about = action.evict if isinstance(action, TryEvict) else action
+        outcome = pod_outcome(decision, about, answer)
+        if about is action or outcome.result != "done":
+            self._journal.append(outcome)
+            tell(self._listeners, outcome)
+            self.views.did(pod, about, outcome)
         return outcome
 
-    async def _request(self, action: PodAction, pod: Pod, evictions: Sequence[Evict]) -> Answer:
+    async def _request(self, action: PodAction | TryEvict, pod: Pod, evictions: Sequence[Evict]) -> Answer:
         """Ask the cluster to act; but evict no pod for one that no longer waits."""
         if evictions and (why := refusal(self._disruption(self._clock.now()), evictions)):
             return Answer("refused", message=why[1], reason=why[0])
-        if isinstance(action, Evict):
+        if isinstance(action, Evict | TryEvict):
             snapshot = await self.look(self._clock.now())
             if all(pending.uid != pod.uid for pending in snapshot.pending()):
                 text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
                 return Answer("conflict", message=text, reason=NOT_WANTED)
         return await self._cluster.act(action)
+
+
+def _with_trials(actions: Sequence[PodAction], evictions: Sequence[Evict]) -> list[PodAction | TryEvict]:
+    """The actions; of several evictions each is tried before the first is carried out: alone none would be of use."""
+    trials = [TryEvict(evict) for evict in evictions] if evictions[1:] else []
+    others = [action for action in actions if not isinstance(action, Evict)]
+    return [*others, *trials, *evictions]

@@ -11,6 +11,7 @@ from math import isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.backoff import Backoff
 from elasticd.decision.pool.order import in_order
 from elasticd.decision.quality import FUTURE
 from elasticd.kit.node_table import ESTIMATE, estimated
@@ -36,6 +37,12 @@ SHOWN = 30.0
 SPARED = 60.0
 """Seconds for which a pod whose eviction was refused is not evicted again."""
 
+STANDING = frozenset({"NotRestorable", "CopyDiffers", "Budgets"})
+"""Refusals that nothing which is watched would show to be over: they are remembered for longer each time."""
+
+BACKOFF = Backoff(SPARED, 600.0)
+"""Before the eviction of a pod is tried again that such a refusal met."""
+
 By = Mapping[str, Mapping[str, float]]
 Sums = dict[str, tuple[float, float]]
 """By subject: the sum of its samples, and when the oldest was measured."""
@@ -58,6 +65,31 @@ class WantedSeries(Struct, frozen=True):
     pods: frozenset[str]
 
 
+class _Refusal(Struct, frozen=True):
+    """That the eviction of a pod was refused: when, why, and how often in a row for that reason."""
+
+    pod: Ref
+    at: float
+    reason: str
+    in_a_row: int
+
+    @property
+    def until(self) -> float:
+        """Until when the pod is not evicted again."""
+        return self.at + (BACKOFF.delay(self.in_a_row) if self.reason in STANDING else SPARED)
+
+    @property
+    def remembered_until(self) -> float:
+        """Until when another refusal is the next in a row."""
+        return self.at + 2 * BACKOFF.delay(self.in_a_row)
+
+    def budget(self, uid: str) -> DisruptionBudget:
+        """A budget that does not let the pod go."""
+        why = "were not let go when last tried" + (f" ({self.reason})" if self.reason else "")
+        remedy = "[disruption] lets more pods go" if self.reason == "Disturbed" else ""
+        return DisruptionBudget(self.pod.namespace, self.pod.name, frozenset({uid}), 0, why, remedy)
+
+
 class UsageView:
     """Usage and recent actions, shared by all pools."""
 
@@ -70,8 +102,9 @@ class UsageView:
         self._stands_for: dict[str, float] = {}
         self._leaving: dict[str, tuple[str, float]] = {}
         self._nominated: dict[str, tuple[str, float]] = {}
-        self._spared: dict[str, tuple[Ref, float, str]] = {}
+        self._spared: dict[str, _Refusal] = {}
         self._doubtful: dict[str, tuple[str, float]] = {}
+        self._looked_at = 0.0
         self._used: dict[str, tuple[Mapping[str, float], float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
 
@@ -152,7 +185,9 @@ class UsageView:
     def evicted(self, action: Evict, outcome: PodOutcome) -> bool:
         """Take in the outcome of an eviction; whether we evicted the pod: it may also have left by itself."""
         if outcome.result == "refused":
-            self._spared[action.uid] = action.workload, outcome.at, outcome.reason
+            before = self._spared.get(action.uid)
+            in_a_row = before.in_a_row if before is not None and before.reason == outcome.reason else 0
+            self._spared[action.uid] = _Refusal(action.workload, outcome.at, outcome.reason, in_a_row + 1)
         if outcome.result != "done":
             return False
         self._leaving[action.uid] = action.node, outcome.at
@@ -188,7 +223,8 @@ class UsageView:
         self._doubtful = {
             uid: doubt for uid, doubt in self._doubtful.items() if uid in alive and now - doubt[1] <= SHOWN
         }
-        self._spared = {uid: refusal for uid, refusal in self._spared.items() if now - refusal[1] <= SPARED}
+        self._spared = {uid: refusal for uid, refusal in self._spared.items() if now <= refusal.remembered_until}
+        self._looked_at = now
         self._used = {key: use for key, use in self._used.items() if now - use[1] <= HOUR}
         self._evicted = {owner: times for owner, times in self._evicted.items() if now - times[-1] <= HOUR}
 
@@ -203,12 +239,7 @@ class UsageView:
 
     def spared(self) -> tuple[DisruptionBudget, ...]:
         """A budget of zero for each pod whose eviction was refused recently."""
-        budgets = list[DisruptionBudget]()
-        for uid, (ref, _, reason) in self._spared.items():
-            why = "were not let go a moment ago" + (f" ({reason})" if reason else "")
-            remedy = "[disruption] lets more pods go" if reason == "Disturbed" else ""
-            budgets.append(DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, why, remedy))
-        return tuple(budgets)
+        return tuple([refusal.budget(uid) for uid, refusal in self._spared.items() if self._looked_at <= refusal.until])
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
         """By a pending pod's UID, when the pod was evicted that it replaces: its controller made it after that. Each

@@ -87,6 +87,13 @@ async def test_a_pod_that_comes_again_ends_before_its_copy_begins(
     assert {key: options[key] for key in options if key != "preconditions"} == asked
 
 
+async def test_a_trial_is_a_dry_run_of_the_eviction(api: FakeApi, evictor: PodWriter) -> None:
+    api.on("POST", EVICTION, status(429, "TooManyRequests", VIOLATES))
+    answer = await evictor.evict(ACTION, granted, dry_run=True)
+    assert answer == Answer("refused", 429, VIOLATES, "Budget")
+    assert [seen.query for seen in api.asked("POST", EVICTION)] == [{"dryRun": "All"}]
+
+
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 

@@ -7,7 +7,7 @@ from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import NOT_READY, TERMINATING, PodActions, PodWriter, Unfit
-from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate, TryEvict
 from elasticd.model.pod_spec import Taint, Toleration
 from elasticd.model.workload import Node, Pod
 from tests.kit.pools import node, pod
@@ -36,8 +36,13 @@ class Writer(PodWriter):
     async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
         return await self._say(action, allowed)
 
-    async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
-        return await self._say(action, allowed)
+    async def evict(
+        self, action: Evict, allowed: Allowed, unfit: Unfit | None = None, *, dry_run: bool = False
+    ) -> Answer:
+        return await self._say(TryEvict(action) if dry_run else action, allowed)
+
+    async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
+        return await self._say(TryEvict(action), allowed)
 
 
 class Scene:
@@ -51,7 +56,7 @@ class Scene:
             self.nodes.put(each, listed=True)
         self.writer, self.restorer = Writer(answer), Writer(answer)
         stores = (self.pods, self.nodes)
-        self.actions = PodActions(stores, self.writer, self.restorer.evict, self._allowed, self.told.append)
+        self.actions = PodActions(stores, self.writer, self.restorer, self._allowed, self.told.append)
 
     def _allowed(self) -> Answer | None:
         return None if self.leads else NOT_LEADING
@@ -141,6 +146,21 @@ async def test_pod_to_be_restored_is_evicted_by_the_restorer() -> None:
     scene, action = Scene(), replace(EVICT, restore=True)
     assert await scene.actions.act(action) == DONE
     assert (scene.restorer.asked, scene.writer.asked) == ([action], [])
+
+
+@pytest.mark.parametrize("restore", [True, False], ids=["bare", "of a controller"])
+async def test_a_trial_asks_both_writers_and_changes_nothing(restore: bool) -> None:
+    scene, trial = Scene(), TryEvict(replace(EVICT, restore=restore))
+    assert await scene.actions.act(trial) == DONE
+    assert (scene.restorer.asked, scene.writer.asked) == ([trial] if restore else [], [trial])
+    assert (scene.told, scene.pods.get("shop", "r")) == ([], RUNS)
+
+
+async def test_a_trial_ends_with_the_first_refusal() -> None:
+    refused = Answer("refused", 403, "no", "NotRestorable")
+    scene = Scene(answer=refused)
+    assert await scene.actions.act(TryEvict(replace(EVICT, restore=True))) == refused
+    assert scene.writer.asked == []
 
 
 async def test_a_note_is_known_at_once() -> None:

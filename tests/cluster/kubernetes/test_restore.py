@@ -47,6 +47,14 @@ async def test_restore_runs_trial_record_eviction_and_creation_in_order(
     assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
 
 
+async def test_a_trial_writes_nothing_but_a_dry_run(server: Server, session: Session, clock: HurriedClock) -> None:
+    async with daemon(session, clock) as one:
+        assert await one.try_out(ACTION, granted) == Answer("done")
+        server.pod = None
+        assert (await one.try_out(ACTION, granted)).result == "conflict"
+    assert {step for step in server.steps if not step.startswith("GET")} == {"POST pods dry"}
+
+
 STEPS = 25
 
 

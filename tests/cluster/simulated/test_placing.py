@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticd.decision.pool.order import RESUMED
-from elasticd.model.actions import Answer, Bind, Create, Evict, Nominate, Scale
+from elasticd.model.actions import Answer, Bind, Create, Evict, Nominate, Scale, TryEvict
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.pod_spec import Disk, Expression, PodTerm, Port, Term, Toleration, TopologySpread
 from elasticd.model.workload import Pod, Ref
@@ -328,6 +328,17 @@ async def test_a_budget_refuses_an_eviction_that_would_overdraw_it(least: int, r
     assert (answer.result, answer.code) == (result, code)
     assert answer.reason == ("" if result == "done" else "Budget")
     assert (await play.pod(5, "web-000001")).deleted == (result == "done")
+
+
+@pytest.mark.parametrize(("least", "result"), [(1, "done"), (2, "refused")])
+async def test_a_trial_answers_as_the_eviction_would_and_evicts_nobody(least: int, result: str) -> None:
+    budget = {"name": "web", "selector": {"app": "web"}, "min_available": least}
+    play = Placed(ours(replicas=2), budgets=[budget])
+    for name in ("web-000001", "web-000002"):
+        await play.bind(0, name, "n-1")
+    pod = await play.pod(5, "web-000001")
+    assert (await play.cluster.act(TryEvict(Evict(pod.ref, pod.uid, "n-1")))).result == result
+    assert await play.on(6) == {"n-1": ["web-000001", "web-000002"]}
 
 
 async def test_a_stopping_pod_is_not_ready_for_a_budget() -> None:

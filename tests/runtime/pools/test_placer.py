@@ -211,12 +211,13 @@ async def test_victims_are_evicted_in_order_before_the_pod_is_bound() -> None:
 async def test_an_eviction_that_is_refused_ends_that_attempt() -> None:
     old = [pod("x", cpu=0.5, on="a"), pod("y", cpu=0.5, on="a")]
     async with bench([node("a", cpu=1)], [*old, pod("new", cpu=1, priority=5)]) as it:
-        it.board.refuse = lambda one: Answer("refused", 429, "budget", "Budget") if isinstance(one, Evict) else None
+        it.board.refuse = lambda _: Answer("refused", 429, "budget", "Budget") if it.board.tried(Evict) else None
         await it.placer.tick(NOW)
         await it.settle()
+        assert it.board.trials == [(NOW, "x"), (NOW, "y")], "both may go, until they are to"
         assert it.board.tried(Evict) == [(NOW, "x")]
         assert {"x", "y"} <= it.board.pods.keys()
-        assert it.board.pods["new"].nominated == "", "no room is kept free that nobody makes"
+        assert it.board.tried(Nominate) == [(NOW, "new"), (NOW, "new")], "no room is kept free that nobody makes"
 
 
 async def test_room_freed_by_preemption_is_kept_while_the_pod_rests() -> None:

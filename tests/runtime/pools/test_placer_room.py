@@ -19,6 +19,7 @@ from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
 from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.placer import BACKOFF, Placer
+from elasticd.runtime.pools.usage_view import BACKOFF as VICTIMS_BACKOFF
 from elasticd.runtime.pools.usage_view import SPARED
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
@@ -252,19 +253,42 @@ async def test_f31_a_victim_kept_by_a_budget_is_skipped_temporarily() -> None:
         assert it.board.pods["urgent"].node == "b"
 
 
+KEPT = Answer("refused", 403, "it might not come back: no PriorityClass was found", "NotRestorable")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["x", "y"])
+async def test_no_victim_goes_while_the_trial_of_another_fails(which: str) -> None:
+    async with bench(ONE, [old("x", 0.5), old("y", 0.5), urgent()]) as it:
+        it.board.refuse = lambda one: KEPT if isinstance(one, Evict) and one.workload.name == which else None
+        await it.run(3600)
+        assert it.board.tried(Evict) == []
+        times = [at for at, name in it.board.trials if name == which]
+        pauses = [after - before for before, after in pairwise(times)]
+        longest = VICTIMS_BACKOFF.longest + BACKOFF.longest
+        assert all(VICTIMS_BACKOFF.delay(tries) <= pause <= longest for tries, pause in enumerate(pauses, 1))
+        assert len(times) in range(8, 12)  # not sixty, as once a minute
+        assert it.board.pods["urgent"].nominated == ""
+        refused = [(one.about.name, one.reason) for one in it.outcomes if one.result != "done"]
+        assert refused == [(which, "NotRestorable")] * len(times)
+        it.board.refuse = lambda _: None
+        await it.run(VICTIMS_BACKOFF.longest + 60)
+        assert it.board.pods["urgent"].node == "a"
+
+
 async def test_a_brokers_refusal_is_not_reported_as_a_budget() -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         it.board.refuse = lambda one: Answer("refused", 0, "2 may", "Disturbed") if isinstance(one, Evict) else None
         await it.run(10)
         told = [one.message for one in it.board.announced if "not let go" in one.message]
-        assert told[0].endswith("on 1 node lesser pods were not let go a moment ago (Disturbed)")
+        assert told[0].endswith("on 1 node lesser pods were not let go when last tried (Disturbed)")
         assert it.placer.views.spared() == (
             DisruptionBudget(
                 "shop",
                 "x",
                 frozenset({"uid-x"}),
                 0,
-                "were not let go a moment ago (Disturbed)",
+                "were not let go when last tried (Disturbed)",
                 "[disruption] lets more pods go",
             ),
         )

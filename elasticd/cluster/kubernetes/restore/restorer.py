@@ -113,7 +113,8 @@ class Restorer:
             return Answer("refused", 0, "it is being recreated already", "UnderWay")
         self._preparing[action.uid] = None
         try:
-            restoration = await self._prepare(action, allowed)
+            prepared = await self._prepare(action, allowed)
+            restoration = prepared if isinstance(prepared, Answer) else await self._claim(prepared, allowed)
             if isinstance(restoration, Answer):
                 return restoration
             answer = await self._writer.evict(action, allowed, partial(_unfit, action))
@@ -127,9 +128,14 @@ class Restorer:
         finally:
             del self._preparing[action.uid]
 
+    async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
+        """Ask whether the server would accept the pod's recreation; nothing is written."""
+        prepared = await self._prepare(action, allowed)
+        return prepared if isinstance(prepared, Answer) else Answer("done")
+
     async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
-        """Record the manifest to recreate the pod from, once the server has accepted it in a dry run, and what it would
-        make of it can run where the pod can."""
+        """The manifest to recreate the pod from, once the server has accepted it in a dry run, and what it would make
+        of it can run where the pod can."""
         try:
             state = await read_pod(self._parts.session, action.workload)
         except ApiError as error:
@@ -147,7 +153,7 @@ class Restorer:
         copy = await self._tried_out(action, state, manifest, allowed)
         if isinstance(copy, Answer):
             return copy
-        restoration = Restoration(
+        return Restoration(
             action.workload,
             action.uid,
             encode(manifest).decode(),
@@ -157,7 +163,10 @@ class Restorer:
             namespace=namespace,
             place=place_for(action, copy),
         )
-        self._preparing[action.uid] = promise_of(restoration)
+
+    async def _claim(self, restoration: Restoration, allowed: Allowed) -> Restoration | Answer:
+        """Record the manifest."""
+        self._preparing[restoration.uid] = promise_of(restoration)
         claimed = await self._written(partial(self._records.claim, restoration), allowed)
         return claimed or Answer("refused", 409, "another elasticd recreates it", "UnderWay")
 

@@ -10,9 +10,11 @@ says no; knows nothing of why a pod goes where, or of who shall go.
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
@@ -29,7 +31,7 @@ from elasticd.cluster.kubernetes.write.answers import (
 )
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.kit.node_table import needed, whole
-from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, TryEvict
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod, Ref
 
@@ -111,8 +113,11 @@ class PodWriter:
         """Set or clear the pod's nominated node."""
         return await self._send(_nomination(action), allowed, None)
 
-    async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
-        """Evict the pod, if it still is the one that was judged, and `unfit` has no objection to its present state."""
+    async def evict(
+        self, action: Evict, allowed: Allowed, unfit: Unfit | None = None, *, dry_run: bool = False
+    ) -> Answer:
+        """Evict the pod, if it still is the one that was judged, and `unfit` has no objection to its present state; or
+        only ask whether the server would."""
         try:
             version = await self._discovery.body_of("v1", "pods/eviction")
         except ApiError as error:
@@ -128,7 +133,10 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             request = _eviction(action, pod, version)
-            answer = await self._send(request, allowed, partial(self._look_evicted, action), _not_evicted)
+            if dry_run:
+                answer = await self._send(replace(request, params={"dryRun": "All"}), allowed, None, _not_evicted)
+            else:
+                answer = await self._send(request, allowed, partial(self._look_evicted, action), _not_evicted)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
@@ -246,6 +254,16 @@ CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 
 
+class Recreating(Protocol):
+    """Evicts a pod that has no controller and shall come back."""
+
+    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+        """Evict the pod, if it could be created again."""
+
+    async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
+        """Ask whether it could be; do nothing."""
+
+
 class PodActions:
     """Binds, evicts and nominates; `allowed` is called before each write, `tell` with each message about it."""
 
@@ -253,20 +271,21 @@ class PodActions:
         self,
         stores: tuple[PodStore, NodeStore],
         writer: PodWriter,
-        restore: Callable[[Evict, Allowed], Awaitable[Answer]],
+        restorer: Recreating,
         allowed: Allowed,
         tell: Callable[[Announce], None],
     ) -> None:
-        """`restore` evicts a pod that has no controller and shall come back."""
-        (self._pods, self._nodes), self._writer, self._restore = stores, writer, restore
+        (self._pods, self._nodes), self._writer, self._restorer = stores, writer, restorer
         self._allowed, self._tell = allowed, tell
 
-    async def act(self, action: Bind | Evict | Nominate) -> Answer:
+    async def act(self, action: Bind | Evict | TryEvict | Nominate) -> Answer:
         match action:
             case Bind():
                 return await self._bind(action)
             case Evict():
                 return await self._evict(action)
+            case TryEvict(evict):
+                return await self._try_evict(evict)
             case Nominate():
                 answer = await self._writer.nominate(action, self._allowed)
                 if answer.result == "done":
@@ -315,9 +334,15 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
-        answer = await (self._restore if action.restore else self._writer.evict)(action, self._allowed)
+        answer = await (self._restorer if action.restore else self._writer).evict(action, self._allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume(action.workload, action.uid, deleted=True)
             reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
             self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
+
+    async def _try_evict(self, action: Evict) -> Answer:
+        """Ask whether the pod would be evicted now, and could be created again."""
+        if action.restore and (answer := await self._restorer.try_out(action, self._allowed)).result != "done":
+            return answer
+        return await self._writer.evict(action, self._allowed, dry_run=True)
