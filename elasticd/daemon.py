@@ -200,7 +200,7 @@ class Daemon:
             dry_run=self.dry_run,
             unready=self.readiness(),
             confirmed=snapshot.confirmed if snapshot else 0.0,
-            faults=tuple(self._restore_faults()),
+            faults=tuple(self._move_faults()),
             problems=tuple(self._cluster_problems()),
             memory=self.memory,
             kept=self.kept,
@@ -225,7 +225,7 @@ class Daemon:
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
-            faults=(*filter(None, leaderless), *self._restored_etcd(), *self._restore_faults()),
+            faults=(*filter(None, leaderless), *self._restored_etcd(), *self._move_faults()),
             kept=self.kept,
             undone=self.failures.undone,
         )
@@ -241,9 +241,10 @@ class Daemon:
     def _restored_etcd(self) -> Iterator[str]:
         yield from filter(None, [self.cluster.problems().get(VERSIONS)])
 
-    def _restore_faults(self) -> Iterator[str]:
-        """What keeps evicted pods from running again, in a line each."""
+    def _move_faults(self) -> Iterator[str]:
+        """What keeps evicted pods from running again, or pods from being moved, in a line each."""
         yield from (move.fault for move in self.cluster.restoring() if move.fault)
+        yield from self.mover.surging.faults()
         problems = self.cluster.problems()
         yield from (problems[kind] for kind in (RECORDS, LEFT_ALONE) if kind in problems)
 

@@ -6,8 +6,8 @@ daemon can continue where another has stopped:
     up      request one replica more
     wait    wait until as many pods as before are ready without the one to be moved
     down    give that pod the lowest deletion cost, and request one replica fewer
-    out     if controllers ignore deletion costs: evict that pod, then request one replica fewer; the replacement that
-            its controller creates in between is not ready, and is removed first
+    out     if controllers ignore deletion costs, or another pod has the lowest too: evict that pod, then request one
+            replica fewer; the replacement that its controller creates in between is not ready, and is removed first
     back    it took too long, or failed: request one replica fewer, and the pod stays
 
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
@@ -154,14 +154,21 @@ def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
 
 
 def next_step(
-    workload: Workload, pods: Sequence[Pod], now: float, restraints: Restraints, *, honours_costs: bool
+    workload: Workload,
+    pods: Sequence[Pod],
+    now: float,
+    restraints: Restraints,
+    *,
+    honours_costs: bool,
+    unmarks: bool = True,
 ) -> Step:
-    """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count."""
+    """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count. `unmarks`:
+    the mark of a pod that stays is taken away; False where somebody makes it again each time."""
     note = noted(workload.annotations)
     if note is None:
         message = f"the annotation {SURGE} cannot be read, and is removed: a replica more than before may stay"
         return Step("Unreadable", message, _annotate(workload, None), last=True)
-    state = _MoveState(workload, pods, note, now)
+    state = _MoveState(workload, pods, note, now, unmarks=unmarks)
     if workload.replicas not in (note.count, note.count + 1):
         return state.leave("Overtaken", f"the count was set to {workload.replicas}")
     return state.stay(restraints) or state.proceed(restraints, honours_costs=honours_costs)
@@ -170,8 +177,7 @@ def next_step(
 def resume(workload: Workload, pods: Sequence[Pod], note: Note) -> Step | None:
     """What to do where somebody has removed or garbled this note of a move that is known to have been under way: take
     back what it did. None: nothing is left of it."""
-    marked = any(pod.uid == note.uid and not pod.deleted and pod.annotations.get(COST) == LEAST for pod in pods)
-    if workload.replicas != note.count + 1 and not marked:
+    if workload.replicas != note.count + 1 and not _MoveState(workload, pods, note, note.at).is_marked:
         return None
     message = f"somebody changed the annotation {SURGE}: what the move of {note.pod} has done is taken back"
     return Step("NoteRestored", message, _annotate(workload, replace(note, phase="back")))
@@ -180,8 +186,10 @@ def resume(workload: Workload, pods: Sequence[Pod], note: Note) -> Step | None:
 class _MoveState:
     """The state of a move; each phase has a method that returns its next step."""
 
-    def __init__(self, workload: Workload, pods: Sequence[Pod], note: Note, now: float) -> None:
-        self._workload, self._note, self._now = workload, note, now
+    def __init__(
+        self, workload: Workload, pods: Sequence[Pod], note: Note, now: float, *, unmarks: bool = True
+    ) -> None:
+        self._workload, self._note, self._now, self._unmarks = workload, note, now, unmarks
         self._is_raised = workload.replicas > note.count
         self._old = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
         self._other_pods = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
@@ -189,6 +197,17 @@ class _MoveState:
         self._count_ready = f"{len(self._ready)} of {note.count} are ready without {note.pod}"
         if workload.min_ready:
             self._count_ready += f", for {workload.min_ready:g} s (minReadySeconds)"
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the pod has a mark that is to be taken away where it stays. One that it had before is left to it."""
+        is_ours = self._unmarks and self._note.cost != LEAST
+        return is_ours and self._old is not None and self._old.annotations.get(COST) == LEAST
+
+    @property
+    def _distinguishes(self) -> bool:
+        """Whether the mark tells the pod from all others: the template may give each pod the lowest cost."""
+        return all(pod.annotations.get(COST) != LEAST for pod in self._other_pods)
 
     @property
     def stays(self) -> bool:
@@ -209,6 +228,7 @@ class _MoveState:
 
     def proceed(self, restraints: Restraints, *, honours_costs: bool) -> Step:
         """The next step of its phase."""
+        honours_costs = honours_costs and self._distinguishes
         match self._note.phase:
             case "up":
                 return self.up()
@@ -289,6 +309,8 @@ class _MoveState:
         if len(self._ready) < len(self._other_pods):
             unready = counted(len(self._other_pods) - len(self._ready), "other")
             return self._wait_or_give_up("Waiting", f"{unready} not ready")
+        if not self._distinguishes:
+            return self._enter("out", "NotTheOnly", f"{old.name} is not the only one with the lowest deletion cost")
         if (delayed := self._delay(restraints)) or old.annotations.get(COST) == LEAST:
             return delayed
         late = self._late_to_mark()
@@ -319,7 +341,7 @@ class _MoveState:
     def back(self) -> Step:
         """Restore the previous state. The mark is removed first: without it the ReplicaSet removes the pod that is not
         ready."""
-        if self._old is not None and self._old.annotations.get(COST) == LEAST:
+        if self._old is not None and self.is_marked:
             return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
         if self._is_raised:
             return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
@@ -327,7 +349,7 @@ class _MoveState:
 
     def leave(self, word: str, message: str) -> Step:
         """Remove the marks, and leave the count as it is."""
-        if self._old is not None and self._old.annotations.get(COST) == LEAST:
+        if self._old is not None and self.is_marked:
             return Step(word, message, self._mark_cost(self._old, self._note.cost))
         return Step(word, message, _annotate(self._workload, None), last=True)
 

@@ -46,8 +46,11 @@ FREE = Kept()
 class World:
     """A Deployment as its controllers keep it: what is done to it is done at once, or after a while."""
 
-    def __init__(self, count: int, *, ready: bool, beside: bool, heeds: bool) -> None:
-        self.pods = [OLD, *[one(f"s{number}") for number in range(count - 1)]]
+    def __init__(self, count: int, *, ready: bool, beside: bool, heeds: bool, cost: str | None = None) -> None:
+        """`cost`: the deletion cost that the template gives each pod."""
+        self.given = {} if cost is None else {COST: cost}
+        pods = [OLD, *[one(f"s{number}") for number in range(count - 1)]]
+        self.pods = [replace(pod, annotations=self.given) for pod in pods]
         self.workload = replace(WEB, replicas=count, status_replicas=count)
         self.made, self.now, self.least = 0, NOW, count
         self.ready, self.beside, self.heeds = ready, beside, heeds
@@ -79,7 +82,8 @@ class World:
         while len(self.pods) < count:
             self.made += 1
             node = "a" if self.beside else "c"
-            self.pods.append(one(f"z{self.made}", node, ready=False, created=self.now))
+            made = one(f"z{self.made}", node, ready=False, created=self.now, annotations=self.given)
+            self.pods.append(made)
         while len(self.pods) > count:  # not ready first, then the lowest cost, then the youngest
             goes = min(self.pods, key=lambda pod: (pod.ready, self._cost(pod), -pod.created))
             self.pods.remove(goes)

@@ -19,6 +19,7 @@ from tests.kit.surges import FREE, NEW, OLD, REF, SIBLING, WEB, Kept, World, one
 NOTE = Note("old", "old", "a", 2, "up", NOW, NOW + 300, None, "pool:shop/Pod/old@1")
 
 MARKED, CHEAP = (replace(OLD, annotations={COST: cost}) for cost in (LEAST, "-5"))
+ALIKE = replace(SIBLING, annotations={COST: LEAST})
 
 
 def web(phase: str, count: int, **note: Any) -> Workload:
@@ -75,6 +76,10 @@ STEPS = [
     pytest.param("down", 2, [SIBLING, NEW], NOW, "Moved", "clear", id="it has gone"),
     pytest.param("down", 2, [MARKED, NEW], NOW, "AnotherWent", "cost None", id="another went: the mark is taken back"),
     pytest.param("down", 2, [OLD, NEW], NOW, "AnotherWent", "clear", id="and the note"),
+    pytest.param("down like all", 2, [MARKED, ALIKE], NOW, "AnotherWent", "clear", id="another went, all are alike"),
+    pytest.param("down", 3, [MARKED, ALIKE, NEW], NOW, "NotTheOnly", "note out", id="another has the mark too"),
+    pytest.param("wait", 3, [OLD, ALIKE, NEW], NOW, "Ready", "note out", id="a mark would not tell it from others"),
+    pytest.param("back like all", 3, [MARKED, UNREADY], NOW, "TakeBack", "scale 3 2", id="back: as all are"),
     pytest.param("wait unheeded", 3, [OLD, SIBLING, NEW], NOW, "Ready", "note out", id="nobody would heed a mark"),
     pytest.param("out", 3, [OLD, SIBLING, NEW], NOW, "Evict", "evict old", id="it is evicted"),
     pytest.param("out", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="not while others are not ready"),
@@ -95,9 +100,9 @@ STEPS = [
 def test_what_is_found_says_what_comes_next(
     phase: str, count: int, pods: list[Pod], now: float, word: str, does: str
 ) -> None:
-    step = next_step(
-        web(phase.removesuffix(" unheeded"), count), pods, now, FREE, honours_costs="unheeded" not in phase
-    )
+    phase, _, how = phase.partition(" ")
+    workload = web(phase, count, cost=LEAST if how == "like all" else None)
+    step = next_step(workload, pods, now, FREE, honours_costs=how != "unheeded")
     assert (step.word, told(step)) == (word, does)
     assert step.last == (does == "clear")
     assert step.done == (word == "Moved")
@@ -288,14 +293,22 @@ def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: 
     beside=some.booleans(),
     repeats=some.lists(some.integers(1, 3), max_size=30),
     unmarked=some.sets(some.integers(0, 15), max_size=3),
+    cost=some.sampled_from([None, LEAST, "-5"]),
 )
 def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
-    honours_costs: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int], unmarked: set[int]
+    honours_costs: bool,
+    count: int,
+    lag: int,
+    ready: bool,
+    beside: bool,
+    repeats: list[int],
+    unmarked: set[int],
+    cost: str | None,
 ) -> None:
-    """However late the controllers are, however often a step is done, and though somebody removes the mark in some
-    turns before the count is lowered."""
-    world = World(count, ready=ready, beside=beside, heeds=honours_costs)
-    mark = begin(world.workload, OLD, "", NOW, 120, Origin("d"))
+    """However late the controllers are, however often a step is done, whatever deletion cost the template gives each
+    pod, and though somebody removes the mark in some turns before the count is lowered."""
+    world = World(count, ready=ready, beside=beside, heeds=honours_costs, cost=cost)
+    mark = begin(world.workload, world.pods[0], "", NOW, 120, Origin("d"))
     assert isinstance(mark, Mark)
     world.do(mark)
     for turn in range(200):
@@ -315,4 +328,5 @@ def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
     assert world.least == count
     moved = OLD.uid not in {pod.uid for pod in world.pods}
     assert moved == (ready and not beside)
-    assert not any(COST in pod.annotations for pod in world.pods)
+    assert all(pod.annotations == world.given or (pod.uid == OLD.uid and unmarked) for pod in world.pods)
+    assert not any(pod.annotations.get(COST) == LEAST != cost for pod in world.pods)

@@ -17,13 +17,26 @@ from elasticd.decision.disruption import eviction_of, refusal
 from elasticd.decision.pool.departures import Departures
 from elasticd.decision.workload.vetoes import FREEZE, annotated_freeze
 from elasticd.journal import Journal
-from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Origin, Step, begin, next_step, noted, resume, stays, surged
+from elasticd.kit.surge import (
+    BEGUN,
+    DEPLOYMENT,
+    LEAST,
+    Note,
+    Origin,
+    Step,
+    begin,
+    next_step,
+    noted,
+    resume,
+    stays,
+    surged,
+)
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark
 from elasticd.model.disruption import DisruptionState, Refused
 from elasticd.model.listener import Listener, MoveTakenBack, tell
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
-from elasticd.model.workload import Pod, Ref, Workload
+from elasticd.model.workload import COST, Pod, Ref, Workload
 from elasticd.ports.cluster import Budgeted, Cluster, Snapshot
 from elasticd.runtime.actions import Actions, Attempt, attempt, record
 
@@ -38,25 +51,55 @@ EVERY = 1.0
 SOON = 0.2
 """Seconds between looks while there are some."""
 
-REST = 2.0
-"""Seconds in which a step is not repeated, because the cluster may not show it yet."""
+REST = Backoff(2.0, 30.0)
+"""Before a step is repeated: the cluster may not show it yet, or somebody undoes it each time."""
+
+UNMARKINGS = 5
+"""Times that the mark of a pod that stays is taken away; then somebody else makes it, and the surge ends."""
+
+ALARM = 3
+"""Surges of a workload in a row that were in vain before this is told as a fault."""
 
 BACKOFF = Backoff(60.0, 3600.0)
 """Before a workload's next surge after a failed one."""
 
 
 class _Surge(Struct):
-    """A surge in flight: its step and since when; the step that was tried last, when, and why that failed; its note as
-    last seen, and whether this daemon has removed that, or told that somebody else did."""
+    """A surge in flight: its step and since when; the step that was tried last, when, how often in a row it was done,
+    and why it failed; its note as last seen, and whether this daemon has removed that, or told that somebody else did;
+    and why it is taken back."""
 
     step: Step | None = None
     since: float = 0.0
     tried: str = ""
     tried_at: float = 0.0
+    times: int = 0
+    unmarkings: int = 0
     failure: tuple[object, ...] | None = None
     note: Note | None = None
     ended: bool = False
     told: bool = False
+    cause: str = ""
+
+    def rests(self, step: Step, now: float) -> bool:
+        """Whether it is too soon to repeat this step."""
+        return self.tried == step.word and now - self.tried_at < REST.delay(self.times)
+
+
+class _InVain(Struct, frozen=True):
+    """Surges of a workload that came to nothing: until when it has no other, how many in a row, and why the last."""
+
+    workload: Ref
+    until: float
+    in_a_row: int
+    cause: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.in_a_row} moves of its pods in a row were in vain; the last: {self.cause}"
+
+    def is_forgotten(self, now: float) -> bool:
+        return now > self.until + 2 * BACKOFF.delay(self.in_a_row)
 
 
 class Surging:
@@ -78,8 +121,8 @@ class Surging:
         """By the workload's UID."""
         self._ending: dict[str, Underway] = {}
         """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
-        self._in_vain: dict[str, tuple[float, int]] = {}
-        """By a workload's UID, until when it has no surge, and how many in a row have failed."""
+        self._in_vain: dict[str, _InVain] = {}
+        """By a workload's UID."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod by a surge; None: it belongs to no ReplicaSet, so no surge is possible."""
@@ -87,9 +130,8 @@ class Surging:
         mark = self._first_mark(evict, await self._look(now), now, within, decision)
         if not isinstance(mark, Mark):
             return mark and Answer("refused", message=mark[1], reason=mark[0])
-        until, failures = self._in_vain.get(mark.uid, (0.0, 0))
-        if now > until + 2 * BACKOFF.delay(failures):
-            self._in_vain.pop(mark.uid, None)
+        if (in_vain := self._in_vain.get(mark.uid)) and in_vain.is_forgotten(now):
+            del self._in_vain[mark.uid]
         answer = await self._cluster.act(mark)
         return replace(answer, message=BEGUN) if answer.result == "done" else answer
 
@@ -113,11 +155,20 @@ class Surging:
             return "NoDeployment", "no Deployment is seen that it belongs to"
         if annotated_freeze(workload.annotations, now):
             return "Frozen", f"{workload.ref} is annotated {FREEZE}"
-        until, _ = self._in_vain.get(workload.uid, (0.0, 0))
-        if now < until:
-            return "InVain", f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
+        in_vain = self._in_vain.get(workload.uid)
+        if in_vain is not None and now < in_vain.until:
+            return "InVain", f"a pod of {workload.ref} was moved in vain; again in {in_vain.until - now:.0f} s"
         origin = Origin(decision, self._cluster.lease)
         return begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, origin)
+
+    def faults(self) -> list[str]:
+        """Workloads of which pods are moved in vain again and again, in a line each."""
+        now = self._clock.now()
+        return [
+            f"{in_vain.workload}: {in_vain.text}"
+            for uid, in_vain in self._in_vain.items()
+            if in_vain.in_a_row >= ALARM and (uid in self._surges or now < in_vain.until + BACKOFF.first)
+        ]
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
         """The moves in flight: restorations, surges, and pods that are ending after a surge."""
@@ -188,7 +239,8 @@ class Surging:
         self, surge: _Surge, workload: Workload, pods: Sequence[Pod], departures: Departures, now: float
     ) -> Step:
         """The next step by the note; by the one last seen, if somebody removed it or it cannot be read."""
-        step = next_step(workload, pods, now, departures, honours_costs=self._cluster.honours_deletion_costs)
+        unmarks, honours_costs = surge.unmarkings < UNMARKINGS, self._cluster.honours_deletion_costs
+        step = next_step(workload, pods, now, departures, honours_costs=honours_costs, unmarks=unmarks)
         if (note := noted(workload.annotations)) is not None:
             surge.note, surge.told = note, False
             return step
@@ -213,7 +265,7 @@ class Surging:
                 ref = _pod_ref(workload, note)
                 self._ending[note.uid] = Underway(ref, note.uid, "surge", text, now, node=note.node, ends=True)
         surge.step = step
-        if step.action is not None and not (surge.tried == step.word and now - surge.tried_at < REST):
+        if step.action is not None and not surge.rests(step, now):
             if evict := eviction_of(step.action):
                 departures.let_go(next(pod for pod in pods if pod.uid == evict.uid), evict)
             act = self._act(surge, workload, pods, step, step.action)
@@ -235,21 +287,31 @@ class Surging:
         self.actions.end(workload.uid)
         answer, earlier = result.answer, surge.failure
         done = answer.result == "done"
+        surge.times = surge.times + 1 if surge.tried == step.word else 1
         surge.tried, surge.tried_at = step.word, result.at
+        if isinstance(action, Mark) and done:
+            surge.unmarkings += bool(action.pod) and action.annotations.get(COST) != LEAST
+            if (marked := noted(action.annotations)) and marked.phase == "back":
+                surge.cause = step.message
         surge.failure = None if done else (step.word, answer.result, answer.code, answer.reason)
         if step.last and done:
             surge.ended = True
-            self._finish(workload, pods, step)
+            self._finish(surge, workload, pods, step)
         note = noted(workload.annotations) or surge.note
         if note is not None and (done or surge.failure != earlier):
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
-    def _finish(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
+    def _finish(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         """End a surge: after a failed one delay the workload's next, and notify listeners that the pod stays."""
-        _, failures = self._in_vain.pop(workload.uid, (0.0, 0))
+        before = self._in_vain.pop(workload.uid, None)
         if not step.done:
-            failures += 1
-            self._in_vain[workload.uid] = self._clock.now() + BACKOFF.delay(failures), failures
+            in_a_row = before.in_a_row + 1 if before is not None else 1
+            until = self._clock.now() + BACKOFF.delay(in_a_row)
+            in_vain = _InVain(workload.ref, until, in_a_row, surge.cause or step.message)
+            self._in_vain[workload.uid] = in_vain
+            if in_a_row >= ALARM:
+                event = Announce(workload.ref, workload.uid, "InVain", in_vain.text, warning=True)
+                self.actions.announce(self._cluster, event, f"surge {workload.ref}")
             note = noted(workload.annotations)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
                 tell(self._listeners, MoveTakenBack(note.uid))

@@ -4,6 +4,7 @@ at once where they were in vain."""
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,16 +12,16 @@ from elasticd.base.clock import VirtualClock
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.evictability import SPARE
-from elasticd.kit.surge import SURGE
+from elasticd.kit.surge import LEAST, SURGE, Note, noted
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionState
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
-from elasticd.model.workload import COST, Pod, Ref
+from elasticd.model.workload import COST, Pod, Ref, Workload
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.actions import Actions
-from elasticd.runtime.pools.surges import Surging
+from elasticd.runtime.pools.surges import ALARM, Surging
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, pod
 from tests.kit.surges import OLD, REF, World
@@ -75,6 +76,13 @@ class Seen(Shown):
         return self._site.hpa
 
 
+def note_of(workload: Workload) -> Note:
+    """The note of a move that is under way."""
+    note = noted(workload.annotations)
+    assert note is not None
+    return note
+
+
 def spent(controller: str) -> DisruptionState:
     """The budget of one controller is spent."""
     gone = Disruption(NOW, "z", controller, "shop", "uid-z")
@@ -84,8 +92,8 @@ def spent(controller: str) -> DisruptionState:
 class Bench:
     """A loop over a site, in virtual time."""
 
-    def __init__(self, *, ready: bool = True, heeds: bool = True) -> None:
-        self.clock, self.site = VirtualClock(NOW), Site(World(2, ready=ready, beside=False, heeds=heeds))
+    def __init__(self, *, ready: bool = True, heeds: bool = True, cost: str | None = None) -> None:
+        self.clock, self.site = VirtualClock(NOW), Site(World(2, ready=ready, beside=False, heeds=heeds, cost=cost))
         self.outcomes: list[PodOutcome] = []
         self.taken_back: list[str] = []
         self.disruption = DisruptionState()
@@ -281,6 +289,55 @@ async def test_a_move_in_vain_is_retried_after_growing_pauses() -> None:
     await bench.begin()
     await bench.turn(20)
     assert bench.outcomes[-1].reason == "Moved"
+
+
+async def test_moves_in_vain_again_and_again_are_told_as_a_fault() -> None:
+    bench = Bench(ready=False)
+    for tries in range(1, ALARM + 1):
+        assert bench.loop.faults() == []
+        await bench.begin(within=3.0)
+        await bench.turn(20 + 60 * 2 ** (tries - 1) * (tries < ALARM))
+    text = "3 moves of its pods in a row were in vain; the last: no other pod was ready within 3 s"
+    assert bench.loop.faults() == [f"shop/Deployment/web: {text}"]
+    events = [act for act in bench.site.acts if isinstance(act, Announce) and act.reason == "InVain"]
+    assert [(event.workload, event.message, event.warning) for event in events] == [(REF, text, True)]
+    await bench.turn(240)
+    bench.site.world.ready = True
+    await bench.begin()
+    await bench.turn(20)
+    assert (bench.outcomes[-1].reason, bench.loop.faults()) == ("Moved", [])
+
+
+async def test_a_surge_ends_though_every_pod_has_the_least_cost() -> None:
+    """Another pod may go in its place, and no mark tells them apart."""
+    bench = Bench(cost=LEAST)
+    await bench.begin()
+    await bench.turn(15)
+    assert (bench.surging, bench.site.world.least, bench.outcomes[-1].reason) == (False, 2, "Moved")
+
+
+async def test_a_surge_ends_where_another_pod_went_instead() -> None:
+    bench = Bench(cost=LEAST)
+    await bench.begin()
+    await bench.turn(2)
+    world = bench.site.world
+    lowered = msgspec.json.encode(replace(note_of(world.workload), phase="down")).decode()
+    world.pods = [one for one in world.pods if one.uid in (OLD.uid, "s0")]
+    world.workload = replace(world.workload, replicas=2, annotations={SURGE: lowered})
+    before = len(bench.site.acts)
+    await bench.turn(30)
+    assert (bench.surging, len(bench.site.acts) - before, bench.taken_back) == (False, 1, [OLD.uid])
+    assert bench.outcomes[-1].reason == "AnotherWent"
+
+
+async def test_a_surge_ends_though_somebody_marks_its_pod_each_time() -> None:
+    bench = Bench(ready=False)
+    await bench.begin(within=3.0)
+    for _ in range(80):
+        bench.site.world.do(Mark(REF, OLD.uid, {COST: LEAST}, OLD.name))
+        await bench.turn(1)
+    unmarkings = [act for act in bench.site.acts if isinstance(act, Mark) and act.annotations == {COST: None}]
+    assert (bench.surging, bench.site.world.workload.replicas, len(unmarkings)) == (False, 2, 5)
 
 
 async def test_a_policy_that_raises_the_count_ends_a_surge() -> None:
