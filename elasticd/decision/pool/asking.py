@@ -42,6 +42,8 @@ class PoolCase(Struct, frozen=True, eq=False):
     node: int = -1
     """The index of the node whose eviction order is asked for."""
     promises: tuple[Promise, ...] = ()
+    reserved: tuple[tuple[str, Pod], ...] = ()
+    """Pods that wait, counted in the table on the nodes that are being made free for them, by the names of these."""
 
     def ask(self, hook: str, **arguments: Any) -> Answers:
         """Call a hook; an answer that makes no sense counts as a failure."""

@@ -83,6 +83,21 @@ class Filtered(Struct, frozen=True, eq=False):
             return self.curable, False
         return (self.curable & bound.nodes, True) if bound.full in FORCED else (None, False)
 
+    def only_where(self, other: "Filtered", reason: str) -> "Filtered":
+        """The same, but that nodes also refuse the pod, for this reason, that do so by the other one."""
+        refused = self.fits & ~other.fits
+        if not refused.any() and not (self.curable & ~other.fits & ~other.curable).any():
+            return replace(self, failures=self.failures + other.failures)
+        refusals = (*self.refusals, Refusal(reason, refused))
+        return replace(
+            self,
+            fits=self.fits & other.fits,
+            curable=self.curable & (other.fits | other.curable),
+            counts=_count_by_reason(refusals),
+            failures=self.failures + other.failures,
+            refusals=refusals,
+        )
+
     def missing(self, node: int) -> dict[str, int]:
         """What filters say that this node lacks for the pod, beyond what the pods there request; the most of
         several."""

@@ -3,8 +3,9 @@
 Each pod counts those planned before it.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from elasticd.decision.pool.order import in_order
 from elasticd.decision.pool.preemption import UNKNOWN, Budgets, NoVictims, Preemption, make_room
 from elasticd.decision.pool.remedies import lacking
 from elasticd.kit.mounts import Blocked, match_claims, mounts_of
+from elasticd.kit.topology import selected_by
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.disruption import Refused
 from elasticd.model.moves import Promise
@@ -25,6 +27,9 @@ from elasticd.model.volumes import VolumeClaim, Volumes
 from elasticd.model.workload import Failure, Pod
 
 NEVER = "no pod is preempted for it, as its preemptionPolicy is Never"
+
+RESERVED = "node(s) only had places kept for the pods that its affinity selects"
+"""Why a node takes no pod that must be near others: none of those has been bound there."""
 
 UNBOUND = "VolumesNotBound"
 """Why a pod waits that has a node, but claims that are not bound for it yet."""
@@ -88,6 +93,11 @@ class Draft:
         self._remedies: dict[Hashable, str] = {}
         self._nodes_searched = self._nodes_supposed = 0
         self._promises = {promise.pod.uid: promise for promise in case.promises}
+        self._reserved = defaultdict[int, list[Pod]](list)
+        """By node, the pods that are counted there and are not being bound: they may never come."""
+        for name, pod in case.reserved:
+            if (index := case.columns.index(name)) is not None:
+                self._reserved[index].append(pod)
 
     def keep(self, promise: Promise) -> bool:
         """Keep a promised node for its pod, as one that is planned for it; return whether it suits. It does if it takes
@@ -100,13 +110,31 @@ class Draft:
             filtered = look(self._case, promise.pod)
         suits = bool(filtered.failures or filtered.allowed()[index])
         if suits:
-            self._take(index, promise.pod, promise.use)
+            self._reserve(index, promise.pod, promise.use)
         return suits
+
+    def _look(self, pod: Pod) -> Filtered:
+        """Filter the nodes for a pod. One that must be near others goes only where some of these are or are being
+        bound: those for which a place is just kept may never come. As kube-scheduler does for nominated pods."""
+        filtered = look(self._case, pod)
+        if not pod.needs.attracts or not (filtered.fits | filtered.curable).any():
+            return filtered
+        rules = [selected_by(pod.namespace, term, self.columns) for term in pod.needs.attracts]
+        partners = {
+            node: [other for other in others if all(rule(other) for rule in rules)]
+            for node, others in self._reserved.items()
+        }
+        with ExitStack() as stack:
+            for node, others in partners.items():
+                if others:
+                    stack.enter_context(self.columns.without(node, others))
+            alone = look(self._case, pod) if any(partners.values()) else filtered
+        return filtered if alone is filtered else filtered.only_where(alone, RESERVED)
 
     def decide_together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Decide about all pods by one call of place_pods, then check each where it was put. One that was put nowhere
         waits, or preempts others."""
-        filtered = {pod.uid: look(self._case, pod) for pod in pods if not _why_skipped(pod)}
+        filtered = {pod.uid: self._look(pod) for pod in pods if not _why_skipped(pod)}
         open_ = [pod for pod in pods if pod.uid in filtered]
         candidates = [Candidate(pod, filtered[pod.uid].allowed()) for pod in open_]
         answers = self._case.ask("place_pods", pods=candidates)
@@ -121,7 +149,7 @@ class Draft:
         """The decision about a pod, as things stand after those before it."""
         if why := _why_skipped(pod):
             return self.decision(pod, "wait" if pod.needs.gated else "leave", *why)
-        filtered = look(self._case, pod)
+        filtered = self._look(pod)
         allowed, bound = filtered.allowed(), filtered.bound
         if failures := failures + filtered.failures:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
@@ -169,7 +197,7 @@ class Draft:
         if not match.fits[node]:
             return self._wait(filtered, UNBOUND, f"its claims cannot be bound for {name}")
         steps = claim_actions(match.at(node), name, view)
-        self._take(node, pod)
+        self._reserve(node, pod)
         names = ", ".join(claim.name for claim in mounts.pending)
         text = f"waits until its claims are bound for {name}: {names}"
         nominate = () if pod.nominated == name else (Nominate(pod.ref, pod.uid, name),)
@@ -204,7 +232,9 @@ class Draft:
             return self._wait(filtered, "NoNodeMatches")
         promise = self._promises.get(pod.uid)
         if promise is not None and self.keep(promise):
-            text = f"{filtered.unavailable()}; {promise.node} is kept for it until the pod that it replaces has gone"
+            partners = RESERVED in filtered.counts
+            what = "pods that its affinity selects are bound" if partners else "the pod that it replaces has gone"
+            text = f"{filtered.unavailable()}; {promise.node} is kept for it until {what}"
             return self.decision(pod, "wait", "Unschedulable", text, filtered, actions=_clear_nomination(pod))
         places, _ = filtered.places()
         node = self.columns.index(pod.nominated) if pod.nominated else None
@@ -307,10 +337,15 @@ class Draft:
         self._refused.clear()
         self.columns.take(node, pod, use)
 
+    def _reserve(self, node: int, pod: Pod, use: Mapping[str, float] | None = None) -> None:
+        """Promise a node to a pod that is not bound yet."""
+        self._take(node, pod, use)
+        self._reserved[node].append(pod)
+
     def _await_leaving(self, filtered: Filtered, node: int) -> PodDecision:
         """Let a pod wait for those that are leaving a node, and keep for it what they have left so far."""
         pod, name = filtered.pod, self.columns.names[node]
-        self._take(node, pod)
+        self._reserve(node, pod)
         actions, text = Preemption(node, ()).actions(pod, name), f"waits until others have left {name}"
         return self.decision(pod, "wait", "Nominated", text, filtered, node=name, actions=actions)
 
@@ -326,7 +361,7 @@ class Draft:
         for victim in room.victims:
             self.columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
             self.budgets.spend(victim)
-        self._take(room.node, pod)
+        self._reserve(room.node, pod)
         scores = (filtered.ranked.shown(room.node, self.columns),)
         gone = ", ".join(f"{victim.namespace}/{victim.name}" for victim in room.victims)
         are = "is" if len(room.victims) == 1 else "are"

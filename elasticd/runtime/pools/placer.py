@@ -240,7 +240,8 @@ class Placer:
         columns = pool.columns(
             snapshot, usage, volumes=pool.needs_volumes([*pods, *(promise.pod for promise in promises)])
         )
-        self._take_expected(columns, snapshot, {pod.uid for pod in pods} | {promise.pod.uid for promise in promises})
+        planned_uids = {pod.uid for pod in pods} | {promise.pod.uid for promise in promises}
+        reserved = self._take_expected(columns, snapshot, planned_uids)
         budgets = snapshot.budgets() if pool.disturbs else ()
         observation = PoolObservation(
             at=now,
@@ -255,7 +256,15 @@ class Placer:
             kept_since={uid: since for uid, (_, since) in self._kept.items()},
             disruption=self._disruption(now) if pool.disturbs and pool.policy.mode == "act" else DisruptionState(),
         )
-        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.failures.off, promises=promises)
+        return PoolCase(
+            pool.policy,
+            observation,
+            columns,
+            pool.hooks,
+            pool.failures.off,
+            promises=promises,
+            reserved=tuple(reserved),
+        )
 
     async def _adopt_promises(self, snapshot: Snapshot, now: float) -> None:
         """Take over what was promised before this daemon began to lead."""
@@ -299,23 +308,31 @@ class Placer:
     def _disruption(self, now: float) -> DisruptionState:
         return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
 
-    def _take_expected(self, columns: NodeTable, snapshot: Snapshot, planned_uids: AbstractSet[str]) -> None:
+    def _take_expected(
+        self, columns: NodeTable, snapshot: Snapshot, planned_uids: AbstractSet[str]
+    ) -> list[tuple[str, Pod]]:
         """Bring the node table up to what is expected: pods that are being bound take room on their node, nominated
         pods that are not in this plan (`planned_uids`) keep theirs, and pods that were told to leave are marked as
-        leaving."""
+        leaving. Returns the pods that only keep room, each with its node."""
+        reserved = list[tuple[str, Pod]]()
         for pod in map(self.views.noted, snapshot.pending()):
-            place = columns.with_node(self.views.doubtful(pod) or pod.nominated)
+            node = self.views.doubtful(pod) or pod.nominated
+            place = columns.with_node(node)
             if place is not None and pod.uid not in planned_uids and pod.uid not in self._acting:
                 place[0].take(place[1], pod)
+                reserved.append((node, pod))
         leaving = self.views.leaving()
         for acting in self._acting.values():
             place = columns.with_node(acting.decision.node)
             if place is not None and all(pod.uid != acting.pod.uid for pod in place[0].pods(place[1])):
                 place[0].take(place[1], acting.pod)
+                if acting.decision.verdict != "bind":
+                    reserved.append((acting.decision.node, acting.pod))
             leaving.update({action.uid: action.node for action in acting.decision.actions if isinstance(action, Evict)})
         for uid, node in leaving.items():
             if (place := columns.with_node(node)) is not None:
                 place[0].leave(place[1], uid)
+        return reserved
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down if it is news, and begin its actions."""

@@ -15,6 +15,7 @@ from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.listener import Notice
 from elasticd.model.placement import PodOutcome
+from elasticd.model.pod_spec import Expression, PodTerm
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
 from elasticd.ports.cluster import Snapshot
@@ -382,6 +383,17 @@ async def test_a_controllers_replacement_for_a_victim_is_recognised_once() -> No
         it.board.remove("x2")
         await it.tick(10)
         assert SEEN[-1][0] == {}
+
+
+async def test_no_pod_is_bound_beside_one_that_waits_for_room() -> None:
+    near = pod("near", 0.0, attracts=(PodTerm("host", (Expression("app", "In", ("u",)),)),))
+    async with bench([node("a", cpu=1, labels={"host": "a"})], [old("x"), urgent(labels={"app": "u"}), near]) as it:
+        it.board.lingers = True
+        await it.run(30)
+        assert it.board.tried(Bind) == []
+        it.board.remove("x")
+        await it.run(15)
+        assert [name for _, name in it.board.tried(Bind)] == ["urgent", "near"]
 
 
 async def test_how_many_gave_way_is_forgotten_with_the_pod() -> None:

@@ -191,6 +191,49 @@ async def test_a_replacement_prefers_the_promised_node() -> None:
     assert it.message(again) == "b was kept for it"
 
 
+def near(app: str) -> dict[str, Any]:
+    """A pod that must be on a node with one of these."""
+    return {"attracts": (PodTerm("name", (Expression("app", "In", (app,)),)),)}
+
+
+NAMED = [node(name, labels={"name": name}) for name in "abc"]
+
+
+async def partners() -> tuple[Pool, Pod, Pod]:
+    """Node a was cordoned, and a pod of it evicted that others are near to, and one of these: both are gone."""
+    db = running("db", owner=WEB, labels={"app": "db"}, priority=9)
+    near_it = running("near", owner=("ReplicaSet", "near", "rs-2"), **near("db"))
+    it = Pool([db, near_it], NAMED)
+    await it.run(3)
+    it.cordon("a")
+    await it.run(8)
+    assert [name for _, name in it.board.tried(Evict)] == ["db", "near"], "a kept place counts where moves are judged"
+    return it, db, near_it
+
+
+async def test_no_pod_is_bound_beside_a_place_that_is_just_kept() -> None:
+    it, db, near_it = await partners()
+    again = it.replaced(near_it)
+    await it.run(20)
+    assert it.bound() == {}
+    assert "1 node(s) only had places kept for the pods that its affinity selects" in it.message(again)
+    assert "b is kept for it until pods that its affinity selects are bound" in it.message(again)
+    it.replaced(db)
+    await it.run(12)
+    assert it.bound() == {"db": "b", "near": "b"}
+
+
+async def test_the_first_of_a_group_is_bound_where_a_place_is_kept() -> None:
+    group = {"labels": {"app": "x"}, **near("x")}
+    x = running("x", owner=WEB, **group)
+    it = await evicted(x, nodes=NAMED)
+    it.board.add(waiting("first", owner=("ReplicaSet", "other", "rs-2"), **group))
+    await it.run(3)
+    it.replaced(x)
+    await it.run(12)
+    assert it.bound() == {"first": "b", "x": "b"}
+
+
 async def test_each_promise_is_for_one_replacement() -> None:
     nodes = [node("a", cpu=8.0), node("b"), node("c")]
     x, y = (running(name, owner=WEB, **ROOM) for name in ("x", "y"))
