@@ -20,7 +20,14 @@ from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
-from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, PolicyCaps, Refused
+from elasticd.model.disruption import (
+    Disruption,
+    DisruptionMemory,
+    DisruptionState,
+    NodesCounted,
+    PolicyCaps,
+    Refused,
+)
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
 from elasticd.model.workload import Pod, Workload
@@ -44,6 +51,9 @@ for the server."""
 
 SHARE = 10
 """Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
+
+_NODES = "nodes"
+"""Under which the counts of ready nodes are kept, beside those of series."""
 
 BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
 
@@ -111,6 +121,10 @@ class DisruptionGuard(ClusterWrapper):
         """By the workload's UID, until as many are ready as before."""
         self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
+        for at, ready in journal.node_counts() if journal else ():
+            self._peak(_NODES, ready, at)
+        self._counted = -1
+        """The count of ready nodes that was written down last."""
         self._snapshot: Snapshot | None = None
         self._last_count = float("-inf")
 
@@ -314,7 +328,8 @@ class DisruptionGuard(ClusterWrapper):
         if self._snapshot is not None:
             nodes = self._snapshot.nodes()
             ready = sum(node.ready for node in nodes)
-            peak = max(len(nodes), self._peak("nodes", ready, now))
+            self._write_count(ready, now)
+            peak = max(len(nodes), self._peak(_NODES, ready, now))
             if peak and ready <= peak * remaining:
                 missing = f"; {peak - len(nodes)} disappeared within {MEMORY / 60:g} minutes" * (peak > len(nodes))
                 return f"{ready} of {peak} nodes are ready{missing}"
@@ -324,6 +339,12 @@ class DisruptionGuard(ClusterWrapper):
             if peak and total >= FEWEST and trusted <= min(peak, total) * remaining:
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
+
+    def _write_count(self, ready: int, now: float) -> None:
+        """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""
+        if ready != self._counted and self._journal is not None and self._inner.taken_over is not None:
+            self._counted = ready
+            self._journal.append(NodesCounted(now, ready))
 
     def _peak(self, name: str, count: int, now: float) -> int:
         """The greatest count of the last MEMORY seconds, with this one."""

@@ -38,7 +38,7 @@ from elasticd.journal.segments import (
 )
 from elasticd.journal.writer import WriterThread
 from elasticd.kit import history
-from elasticd.model.disruption import Disruption
+from elasticd.model.disruption import Disruption, NodesCounted
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
 from elasticd.model.records import Decision, Outcome, Reopened
@@ -49,6 +49,9 @@ Key = tuple[str, Ref]
 
 REMEMBERED = 384 << 20
 """Bytes of lines that are read at the start, about: 180,000 decisions over ten pods, in some seconds."""
+
+_COUNTS = 200
+"""Counts of nodes that are remembered: one is written every five seconds at most, and matters for ten minutes."""
 
 DAY = 86400.0
 
@@ -97,6 +100,8 @@ class Journal:
         self._latest: dict[Key, Decision] = {}
         self._moves: dict[Key, MoveDecision] = {}
         self._disruptions: deque[Disruption] = deque()
+        self._nodes: deque[NodesCounted] = deque(maxlen=_COUNTS)
+        self._newest = -math.inf
         self.last_disruption = -math.inf
         """When a pod was last made to go, or was about to be; -inf: never."""
         self.begun = now if folder is not None and now < math.inf else -math.inf
@@ -180,15 +185,9 @@ class Journal:
         self._take(record)
 
     def _take(self, record: Record) -> None:
+        self._newest = max(self._newest, record.at)
         if isinstance(record, Decision):
-            key = (record.policy, record.workload)
-            self._latest[key] = record
-            if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
-                acts = record.mode == "act"
-                past = self.past(*key, record.at, record.current, acts=acts)
-                self._pasts[key] = history.remember(past, record)
-                if acts:
-                    self._acting[record.workload] = record.policy
+            self._take_decision(record)
         elif isinstance(record, Outcome):
             key = (record.policy, record.workload)
             if key in self._pasts:
@@ -199,8 +198,20 @@ class Journal:
                 del self._moves[record.policy, record.pod]
         elif isinstance(record, Disruption):
             self._remember(record)
+        elif isinstance(record, NodesCounted):
+            self._nodes.append(record)
         elif isinstance(record, Reopened):
             self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
+
+    def _take_decision(self, record: Decision) -> None:
+        key = (record.policy, record.workload)
+        self._latest[key] = record
+        if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
+            acts = record.mode == "act"
+            past = self.past(*key, record.at, record.current, acts=acts)
+            self._pasts[key] = history.remember(past, record)
+            if acts:
+                self._acting[record.workload] = record.policy
 
     def _remember(self, disruption: Disruption) -> None:
         """Remember a disruption for a day, the longest that a budget may be about, unless it was taken back."""
@@ -216,6 +227,11 @@ class Journal:
     def disruptions(self) -> tuple[Disruption, ...]:
         """The pods that were made to leave their nodes within a day, the oldest first."""
         return tuple(self._disruptions)
+
+    def node_counts(self) -> tuple[tuple[float, int], ...]:
+        """How many nodes were ready until when, the oldest first; the last until the newest record."""
+        until = [count.at for count in self._nodes][1:]
+        return tuple([(at, count.ready) for at, count in zip([*until, self._newest], self._nodes, strict=False)])
 
     def past(self, policy: str, ref: Ref, at: float, replicas: int, *, acts: bool = False) -> Past:
         """The history of a workload; for one without a recent history, one that begins with `replicas` now. A policy

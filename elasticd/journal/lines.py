@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import one_line, shown
-from elasticd.model.disruption import Disruption
+from elasticd.model.disruption import Disruption, NodesCounted
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Basis, Decision, Outcome, Reopened
 from elasticd.model.workload import Recommendation, Ref, Series
 
-Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption | Basis | Reopened
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption | NodesCounted | Basis | Reopened
 
 DECISIONS = b'"type":"decision'
 """Bytes that the lines of all decisions contain."""

@@ -26,6 +26,13 @@ class Disruption(Struct, frozen=True, gc=False, tag="disruption"):
     begins: bool = False
 
 
+class NodesCounted(Struct, frozen=True, gc=False, tag="nodes"):
+    """How many nodes are `ready`, where that is another number than before: a restarted daemon knows what it lost."""
+
+    at: float
+    ready: int
+
+
 class PolicyCaps(Struct, frozen=True, gc=False):
     """How much a policy changes by itself, until a person confirms more.
 

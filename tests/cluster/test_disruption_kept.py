@@ -53,6 +53,35 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+async def look(one: Daemon, nodes: str) -> str:
+    """What the breaker says once these nodes are there."""
+    one.behind.nodes = tuple(node(name) for name in nodes)
+    await one.guard.observe(one.clock.now(), frozenset())
+    return one.guard.disruption(one.clock.now()).breaker
+
+
+async def test_nodes_that_disappeared_are_known_after_a_restart(folder: Path) -> None:
+    lost = "4 of 11 nodes are ready; 7 disappeared within 10 minutes"
+    with daemon(folder) as one:
+        assert await look(one, "abcdefghijk") == ""
+        await one.clock.sleep_until(NOW + 890)
+        assert await look(one, "abcdefghijk") == ""
+        await one.clock.sleep_until(NOW + 900)
+        assert await look(one, "abcd") == lost
+    with daemon(folder, NOW + 1000) as one:
+        assert await look(one, "abcd") == lost
+        await one.clock.sleep_until(NOW + 1501)
+        assert await look(one, "abcd") == ""
+
+
+async def test_nodes_that_disappear_without_a_daemon_are_missed(folder: Path) -> None:
+    with daemon(folder) as one:
+        assert await look(one, "abcd") == ""
+        assert await one.refusal("p0") == ""
+    with daemon(folder, NOW + 60) as one:
+        assert await look(one, "a") == "1 of 4 nodes are ready; 3 disappeared within 10 minutes"
+
+
 async def test_a_slow_eviction_counts_from_its_end_after_a_restart(folder: Path) -> None:
     with daemon(folder) as one:
         one.behind.lasts = lambda: one.clock.sleep_until(NOW + 100)
