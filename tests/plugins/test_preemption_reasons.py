@@ -24,7 +24,12 @@ from tests.kit.preemption import ASKS, OTHERS, asked, chosen, decode, names, poo
 
 LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
 REFUSED = DisruptionBudget(
-    "shop", "x", frozenset({"uid-x"}), 0, "were not let go a moment ago (Disturbed)", "[disruption] lets more pods go"
+    "shop",
+    "x",
+    frozenset({"uid-x"}),
+    0,
+    "were not let go when last tried (Disturbed)",
+    "[disruption] lets more pods go",
 )
 
 
@@ -243,15 +248,15 @@ REFUSED = DisruptionBudget(
             {},
             [running("x", **LESSER)],
             {"budgets": (REFUSED,)},
-            "lesser pods were not let go a moment ago (Disturbed)",
+            "lesser pods were not let go when last tried (Disturbed)",
             "[disruption] lets more pods go",
             id="refused a moment ago",
         ),
         pytest.param(
             {},
             [running("x", **LESSER)],
-            {"budgets": (replace(REFUSED, why="were not let go a moment ago (Blackout)", mend=""),)},
-            "lesser pods were not let go a moment ago (Blackout)",
+            {"budgets": (replace(REFUSED, why="were not let go when last tried (Blackout)", mend=""),)},
+            "lesser pods were not let go when last tried (Blackout)",
             "",
             id="refused a moment ago, and nobody can do anything",
         ),
@@ -259,7 +264,7 @@ REFUSED = DisruptionBudget(
             {},
             [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1, local=True)],
             {"budgets": (replace(REFUSED, mend=""),)},
-            "lesser pods have local storage or were not let go a moment ago (Disturbed)",
+            "lesser pods have local storage or were not let go when last tried (Disturbed)",
             "",
             id="nor does what helps one do without the other",
         ),

@@ -248,6 +248,22 @@ async def test_pod_that_ends_during_recording_is_not_run_again(
     assert (server.evictions, server.records) == (0, {})
 
 
+async def test_pod_that_succeeds_while_it_ends_comes_back(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """A service that answers its end with exit code 0 looks the same as one whose work is done."""
+
+    def succeeds(step: int, what: str) -> str:
+        if server.pod is not None and "deletionTimestamp" in server.pod["metadata"]:
+            server.pod = {**server.pod, "status": {"phase": "Succeeded"}}
+        return ""
+
+    server.fault = succeeds
+    async with daemon(session, clock) as one:
+        assert await one.evict(ACTION, granted) == Answer("done", 201)
+        await until(server.made_anew)
+
+
 async def test_without_the_lead_nothing_is_written(server: Server, session: Session, clock: HurriedClock) -> None:
     async with daemon(session, clock) as one:
         assert await one.evict(ACTION, lambda: NOT_LEADING) == NOT_LEADING

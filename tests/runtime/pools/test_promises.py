@@ -211,7 +211,7 @@ async def partners() -> tuple[Pool, Pod, Pod]:
     return it, db, near_it
 
 
-async def test_no_pod_is_bound_beside_a_place_that_is_just_kept() -> None:
+async def test_no_pod_is_bound_beside_a_place_just_kept() -> None:
     it, db, near_it = await partners()
     again = it.replaced(near_it)
     await it.run(20)
@@ -223,7 +223,7 @@ async def test_no_pod_is_bound_beside_a_place_that_is_just_kept() -> None:
     assert it.bound() == {"db": "b", "near": "b"}
 
 
-async def test_the_first_of_a_group_is_bound_where_a_place_is_kept() -> None:
+async def test_the_first_of_a_group_joins_a_kept_place() -> None:
     group = {"labels": {"app": "x"}, **near("x")}
     x = running("x", owner=WEB, **group)
     it = await evicted(x, nodes=NAMED)

@@ -291,7 +291,7 @@ async def test_a_move_in_vain_is_retried_after_growing_pauses() -> None:
     assert bench.outcomes[-1].reason == "Moved"
 
 
-async def test_moves_in_vain_again_and_again_are_told_as_a_fault() -> None:
+async def test_repeated_moves_in_vain_are_told_as_a_fault() -> None:
     bench = Bench(ready=False)
     for tries in range(1, ALARM + 1):
         assert bench.loop.faults() == []
