@@ -341,7 +341,7 @@ async def test_after_trouble_it_resumes_only_at_a_version_reached(
     assert mirrored.names() == ["a" if lists == 1 else "b"]
 
 
-@pytest.mark.parametrize(("seconds", "asks"), [pytest.param(1.5, 1, id="early"), pytest.param(4.0, 0, id="in time")])
+@pytest.mark.parametrize(("seconds", "asks"), [pytest.param(0.1, 1, id="early"), pytest.param(4.0, 0, id="in time")])
 async def test_a_watch_that_ends_early_asks_how_far_it_is(
     api: FakeApi, start: Start, seconds: float, asks: int
 ) -> None:
