@@ -94,6 +94,9 @@ class _Aim(NamedTuple):
 Aims = dict[str, dict[str, _Aim]]
 """By container, then resource."""
 
+_Uses = dict[str, dict[str, list[Sample]]]
+"""By pod, then resource."""
+
 
 class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     """Computes the requests of a workload's containers from decayed histograms of their use, and changes running pods.
@@ -101,8 +104,9 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     A request becomes statistic x (1 + margin), between `min` and `max`. In `mode` apply, pods whose requests are off by
     `smallest_change` are resized in place, those that request too little first, `at_once` at a time. No request goes
     below the pod's present use, nor down at all where that is not known; none goes above the container's limit or what
-    its node has left, none is added where there was none, and the pod keeps its quality of service. It does not change
-    the count: beside an HPA on the use of cpu or memory, whose measure is the request, let it recommend only.
+    its node has left, none is added where there was none, and the pod keeps its quality of service. A use of more than
+    the node has is not known. It does not change the count: beside an HPA on the use of cpu or memory, whose measure
+    is the request, let it recommend only.
 
     Source: Rzadca et al., Autopilot, EuroSys 2020, section 3.2 (statistics by use, margin of 10 to 15 %). Autopilot's
     highest recommendation of the last hour is left out; smallest_change and cooldown take its place. Kubernetes'
@@ -147,10 +151,26 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
                 aim = self._aim(observation.series, resource, name, len(kinds))
                 if aim is not None:
                     aims[name][resource] = aim
-        general = [self._general(kinds[name], aims[name], observation.series) for name in names]
+        uses, impossible = self._uses(pods, observation)
+        general = [self._general(kinds[name], aims[name], observation.series, impossible) for name in names]
         if self.mode == "recommend":
             return general
-        return general + self._changes(pods, aims, observation, past)
+        return general + self._changes(pods, aims, uses, observation, past)
+
+    def _uses(self, pods: list[Pod], observation: Observation) -> tuple[_Uses, list[str]]:
+        """What pods use now, without samples that are more than the pod's node has; and a line for each of those."""
+        nodes = {room.node.name: room.node for room in observation.rooms or ()}
+        uses, impossible = _Uses(), list[str]()
+        for resource in self.resources:
+            by_pod = _by_pod(observation.series.get(resource))
+            for pod in pods:
+                node, samples = nodes.get(pod.node), by_pod.get(pod.name, [])
+                good = [sample for sample in samples if node is None or node.can_serve(resource, sample.value)]
+                if node is not None and len(good) < len(samples):
+                    worst = max(sample.value for sample in samples)
+                    impossible.append(f"{resource} of {pod.name} is unknown: {worst:g} is more than {node.name} has")
+                uses.setdefault(pod.name, {})[resource] = good
+        return uses, impossible
 
     def _aim(self, series: Mapping[str, Series], resource: str, container: str, containers: int) -> _Aim | None:
         rule = self._rule(resource)
@@ -165,11 +185,14 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
             return None
         return _Aim(aim, rule.bounded(lower, containers), rule.bounded(upper, containers))
 
-    def _general(self, container: Container, aims: Mapping[str, _Aim], series: Mapping[str, Series]) -> Resources:
+    def _general(
+        self, container: Container, aims: Mapping[str, _Aim], series: Mapping[str, Series], impossible: list[str]
+    ) -> Resources:
         present = {name: value for name, value in container.requests.items() if name in set[str](self.resources)}
         lacking = [name for name in self.resources if name not in aims]
         parts = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
         parts += [f"{name} is not known: {self._why(name, series)}" for name in lacking]
+        parts += [*impossible[:1], *([f"so is that of {len(impossible) - 1} more"] if len(impossible) > 1 else [])]
         requests = {name: aim.value for name, aim in aims.items()}
         reason = "UsageHistogram" if requests else "NotKnown"
         return Resources(container.name, requests, present, reason=reason, message="; ".join(parts))
@@ -180,16 +203,16 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
             return "no sample"
         return statistics.message or statistics.quality.value
 
-    def _changes(self, pods: list[Pod], aims: Aims, observation: Observation, past: Past) -> list[Resources]:
+    def _changes(
+        self, pods: list[Pod], aims: Aims, uses: _Uses, observation: Observation, past: Past
+    ) -> list[Resources]:
         """The pods that are changed now: those that request too little first, then by name."""
-        uses = {str(name): _by_pod(observation.series.get(name)) for name in self.resources}
         free = {room.node.name: room.free for room in observation.rooms or ()}
         candidates: list[tuple[bool, str, Sizes]] = []
         for pod in pods:
             if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
                 continue
-            use = {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
-            room = free.get(pod.node, {})
+            use, room = uses[pod.name], free.get(pod.node, {})
             sizes = {each.name: size for each in pod.containers if (size := self._sizes(each, aims, use, room))}
             if sizes and not unfit(pod, sizes):
                 candidates.append((not _rises(pod, sizes), pod.name, sizes))

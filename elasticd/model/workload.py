@@ -219,6 +219,13 @@ class Node(Struct, frozen=True, gc=False, omit_defaults=True):
     """elasticd's own."""
     images: tuple[Image, ...] = ()
     """Those that its kubelet reports."""
+    capacity: dict[str, float] = {}
+    """What the machine has of cpu and memory: more than is allocatable, and pods without limits can use it."""
+
+    def can_serve(self, resource: str, use: float) -> bool:
+        """Whether a container on it can use as much, or it is not known what the node has."""
+        most = self.capacity.get(resource, self.allocatable.get(resource))
+        return most is None or use <= most
 
 
 class Room(Struct, frozen=True, gc=False):

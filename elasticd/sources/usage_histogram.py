@@ -24,7 +24,7 @@ from elasticd.base.tasks import cancel
 from elasticd.base.text import raised
 from elasticd.kit import histograms
 from elasticd.kit.histograms import Content, Histogram, Weigh
-from elasticd.model.workload import Pod, Readings, Sample
+from elasticd.model.workload import Node, Pod, Readings, Sample
 from elasticd.ports.source import Every, Reader, SampleTable, Site, Source
 
 logger = logging.getLogger(__name__)
@@ -170,21 +170,28 @@ class _Keeper:
             read = Readings(self._options.of, now, error=raised(error))
         workloads = [(ref, snapshot.workload(ref)) for ref in sorted(self._site.governed())]
         pods = {str(ref): snapshot.pods(workload) if workload else () for ref, workload in workloads}
+        nodes = {node.name: node for node in snapshot.nodes()}
         if self._virtual:
-            statistics, self._early = self._learn(pods, read, now)
+            statistics, self._early = self._learn(pods, nodes, read, now)
         else:
-            statistics, self._early = await asyncio.to_thread(self._learn, pods, read, now)
+            statistics, self._early = await asyncio.to_thread(self._learn, pods, nodes, read, now)
         self._trouble = f"{self._options.of}: {read.error}" if read.error else ""
         early = f"too early: {self._early} without {self._options.enough:g} h of samples"
         why = self._trouble or (early if self._early else "nothing was learnt yet")
         faults = {name: why for name, table in statistics.items() if not table or self._trouble}
+        for resource, text in self._ledger.impossible.items():
+            for name in (f"{resource}_{statistic}" for statistic in histograms.STATISTICS):
+                faults[name] = "; ".join(filter(None, (faults.get(name), f"{self._options.of}: {text}")))
         self._readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
 
-    def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[SampleTable, int]:
+    def _learn(
+        self, pods: Mapping[str, Sequence[Pod]], nodes: Mapping[str, Node], read: Readings, now: float
+    ) -> tuple[SampleTable, int]:
         """Learn from a reading. Runs in a thread, as it takes a tenth of a second for a thousand workloads."""
         with self._lock:
+            self._ledger.impossible.clear()
             for workload, members in pods.items():
-                self._ledger.fold(workload, members, read.pods, now)
+                self._ledger.fold(workload, members, read.pods, now, nodes)
             self._ledger.retain({pod.uid for members in pods.values() for pod in members}, now)
             return self._ledger.say(now)
 
@@ -235,6 +242,8 @@ class Checkpoint(Struct):
     entries: list[Entry]
 
 
+_NO_NODES: Mapping[str, Node] = {}
+
 _VERSION = 1
 _BUCKETS = (len(histograms.CPU_BOUNDS), len(histograms.MEMORY_BOUNDS))
 _decode = msgspec.json.Decoder(Checkpoint).decode
@@ -258,14 +267,22 @@ class UsageLedger:
         """By pod's uid, container and resource, when the last sample was measured."""
         self._peaks: dict[tuple[str, str], _Peak] = {}
         self._killed: dict[tuple[str, str], float] = {}
+        self.impossible: dict[str, str] = {}
+        """By resource, the last sample that was left out as more than its node has, in words."""
 
     def __len__(self) -> int:
         return len(self._histograms)
 
     def fold(
-        self, workload: str, pods: Iterable[Pod], use: Mapping[str, Mapping[str, Sequence[Sample]]], now: float
+        self,
+        workload: str,
+        pods: Iterable[Pod],
+        use: Mapping[str, Mapping[str, Sequence[Sample]]],
+        now: float,
+        nodes: Mapping[str, Node] = _NO_NODES,
     ) -> int:
-        """Add what pods use, by series and "namespace/pod", each measurement once. Returns how many were new."""
+        """Add what pods use, by series and "namespace/pod", each measurement once. Returns how many were new. What is
+        more than a pod's node has, of those that are known, is no measurement."""
         new = 0
         for pod in pods:
             if pod.phase != "Running" or pod.deleted:
@@ -273,7 +290,13 @@ class UsageLedger:
             for resource in RESOURCES:
                 for sample in use.get(resource, {}).get(f"{pod.namespace}/{pod.name}", ()):
                     container = _container_of(sample, pod)
-                    if container and self._is_new(pod.uid, container, resource, sample, now):
+                    if not container or not self._is_new(pod.uid, container, resource, sample, now):
+                        continue
+                    node = nodes.get(pod.node)
+                    if node is not None and not node.can_serve(resource, sample.value):
+                        use_of = f"{sample.value:g} of {pod.namespace}/{pod.name}/{container}"
+                        self.impossible[resource] = f"{resource}: {use_of} is left out, its node {node.name} has less"
+                    else:
                         self._take(workload, pod, container, resource, sample)
                         new += 1
             self._note_kills(workload, pod)

@@ -171,6 +171,19 @@ def test_a_request_grows_into_what_its_node_has_left(free: dict[str, float], exp
     assert changed(Vertical(resources=("cpu",)), view) == {pod: pytest.approx(one) for pod, one in expected.items()}
 
 
+@pytest.mark.parametrize("mode", ["apply", "recommend"])
+def test_a_use_above_what_its_node_has_is_unknown(mode: Any) -> None:
+    rooms = (Room(Node("n", "u", True, allocatable={"cpu": 32.0}), {"cpu": 30.0}),)
+    pods = [asking(name, requested, node="n") for name, requested in (("a", 1.0), ("b", 0.2), ("c", 1.0))]
+    view = replace(shown(CPU, use("cpu", a=1e7, b=1e7, c=0.1), pods=pods), rooms=rooms)
+    rule = Vertical(resources=("cpu",), at_once=9, mode=mode)
+    assert said(rule, view)[0].message == (
+        "cpu p95 + 15%; cpu of a is unknown: 1e+07 is more than n has; so is that of 1 more"
+    )
+    raised, lowered = {"cpu": pytest.approx(0.46)}, {"cpu": pytest.approx(0.46)}
+    assert changed(rule, view) == ({"b": raised, "c": lowered} if mode == "apply" else {})
+
+
 def test_a_full_node_takes_nothing_away_that_is_recommended() -> None:
     rooms = (Room(Node("n", "u", True), {"cpu": -1.0}),)
     view = replace(shown(CPU, use("cpu", a=0.1), pods=[asking("a", 1.0, node="n")]), rooms=rooms)

@@ -18,7 +18,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
 from elasticd.kit.histograms import DAY
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.model.workload import Container, Pod, Readings, Ref, Sample
+from elasticd.model.workload import Container, Node, Pod, Readings, Ref, Sample
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
@@ -72,6 +72,27 @@ def learnt(ledger: UsageLedger, series: str = "cpu_max") -> dict[str, float]:
 )
 def test_what_counts_as_use(pods: list[Pod], use: Mapping[str, Any], new: int) -> None:
     assert UsageLedger(OPTIONS).fold(WEB, pods, use, NOW) == new
+
+
+@pytest.mark.parametrize(
+    ("node", "series", "value", "new"),
+    [
+        pytest.param({"allocatable": {"cpu": 4.0}}, "cpu", 4.1, 0, id="more than is allocatable"),
+        pytest.param({"allocatable": {"cpu": 4.0}}, "cpu", 4.0, 1, id="all of it"),
+        pytest.param({"allocatable": {"cpu": 0.94}, "capacity": {"cpu": 2.0}}, "cpu", 1.9, 1, id="what is set aside"),
+        pytest.param({"allocatable": {"cpu": 0.94}, "capacity": {"cpu": 2.0}}, "cpu", 2.1, 0, id="more than there is"),
+        pytest.param({"allocatable": {"memory": 1e9}}, "memory", 2e9, 0, id="of memory"),
+        pytest.param({"allocatable": {"memory": 1e9}}, "cpu", 1e7, 1, id="what the node has is not known"),
+        pytest.param({"name": "other", "allocatable": {"cpu": 4.0}}, "cpu", 1e7, 1, id="the node is not known"),
+    ],
+)
+def test_a_sample_above_what_its_node_has_is_unknown(node: Any, series: str, value: float, new: int) -> None:
+    ledger, found = UsageLedger(OPTIONS), Node(**{"name": "n", "uid": "n", "ready": True} | node)
+    use = said(sample(value), series=series)
+    assert ledger.fold(WEB, [pod(node="n")], use, NOW, {found.name: found}) == new
+    assert bool(learnt(ledger, f"{series}_max")) == bool(new)
+    told = f"{series}: {value:g} of shop/web-0/main is left out, its node n has less"
+    assert ledger.impossible == ({} if new else {series: told})
 
 
 def test_of_memory_only_the_peak_of_each_window_counts() -> None:
@@ -237,14 +258,14 @@ class _Meter:
         self._says["reads"] = self._says.get("reads", 0) + 1
         if "raises" in self._says:
             raise RuntimeError(self._says["raises"])
-        samples = {"shop/web-0": (Sample(1.0, now, now, 15.0, "web-0", "main"),)}
+        samples = {"shop/web-0": (Sample(self._says.get("value", 1.0), now, now, 15.0, "web-0", "main"),)}
         error = self._says.get("error", "")
         return Readings("meter", now, {} if error else {"cpu": samples}, error=error)
 
 
 @asynccontextmanager
 async def opened(clock: Clock, says: dict[str, Any] | None = None, **options: Any) -> AsyncIterator[Any]:
-    view = Shown((_workload(), (pod(),)))
+    view = Shown((_workload(), (pod(node="n"),)), nodes=(Node("n", "n", True, allocatable={"cpu": 32.0}),))
     meter = Meter(says={} if says is None else says)
     here = site(clock=clock, governed=[REF], snapshot=view)
     here = replace(here, beside={"meter": meter})
@@ -284,6 +305,21 @@ async def test_a_failing_meter_is_reported_beside_values_learnt_before(trouble: 
         found = await reader.read(NOW + 60)
         assert "meter: " in found.faults["cpu_p95"]
         assert found.workloads["cpu_p95"][WEB][0].measured == NOW  # it ages, and is soon not trusted
+
+
+async def test_an_absurd_sample_changes_nothing_and_is_told_once() -> None:
+    says = dict[str, Any]()
+    async with opened(VirtualClock(NOW), says) as reader:
+        before = await reader.read(NOW)
+        says["value"] = 1e7
+        absurd = await reader.read(NOW + 60)
+        says["value"] = 1.0
+        after = await reader.read(NOW + 120)
+    (first,), (second,) = before.workloads["cpu_p95"][WEB], absurd.workloads["cpu_p95"][WEB]
+    assert (second.value, second.measured) == (first.value, first.measured)
+    assert absurd.faults["cpu_p95"] == "meter: cpu: 1e+07 of shop/web-0/main is left out, its node n has less"
+    assert "cpu_p95" not in after.faults
+    assert after.workloads["cpu_p95"][WEB][0].value == first.value
 
 
 async def test_it_goes_on_where_it_was_after_a_restart(tmp_path: Path) -> None:

@@ -274,6 +274,7 @@ def test_node_keeps_what_placement_needs() -> None:
         },
         "status": {
             "allocatable": {"cpu": "3920m", "memory": "16Gi", "pods": "110"},
+            "capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
@@ -288,6 +289,7 @@ def test_node_keeps_what_placement_needs() -> None:
         allocatable=amounts,
         taints=(Taint("gpu", "NoSchedule", "a"), Taint("x", "NoExecute")),
         annotations={"elasticd.io/a": "b"},
+        capacity={"cpu": 4.0, "memory": 2.0**34},
     )
 
 

@@ -507,6 +507,10 @@ def _pod_preferences(
         yield pod_spec.PodPreference(_pod_term(each.pod_affinity_term), sign * each.weight)
 
 
+_MEASURED = ("cpu", "memory")
+"""The resources whose use is measured."""
+
+
 def to_node(node: wire.WireNode) -> model.Node:
     """A node of the model."""
     ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
@@ -522,6 +526,7 @@ def to_node(node: wire.WireNode) -> model.Node:
         taints=tuple(pod_spec.Taint(taint.key, taint.effect, taint.value) for taint in node.spec.taints or ()),  # type: ignore[arg-type]
         annotations=_looked_at(node.metadata.annotations),
         images=tuple([_image(bytes(image)) for image in node.status.images or ()]),
+        capacity={name: had for name, had in _amounts(node.status.capacity).items() if name in _MEASURED},
     )
 
 

@@ -393,6 +393,7 @@ class NodeSpec(Wire, frozen=True):
 
 class _NodeStatus(Wire, frozen=True):
     allocatable: Amounts = None
+    capacity: Amounts = None
     conditions: list[WireCondition] | None = None
     images: list[Raw] | None = None
 
