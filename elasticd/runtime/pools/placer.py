@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, pause
+from elasticd.base.fair_semaphore import FairSemaphore
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
@@ -48,7 +49,7 @@ AHEAD = 100
 """Pods in backoff that are planned for all the same because a pod behind them in the order is."""
 
 IN_FLIGHT = 64
-"""Requests that bind and evict at a time."""
+"""Requests that bind and evict at a time in one namespace; in all half as many more."""
 
 BACKOFF = Backoff(1.0, 10.0)
 """Before a pod that found no place is tried again, as kube-scheduler's."""
@@ -93,7 +94,7 @@ class Placer:
         self._retries: dict[str, _Retry] = {}
         self._acting: dict[str, _Acting] = {}
         self.actions: Actions[str] = Actions()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._slots = FairSemaphore(IN_FLIGHT)
         self._changed = asyncio.Event()
         self.decisions = LastDecisions()
         self._kept: dict[str, tuple[str, float]] = {}
@@ -393,9 +394,9 @@ class Placer:
     ) -> PodOutcome:
         """Carry out one action, and write down its outcome; of a trial only a refusal. It is refused where not all
         `evictions` that are to make room would be let through, because then none would be of use."""
-        async with self._slots:
-            answer = await attempt(self._clock, self._request(action, pod, evictions))
         about = action.evict if isinstance(action, TryEvict) else action
+        async with self._slots.slot(about.workload.namespace):  # a webhook may make those of one namespace wait
+            answer = await attempt(self._clock, self._request(action, pod, evictions))
         outcome = pod_outcome(decision, about, answer)
         if about is action or outcome.result != "done":
             self._journal.append(outcome)

@@ -382,3 +382,18 @@ async def test_leadership_lost_while_a_write_waits_for_others_stops_it(api: Fake
         answers = await asyncio.gather(*writing)
     assert answers.count(NOT_LEADING) == 5
     assert len(api.asked("PATCH", PATH)) == AT_ONCE
+
+
+async def test_counts_that_hang_leave_slots_to_other_namespaces(api: FakeApi, tmp_path: Path) -> None:
+    busy, clock = Busy(), HurriedClock()
+    api.on("PATCH", PATH, busy)
+    api.on("PATCH", PATH.replace("shop", "other"), scale(6))
+    async with connect(api, tmp_path, timeout=30.0) as session:
+        scaler = Scaler(session, Discovery(session), Budget(clock, 1e4, 10_000), clock, lambda action, answer: None)
+        writing = [asyncio.create_task(scaler.scale(ACTION, lambda: None)) for _ in range(100)]
+        await busy.full.wait()
+        elsewhere = replace(ACTION, workload=replace(ACTION.workload, namespace="other"))
+        assert await scaler.scale(elsewhere, lambda: None) == Answer("done", 200)
+        assert busy.asking == AT_ONCE
+        busy.gate.set()
+        await asyncio.gather(*writing)

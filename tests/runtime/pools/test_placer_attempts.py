@@ -157,3 +157,21 @@ async def test_an_eviction_that_was_not_needed_counts_for_nobody() -> None:
         await it.placer.tick(NOW)
         await it.settle()
         assert it.placer.views.gave_way == {}
+
+
+@pytest.mark.parametrize("namespaces", ["a", "abc"])
+async def test_bindings_that_hang_leave_slots_to_other_namespaces(
+    namespaces: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = [pod(f"{name}{number}", 0.01, namespace=name) for name in namespaces for number in range(100)]
+    async with bench([node("n", cpu=100)], hanging) as it:
+        act = it.board.act
+
+        async def act_in_the_shop(action: Action) -> Answer:
+            return await (act(action) if action.workload.namespace == "shop" else asyncio.Future[Answer]())
+
+        monkeypatch.setattr(it.board, "act", act_in_the_shop)
+        await it.until(1)
+        it.board.add(pod("p", 0.01))
+        await it.until(2)
+        assert it.board.pods["p"].node == "n"

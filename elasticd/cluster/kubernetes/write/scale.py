@@ -5,13 +5,13 @@ custom resources; it honours both for Deployments, StatefulSets and ReplicaSets.
 name ever has an old resourceVersion. Knows the answers of the API; knows nothing of policies or leadership.
 """
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
+from elasticd.base.fair_semaphore import FairSemaphore
 from elasticd.cluster.kubernetes.session import PARTIAL_LIST, ApiError, Request, Session, Verb, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.wire.convert import annotations_of
@@ -25,8 +25,8 @@ from elasticd.model.actions import Answer, Scale
 Written = Callable[[Scale, WireScale], None]
 
 AT_ONCE = 32
-"""Writes that are under way at a time. A thousand at once would each open a connection of its own, and greeting takes
-the server longer than writing."""
+"""Writes that are under way at a time in one namespace; in all half as many more. A thousand at once would each open a
+connection of its own, and greeting takes the server longer than writing."""
 
 _REPEATS = 3
 _SCALE = msgspec.json.Decoder(WireScale)
@@ -39,7 +39,7 @@ class Scaler:
     def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, written: Written) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
         self._clock, self._written = clock, written
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = FairSemaphore(AT_ONCE)
 
     async def scale(self, action: Scale, allowed: Allowed) -> Answer:
         """Set the count, if the workload still is the one that was judged. `allowed` is asked before each write, since
@@ -64,7 +64,7 @@ class Scaler:
                 return stop
             try:
                 with self._budget.urgent():
-                    async with self._places:
+                    async with self._slots.slot(action.workload.namespace):
                         if stop := allowed():
                             return stop
                         scale = await self._patch(resource, action, verdict)
