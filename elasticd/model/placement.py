@@ -215,8 +215,8 @@ class EvictionOrder(Struct, frozen=True, gc=False):
 class DisruptionBudget(Struct, frozen=True, gc=False):
     """A PodDisruptionBudget: the pods whose eviction it may deny, by UID, and how many of those may be disrupted now.
     `pods` excludes those that have not started, and those that are not ready if its unhealthyPodEvictionPolicy allows
-    their eviction. Or something else that protects a pod like a budget: then `why` is a clause that follows "lesser
-    pods", and `mend` what would have to change."""
+    their eviction. Or something else that protects a pod like a budget: then `why` is what follows "it was", such as
+    "not let go when last tried", and `mend` what would have to change."""
 
     namespace: str
     name: str

@@ -383,7 +383,7 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
         bool, Meta(description="also pods with emptyDir, hostPath, generic ephemeral or writable inline CSI volumes")
     ] = False
     claims: Annotated[bool, Meta(description="also pods with persistent volume claims, or disks of their own")] = False
-    single: Annotated[bool, Meta(description="also the only pod of its controller")] = False
+    single: Annotated[bool, Meta(description="also pods without another ready one of their controller")] = False
     bare: Annotated[bool, Meta(description="also pods without a controller: they are recreated under their name")] = (
         True
     )

@@ -162,7 +162,7 @@ def _least_budget(budgets: PodBudgets, going: Sequence[Pod], *, spent: bool) -> 
 
 def _cause_of(budget: DisruptionBudget) -> Cause:
     if budget.why:
-        return Cause(budget.why, budget.mend)
+        return Cause(f"were {budget.why}", budget.mend)
     name = f"PodDisruptionBudget {budget.namespace}/{budget.name}"
     return Cause(f"are kept by {name}", f"{name} lets more of its pods go")
 

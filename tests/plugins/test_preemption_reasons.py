@@ -28,7 +28,7 @@ REFUSED = DisruptionBudget(
     "x",
     frozenset({"uid-x"}),
     0,
-    "were not let go when last tried (Disturbed)",
+    "not let go when last tried (Disturbed)",
     "[disruption] lets more pods go",
 )
 
@@ -255,7 +255,7 @@ REFUSED = DisruptionBudget(
         pytest.param(
             {},
             [running("x", **LESSER)],
-            {"budgets": (replace(REFUSED, why="were not let go when last tried (Blackout)", mend=""),)},
+            {"budgets": (replace(REFUSED, why="not let go when last tried (Blackout)", mend=""),)},
             "lesser pods were not let go when last tried (Blackout)",
             "",
             id="refused a moment ago, and nobody can do anything",

@@ -113,7 +113,8 @@ class _Draft:
         self._case, self._draft = case, Draft(case)
         self._remaining = case.policy.moves.per_look
         self._tries = TRIES + 4 * self._remaining
-        self._gone_by_owner = Counter[str]()
+        self._ready_gone = Counter[str]()
+        """By controller, how many of its ready pods go."""
         self._use_by_series: dict[str, Column] = {}
         self._relieved: dict[tuple[str, str], Sequence[float]] = {}
         self._hopeful = True  # that there is a place for the next pod, as there was for the last one
@@ -172,7 +173,7 @@ class _Draft:
             target = draft.columns.names[place]
         draft.budgets.spend(pod)
         self._remaining -= 1
-        self._gone_by_owner[pod.owner[2]] += 1
+        self._ready_gone[pod.owner[2]] += bool(pod.ready)
         self._relieve(strategy, move)
         restore = not pod.owner[0] and move.how != "kill"
         first = pod.needs.restart == "OnFailure"
@@ -212,16 +213,17 @@ class _Draft:
         why = why or _why_returned(pod, past.comebacks.get((whose(pod), pod.node)), at)
         if why := why or _why_failing(past.failing.get(pod.uid, at) - at):
             return why
-        uid = pod.owner[2]
-        surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
-        if (
-            uid
-            and not policy.moves.single
-            and not surge
-            and self._draft.columns.siblings(uid) - self._gone_by_owner[uid] < 2
-        ):
-            return "Single", "no other of its controller would be ready"
-        return self._draft.budgets.refusal(pod)
+        return self._why_single(pod, how) or self._draft.budgets.refusal(pod)
+
+    def _why_single(self, pod: Pod, how: How) -> Refused | None:
+        """Why a pod stays without which none of its controller would be ready, on nodes of the pool or others."""
+        table, uid, columns = self._case.policy.moves, pod.owner[2], self._draft.columns
+        surge = table.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
+        if not uid or table.single or surge:
+            return None
+        ready = columns.siblings(uid) + (columns.outside.siblings(uid) if columns.outside else 0)
+        others = ready - self._ready_gone[uid] - bool(pod.ready)
+        return ("Single", "no other of its controller would be ready") if others < 1 else None
 
     def _why_local(self, pod: Pod) -> Refused | None:
         """Why a pod stays whose claim is bound to a folder of its node."""

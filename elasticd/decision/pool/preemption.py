@@ -89,14 +89,23 @@ class Budgets:
     def bear(self, pods: Sequence[Pod]) -> bool:
         if not self.known:
             return not pods
+        return self.overdrawn(pods) is None
+
+    def overdrawn(self, pods: Sequence[Pod]) -> DisruptionBudget | None:
+        """The first budget that does not let all of these pods go; None: each does."""
         concerned = [budget for name in {pod.namespace for pod in pods} for budget in self._by_namespace.get(name, ())]
-        return all(sum(pod.uid in budget.pods for pod in pods) <= max(0, budget.allowed) for budget in concerned)
+        return next(
+            (budget for budget in concerned if sum(pod.uid in budget.pods for pod in pods) > max(0, budget.allowed)),
+            None,
+        )
 
     def refusal(self, pod: Pod) -> Refused | None:
         """Why a pod must not go now; None: it may."""
-        if self.bear([pod]):
+        if not self.known:
+            return UNKNOWN
+        if (budget := self.overdrawn([pod])) is None:
             return None
-        return ("Budget", forbidden(pod)) if self.known else UNKNOWN
+        return ("Refused", f"it was {budget.why}") if budget.why else ("Budget", forbidden(pod))
 
 
 def _by_namespace(budgets: Iterable[DisruptionBudget]) -> dict[str, list[DisruptionBudget]]:
@@ -159,7 +168,8 @@ def _within_budgets(
         elif budgets.bear(victims.pods):
             yield victims
         else:
-            spared.append(BUDGET)
+            budget = budgets.overdrawn(victims.pods)
+            spared.append(Spared(f"some of them were {budget.why}") if budget and budget.why else BUDGET)
 
 
 def _check_victims(answers: Iterable[tuple[str, Victims | Spared]], residents: Sequence[Pod]) -> tuple[Failure, ...]:
@@ -216,22 +226,17 @@ def eviction_order(case: PoolCase) -> NodeOrder:
 def _apply_budgets(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
     observation = case.observation
     initial, remaining = (Budgets(observation.budgets, known=observation.budgets_known) for _ in range(2))
-    refused = frozenset[str]().union(*(budget.pods for budget in observation.budgets if budget.why))
     for turn in turns:
         if turn.stays:
             yield turn
-        elif why := _kept_by_budget(turn.pod, initial, remaining, refused):
+        elif why := _kept_by_budget(turn.pod, initial, remaining):
             yield replace(turn, stays=why[0], why=why[1])
         else:
             remaining.spend(turn.pod)
             yield turn
 
 
-def _kept_by_budget(pod: Pod, initial: Budgets, remaining: Budgets, refused: frozenset[str]) -> Refused | None:
-    if not initial.known:
-        return UNKNOWN
-    if pod.uid in refused:
-        return "Refused", "its eviction was refused when last tried"
-    if not initial.bear([pod]):
-        return "Budget", forbidden(pod)
-    return None if remaining.bear([pod]) else ("Budget", "its PodDisruptionBudget lets no more go than those before it")
+def _kept_by_budget(pod: Pod, initial: Budgets, remaining: Budgets) -> Refused | None:
+    if (why := initial.refusal(pod)) or remaining.bear([pod]):
+        return why
+    return "Budget", "its PodDisruptionBudget lets no more go than those before it"

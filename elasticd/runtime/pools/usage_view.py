@@ -85,7 +85,7 @@ class _Refusal(Struct, frozen=True):
 
     def budget(self, uid: str) -> DisruptionBudget:
         """A budget that does not let the pod go."""
-        why = "were not let go when last tried" + (f" ({self.reason})" if self.reason else "")
+        why = "not let go when last tried" + (f" ({self.reason})" if self.reason else "")
         remedy = "[disruption] lets more pods go" if self.reason == "Disturbed" else ""
         return DisruptionBudget(self.pod.namespace, self.pod.name, frozenset({uid}), 0, why, remedy)
 

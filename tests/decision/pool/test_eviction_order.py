@@ -106,7 +106,7 @@ SICK = "it is not ready, and too few others are (unhealthyPodEvictionPolicy)"
 FORBIDS = ("Budget", f"a PodDisruptionBudget forbids it: {SICK}")
 NO_MORE = ("Budget", "its PodDisruptionBudget lets no more go than those before it")
 UNKNOWN = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
-OF_LATE = ("Refused", "its eviction was refused when last tried")
+OF_LATE = ("Refused", "it was not let go when last tried (NotRestorable)")
 
 
 def test_message_about_a_pod_its_budget_keeps_tells_its_health() -> None:
@@ -121,9 +121,7 @@ def test_message_about_a_pod_its_budget_keeps_tells_its_health() -> None:
         pytest.param([budget(0, "a")], True, FORBIDS, ("", ""), id="one that lets nobody go"),
         pytest.param([budget(1, "a", "c")], True, ("", ""), NO_MORE, id="one that lets one go"),
         pytest.param([budget(2, "a", "b", "c")], True, ("", ""), ("", ""), id="who is kept anyway spends nothing"),
-        pytest.param(
-            [budget(0, "a", why="were not let go")], True, OF_LATE, ("", ""), id="one that was refused of late"
-        ),
+        pytest.param([budget(0, "a", why=OF_LATE[1][7:])], True, OF_LATE, ("", ""), id="one that was refused of late"),
         pytest.param([], False, UNKNOWN, UNKNOWN, id="not known"),
     ],
 )

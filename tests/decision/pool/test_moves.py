@@ -351,6 +351,45 @@ def test_disruption_budgets_hold_within_one_plan() -> None:
     assert found == [("p0", "b"), ("p1", "Budget"), ("p2", "Budget")]
 
 
+def test_a_refused_eviction_is_told_apart_from_a_disruption_budget() -> None:
+    view = columns([node("a"), node("b")], [running("p0"), running("p1"), running("p2")])
+    refused = DisruptionBudget("shop", "p0", frozenset({"uid-p0"}), 0, "not let go when last tried (NotRestorable)")
+    spent = DisruptionBudget("shop", "web", frozenset({"uid-p1"}), 0)
+    found = moves(view, Fits(), Leave(node="a"), budgets=(refused, spent))
+    assert [(one.refusal, one.message) for one in found[:2]] == [
+        ("Refused", "it was not let go when last tried (NotRestorable)"),
+        ("Budget", "a PodDisruptionBudget forbids it"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ready", "others", "expected"),
+    [
+        pytest.param(True, {}, "Single", id="no other"),
+        pytest.param(False, {}, "Single", id="not ready, and no other"),
+        pytest.param(False, {"x": True}, "b", id="not ready, and another is"),
+        pytest.param(None, {"x": True}, "b", id="not known to be ready, and another is"),
+        pytest.param(True, {"x": False}, "Single", id="another that is not ready"),
+        pytest.param(True, {"x": True}, "b", id="another that is ready"),
+        pytest.param(False, {"x": False}, "Single", id="neither is ready"),
+    ],
+)
+@pytest.mark.parametrize("where", ["b", "outside the pool"])
+def test_a_pod_is_single_if_no_other_would_be_ready(
+    ready: bool | None, others: Mapping[str, bool], expected: str, where: str
+) -> None:
+    siblings = [running(name, on=where, ready=is_ready) for name, is_ready in others.items()]
+    view = columns([node("a"), node("b")], [running("p0", ready=ready), *siblings])
+    view.outside = columns([node("outside the pool")], siblings)
+    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", expected)]
+
+
+def test_pods_that_are_not_ready_leave_no_other_single() -> None:
+    pods = [running("p0", ready=False), running("p1"), running("p2")]
+    view = columns([node("a"), node("b")], pods)
+    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Single")]
+
+
 def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
     view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")

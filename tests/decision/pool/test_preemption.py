@@ -196,6 +196,13 @@ def budget(allowed: int, *pods: str) -> DisruptionBudget:
             id="a budget forbids it",
         ),
         pytest.param(
+            {"budgets": (replace(budget(0, "old"), why="not let go when last tried (NotRestorable)"),)},
+            "Unschedulable",
+            "no other pods can be preempted for it: "
+            "on 1 node some of them were not let go when last tried (NotRestorable)",
+            id="its eviction was refused",
+        ),
+        pytest.param(
             {"budgets_known": False},
             "BudgetsUnknown",
             "no pod is preempted while PodDisruptionBudgets are not known",

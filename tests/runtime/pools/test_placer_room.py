@@ -289,7 +289,7 @@ async def test_a_brokers_refusal_is_not_reported_as_a_budget() -> None:
                 "x",
                 frozenset({"uid-x"}),
                 0,
-                "were not let go when last tried (Disturbed)",
+                "not let go when last tried (Disturbed)",
                 "[disruption] lets more pods go",
             ),
         )
