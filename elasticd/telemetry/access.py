@@ -99,9 +99,10 @@ class Guard:
 
     async def _refusal(self, request: web.Request) -> web.Response | None:
         if not self._access.asks:
-            if self._local or _from_this_machine(request):
+            if _from_this_machine(request):
                 return None
-            return web.Response(status=403, text="only this machine reads this: [http] token_file is not given\n")
+            text = "only this machine reads this, and through no proxy: [http] token_file is not given\n"
+            return web.Response(status=403, text=text)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return _unauthorized("a token is needed")

@@ -182,7 +182,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             "spec.template.spec.restartPolicy: must be Never or OnFailure, is missing",
             id="no-restartPolicy",
         ),
-        pytest.param([], "must be a table, is []", id="a-list"),
+        pytest.param([], "must be a table, is a list", id="a-list"),
     ],
 )
 def test_a_mistake_in_a_template_is_one_line(tmp_path: Path, manifest: Any, line: str) -> None:
@@ -206,6 +206,14 @@ def test_a_file_that_is_no_manifest_is_one_line(text: str, line: str) -> None:
         check(parse(text), "media")
     assert str(caught.value).startswith(line)
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["hunter2", "[hunter2]", "a: hunter2: b", "hunter2: [", "hunter2\n\thunter2: 1", "7"])
+def test_a_mistake_quotes_no_password_of_another_file(text: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        check(parse(text), "media")
+    assert "hunter2" not in str(caught.value)
+    assert "7" not in str(caught.value)
 
 
 def test_hash_of_a_template_does_not_depend_on_key_order() -> None:

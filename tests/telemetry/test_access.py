@@ -93,6 +93,13 @@ async def test_without_a_token_only_this_machine_reads(headers: dict[str, str], 
         assert await ask("/metrics", **headers) == 200
 
 
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
+async def test_a_proxy_needs_a_token_also_on_loopback(header: str) -> None:
+    async with served(UNASKED, "127.0.0.1") as ask:
+        assert await ask("/status", **{header: "for=10.0.0.9"}) == 403
+        assert await ask("/status") == 200
+
+
 async def test_a_token_that_cannot_be_read_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     def unreadable() -> str:
         raise ConfigError("", "/token", "must be readable, is not")

@@ -6,6 +6,7 @@ nothing of HTTP or of policies.
 
 import sys
 from hashlib import sha256
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ DECISION = "elasticd.io/decision"
 
 _OURS = "elasticd.io/"
 _LARGEST = 10_000
+_KINDS = {list: "a list", str: "text", bool: "a boolean", NoneType: "nothing"}
 
 
 class TemplateError(Exception):
@@ -44,7 +46,7 @@ def parse(text: str) -> Any:
     try:
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, *UNREADABLE) as error:
-        raise TemplateError("", f"must be YAML: {one_line(str(error))}") from None
+        raise TemplateError("", f"must be YAML: {_without_content(error)}") from None
     if len(documents) != 1:
         raise TemplateError("", f"must be one manifest, is {len(documents)}")
     return documents[0]
@@ -53,7 +55,9 @@ def parse(text: str) -> Any:
 def check(manifest: Any, namespace: str) -> str:
     """The manifest as JSON that is the same for equal manifests. Raises TemplateError for the first mistake."""
     _check_plain(manifest)
-    job = _table(manifest, "")
+    if not isinstance(manifest, dict):
+        raise TemplateError("", f"must be a table, is {_KINDS.get(type(manifest), 'a number')}")
+    job: dict[str, Any] = manifest
     for key, expected in (("apiVersion", "batch/v1"), ("kind", "Job")):
         if job.get(key) != expected:
             raise TemplateError(key, f"must be {expected}, is {_shown_value(job, key)}")
@@ -88,6 +92,15 @@ def stamped(manifest: str, name: str, set_name: str, template: str, decision: st
     pod = job["spec"]["template"].setdefault("metadata", {})
     pod["labels"] = {**(pod.get("labels") or {}), SET: set_name}
     return job
+
+
+def _without_content(error: Exception) -> str:
+    """What YAML says of a mistake, without the line that it quotes: whoever writes a policy may name any file."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return one_line(str(error))
+    problem = getattr(error, "problem", "") or "it cannot be read"
+    return one_line(f"{problem}, line {mark.line + 1}, column {mark.column + 1}")
 
 
 def _check_metadata(meta: dict[str, Any], namespace: str) -> None:
