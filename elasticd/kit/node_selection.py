@@ -71,6 +71,13 @@ def tolerated(tolerations: tuple[Toleration, ...], nodes: Nodes) -> Mask:
     return nodes.matching(("tolerated", tolerations), lambda node: needs.tolerates(node.taints) is None)
 
 
+def lasting(needs: Needs, nodes: Nodes) -> Mask:
+    """The nodes without a taint that is tolerated only for a time, after which Kubernetes deletes the pod."""
+    if all(toleration.seconds is None for toleration in needs.tolerations):
+        return every_node(nodes)
+    return nodes.matching(("lasting", needs.tolerations), lambda node: needs.time_limit(node.taints) is None)
+
+
 class BothNodes(Generic[K, T]):
     """Memoizes a pure function of a key, a pool's nodes as such, and those outside, while both are the same."""
 

@@ -18,6 +18,9 @@ LEAVING = "Leaving"
 TAKEN_BACK = "TakenBack"
 """Why a pod stays although its move had begun: the move failed."""
 
+RESTORED = "elasticd.io/restored-from"
+"""Annotation of a pod that elasticd created in place of one that it evicted: the UID of that one."""
+
 PUT_BACK = 300.0
 """Seconds after a move in which a pod of the same controller that comes to the same node counts as put back."""
 
@@ -150,6 +153,11 @@ class Underway(Struct, frozen=True, gc=False):
     why: str = ""
     ends: bool = False
     over: bool = False
+
+
+def is_copy(pod: Pod) -> bool:
+    """Whether elasticd created a pod in place of an evicted one: once it has run, nothing creates it again."""
+    return RESTORED in pod.annotations and not pod.owner[0]
 
 
 def whose(pod: Pod) -> str:

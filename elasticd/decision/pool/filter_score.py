@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.decision.pool.asking import PoolCase
+from elasticd.kit.node_selection import lasting
 from elasticd.kit.node_table import NodeTable
+from elasticd.model.moves import is_copy
 from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Selection
 from elasticd.model.workload import Failure, Pod
 
@@ -17,6 +19,8 @@ SHOWN = 3
 """How many of the compared nodes a decision names."""
 
 UNBOUND = "node(s) didn't match its binding"
+
+FLEETING = "node(s) had a NoExecute taint that it tolerates only for a time"
 
 
 class Scored(Struct, frozen=True, eq=False):
@@ -136,11 +140,23 @@ def _refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[li
     """The refusals of filters, as they count for a pod with this binding; and who failed."""
     answers = case.ask("filter_nodes", pod=pod)
     refusals = [refusal for _, refusals in answers.values for refusal in refusals]
+    if is_copy(pod):
+        refusals += _fleeting(case, pod, refusals)
     if bound is not None:  # a refusal that yields does not count on nodes the pod is bound to
         refusals = [
             replace(refusal, nodes=refusal.nodes & ~bound.nodes) if refusal.yields else refusal for refusal in refusals
         ]
     return refusals, answers.failures
+
+
+def _fleeting(case: PoolCase, pod: Pod, refusals: Sequence[Refusal]) -> list[Refusal]:
+    """Refuse the nodes where Kubernetes would delete a copy of an evicted pod, which nothing would create again; but
+    those that are refused for good."""
+    fleeting = ~lasting(pod.needs, case.columns)
+    for refusal in refusals:
+        fleeting &= refusal.curable | refusal.yields | ~refusal.nodes
+    mend = Mend("nodes lose the taints that it tolerates only for a time")
+    return [Refusal(FLEETING, fleeting, mends=(mend,))] if fleeting.any() else []
 
 
 def fits_without(

@@ -18,13 +18,12 @@ from elasticd.decision.pool.filter_score import look, rank
 from elasticd.decision.pool.plan import Draft
 from elasticd.kit.evictability import rooted
 from elasticd.kit.mounts import local_claim, shared_claim
-from elasticd.kit.node_selection import every_node
+from elasticd.kit.node_selection import lasting
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
 from elasticd.model.disruption import Refused
 from elasticd.model.moves import LEAVING, Comebacks, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand, whose
-from elasticd.model.placement import Column, Mask, Nodes, Places
-from elasticd.model.pod_spec import Needs
+from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
 
@@ -266,7 +265,7 @@ class _Draft:
         columns = self._draft.columns
         elsewhere = np.ones(len(columns.names), dtype=np.bool_)
         elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
-        elsewhere &= _lasting(pod.needs, columns)
+        elsewhere &= lasting(pod.needs, columns)
         if (
             self._hopeful
             and (place := best(elsewhere)) is not None
@@ -334,13 +333,6 @@ def _refusal(case: PoolCase, pod: Ref, **fields: Any) -> MoveDecision:
     policy, at = case.policy, case.observation.at
     about = str(pod) if pod.name else ""
     return MoveDecision(f"{policy.name}:{about}@{at:.3f}", at, policy.name, pod, policy.mode, "refuse", **fields)
-
-
-def _lasting(needs: Needs, nodes: Nodes) -> Mask:
-    """The nodes without a taint that is tolerated only for a time, after which Kubernetes deletes the pod."""
-    if all(toleration.seconds is None for toleration in needs.tolerations):
-        return every_node(nodes)
-    return nodes.matching(("lasting", needs.tolerations), lambda node: needs.time_limit(node.taints) is None)
 
 
 def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:

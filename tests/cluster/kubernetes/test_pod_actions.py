@@ -87,6 +87,9 @@ async def test_of_what_was_not_done_nothing_is_assumed(answer: Answer) -> None:
 
 CORDONED = node("n", unschedulable=True)
 TOLERATES = pod("p", tolerations=(Toleration(operator="Exists"),))
+SHORTLY = pod("p", tolerations=(Toleration("maint", "Exists", seconds=15.0),))
+COPY = replace(SHORTLY, annotations={"elasticd.io/restored-from": "u"})
+MAINTAINED = node("n", taints=(Taint("maint", "NoExecute", "x"),))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,13 @@ TOLERATES = pod("p", tolerations=(Toleration(operator="Exists"),))
             (node("n", taints=(Taint("full", "NoSchedule", "yes"),)),),
             "n has a taint by now that it does not tolerate, full: yes",
             id="the node got a taint",
+        ),
+        pytest.param(SHORTLY, (MAINTAINED,), "", id="it tolerates the taint for a time"),
+        pytest.param(
+            COPY,
+            (MAINTAINED,),
+            "n has a taint by now for which Kubernetes would delete it, maint: x",
+            id="nothing would create it again",
         ),
         pytest.param(POD, (node("n", cpu=0.05),), "n is full by now: too little cpu is left", id="it was filled"),
         pytest.param(POD, (node("n", pods=0),), "n is full by now: too little pods is left", id="no more pods"),

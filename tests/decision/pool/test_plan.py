@@ -9,8 +9,12 @@ import pytest
 from elasticd.api import Nodes, Refusal, Scores, Selection, Strategy, Victims, hookimpl
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import Candidate, Placement
-from elasticd.model.workload import Pod
+from elasticd.model.pod_spec import Taint, Toleration
+from elasticd.model.workload import Node, Pod
+from elasticd_plugins.filters import Filters
 from tests.kit.pools import NOW, columns, node, planned, pod
+
+MAINT = Taint("maint", "NoExecute")
 
 
 class Fits(Strategy, tag="fits", frozen=True):
@@ -165,3 +169,35 @@ def test_a_plugin_cannot_change_the_columns() -> None:
 def test_nothing_is_placed_on_what_is_known_too_late(age: float, verdict: str) -> None:
     (decision,) = planned([Fits()], columns([node("a")]), [pod("p")], confirmed=NOW - age)
     assert (decision.verdict, decision.reason) == (verdict, "Placed" if verdict == "bind" else "StaleView")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message", "mend"),
+    [
+        pytest.param(
+            [node("a", taints=(MAINT,))],
+            "0/1 nodes are available: 1 node(s) had a NoExecute taint that it tolerates only for a time",
+            "nodes lose the taints that it tolerates only for a time (1 node)",
+            id="there is room",
+        ),
+        pytest.param(
+            [node("a", cpu=0.8, taints=(MAINT,))],
+            "0/1 nodes are available: "
+            "1 Insufficient cpu, 1 node(s) had a NoExecute taint that it tolerates only for a time",
+            "no one thing alone would do",
+            id="others would have to go",
+        ),
+        pytest.param(
+            [node("a", unschedulable=True, taints=(MAINT,))],
+            "0/1 nodes are available: 1 node(s) were unschedulable",
+            "nodes are uncordoned (1 node)",
+            id="it is closed anyway",
+        ),
+    ],
+)
+def test_a_copy_preempts_nobody_where_kubernetes_would_delete_it(nodes: list[Node], message: str, mend: str) -> None:
+    tolerations = (Toleration("maint", "Exists", seconds=15.0),)
+    copy = pod("p", 0.6, priority=1, tolerations=tolerations, annotations={"elasticd.io/restored-from": "u"})
+    full = columns(nodes, [pod(f"on-{one.name}", 0.4, on=one.name) for one in nodes])
+    (decision,) = planned([Filters(), Lesser()], full, [copy])
+    assert (decision.verdict, decision.message, decision.mend) == ("wait", message, mend)

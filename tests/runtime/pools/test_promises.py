@@ -14,7 +14,7 @@ from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.moves import Promise, Underway
-from elasticd.model.pod_spec import Expression, PodClaim, PodTerm
+from elasticd.model.pod_spec import Expression, PodClaim, PodTerm, Taint, Toleration
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView
 from elasticd.model.volumes import ONE_POD
@@ -393,6 +393,29 @@ async def test_a_replacement_goes_elsewhere_if_its_node_is_gone() -> None:
     it.board.add(waiting("y", **APART))
     await it.run(3)
     assert it.bound() == {"x": "c"}
+
+
+@pytest.mark.parametrize(
+    ("owner", "seconds", "node_of_x"),
+    [
+        pytest.param(BARE, 15.0, "d", id="bare, and the taint is tolerated only for a time"),
+        pytest.param(BARE, None, "c", id="bare, and the taint is tolerated"),
+        pytest.param(DB, 15.0, "c", id="with a controller, which would make another"),
+    ],
+)
+async def test_a_copy_goes_where_kubernetes_lets_it_stay(
+    owner: tuple[str, str, str], seconds: float | None, node_of_x: str
+) -> None:
+    x = running("x", owner=owner, tolerations=(Toleration("maint", "Exists", seconds=seconds),))
+    it = await evicted(x)
+    it.cordon("b")
+    it.board.add(node("c", cpu=8.0, taints=(Taint("maint", "NoExecute"),)))
+    it.replaced(x, annotations={} if owner is DB else {"elasticd.io/restored-from": x.uid})
+    await it.run(15)
+    assert it.bound() == ({} if node_of_x == "d" else {"x": "c"})
+    it.board.add(node("d"))
+    await it.run(12)
+    assert it.bound() == {"x": node_of_x}
 
 
 async def test_a_replacement_that_others_bind_ends_the_promise() -> None:

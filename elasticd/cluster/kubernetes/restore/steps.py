@@ -37,13 +37,13 @@ from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
-from elasticd.cluster.kubernetes.wire.manifest import RESTORED, is_equivalent
+from elasticd.cluster.kubernetes.wire.manifest import is_equivalent
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
 from elasticd.model.actions import Announce, Evict
-from elasticd.model.moves import Underway
+from elasticd.model.moves import RESTORED, Underway
 from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)

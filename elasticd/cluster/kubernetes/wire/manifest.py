@@ -6,8 +6,7 @@ of HTTP or of why a pod is recreated.
 
 from typing import Any
 
-RESTORED = "elasticd.io/restored-from"
-"""Annotation of a recreated pod: the UID of the one before it."""
+from elasticd.model.moves import RESTORED
 
 RESUMED = "elasticd.io/resumed"
 """Annotation of a recreated pod: when the one before it was evicted, in seconds since the epoch."""

@@ -32,6 +32,7 @@ from elasticd.cluster.kubernetes.write.answers import (
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, TryEvict
+from elasticd.model.moves import is_copy
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod, Ref
 
@@ -317,6 +318,8 @@ class PodActions:
             return f"{node.name} is cordoned"
         if kept_off := pod.needs.tolerates(node.taints):
             return f"{node.name} has a taint by now that it does not tolerate, {kept_off}"
+        if is_copy(pod) and (limit := pod.needs.time_limit(node.taints)):
+            return f"{node.name} has a taint by now for which Kubernetes would delete it, {limit[0]}"
         lack = self._lacking_resource(pod, node)
         return f"{node.name} is full by now: too little {lack} is left" if lack else ""
 
