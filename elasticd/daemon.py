@@ -27,6 +27,7 @@ from elasticd.base.text import counted, last_heard
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import HttpSettings, Settings, load_settings
+from elasticd.config.digest import summarized
 from elasticd.config.files import files_state
 from elasticd.config.reading import Read, read_policies
 from elasticd.config.settings import examine
@@ -37,7 +38,7 @@ from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.ports.cluster import LEFT_ALONE, RECORDS, VERSIONS, Cluster, Reviewing
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Cluster, Reviewing, Shared
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -113,6 +114,8 @@ class Daemon:
     events: Events = field(default_factory=lambda: Events(lambda: None, list))
     reviewer: Reviewer | None = None
     """Asks the API server whose token counts."""
+    shared: Shared | None = None
+    """The cluster, where other daemons are told which policies this one has."""
     failures: FailureLog = field(default_factory=FailureLog)
     policies: tuple[Policy | PoolPolicy, ...] = ()
     memory: str = ""
@@ -123,6 +126,8 @@ class Daemon:
     def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
         self.policies = tuple(policies)
+        if self.shared is not None:
+            self.shared.note_policies(summarized(policies))
         self.placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
         disturbs = any(pool.disturbs for pool in self.placer.pools)
         # Rollouts must be known where pods may be made to leave, because no pod of a rollout is.
@@ -165,11 +170,12 @@ class Daemon:
         return Pages(
             metrics=lambda: partial(
                 self.metrics.render,
-                leading=self.cluster.leading,
+                leading=self.cluster.leading and not self.dry_run,
                 journal_failures=self.journal.failures,
                 sources=self.loop.router.report(self.clock.now()),
                 moves=self.mover.in_flight(self.loop.snapshot),
                 left_alone=self.cluster.problems().get(LEFT_ALONE, ""),
+                other_policies=self.cluster.problems().get(OTHER_POLICIES, ""),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -225,7 +231,7 @@ class Daemon:
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
-            faults=(*filter(None, leaderless), *self._restored_etcd(), *self._move_faults()),
+            faults=(*filter(None, leaderless), *self._notes_of_cluster(), *self._move_faults()),
             kept=self.kept,
             undone=self.failures.undone,
         )
@@ -234,12 +240,14 @@ class Daemon:
         return tuple([PolicyInForce(rule.name, rule.mode, isinstance(rule, PoolPolicy)) for rule in self.policies])
 
     def _cluster_problems(self) -> Iterator[str]:
-        """What of the cluster cannot be watched, and that it was restored, in a line each."""
+        """What of the cluster cannot be watched, and what should be known of it, in a line each."""
         yield from (f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items() if kind[0])
-        yield from self._restored_etcd()
+        yield from self._notes_of_cluster()
 
-    def _restored_etcd(self) -> Iterator[str]:
-        yield from filter(None, [self.cluster.problems().get(VERSIONS)])
+    def _notes_of_cluster(self) -> Iterator[str]:
+        """That it was restored, and that who leads has other policies."""
+        problems = self.cluster.problems()
+        yield from (problems[kind] for kind in (VERSIONS, OTHER_POLICIES) if kind in problems)
 
     def _move_faults(self) -> Iterator[str]:
         """What keeps evicted pods from running again, or pods from being moved, in a line each."""
@@ -336,6 +344,7 @@ async def assembled(
         opening = settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
         cluster: Cluster = await stack.enter_async_context(opening)
         reviewer = cluster.may_read if settings.http.token_review and isinstance(cluster, Reviewing) else None
+        shared = cluster if isinstance(cluster, Shared) else None
         if settings.dry_run:
             cluster = DryRun(cluster)
         placer: Placer  # is made below, around the guard that asks it how much it knows
@@ -358,7 +367,7 @@ async def assembled(
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
         daemon = Daemon(
             loop, placer, mover, cluster, journal, metrics, clock, pollers, publisher, settings.dry_run,
-            settings.disruption.caps, registry, events, reviewer, failures,
+            settings.disruption.caps, registry, events, reviewer, shared, failures,
         )  # fmt: skip
         stack.push_async_callback(daemon.drain, GRACE)
         yield daemon

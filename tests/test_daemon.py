@@ -32,6 +32,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.workload import Ref
 from elasticd.registry import Registry
 from elasticd.runtime.plugin_listener import PluginListener
+from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.testing import NOW
 from tests.kit import daemons
 from tests.kit.daemons import Daemon, called, daemon, policy, run, until, write
@@ -399,10 +400,11 @@ def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faul
     assert (found.status().leader, found.status().faults) == (leader, faults)
 
 
-def test_the_status_tells_of_a_restored_etcd() -> None:
+@pytest.mark.parametrize("kind", ["resourceVersions", "policies of the leader"])
+def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
     cluster: Any = SimpleNamespace(
         leading=False,
-        problems=lambda: {("", "resourceVersions"): "they went back"},
+        problems=lambda: {("", kind): "they went back"},
         describe=lambda: SimpleNamespace(leader="other"),
         restoring=list,
     )
@@ -428,6 +430,17 @@ def test_the_status_names_evicted_pods_that_have_not_run() -> None:
     unused: Any = None
     shown = process.Daemon(unused, unused, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
     assert shown.faults == ("namespace gone", "no PriorityClass", "403", "do not count")
+
+
+@pytest.mark.parametrize(("dry_run", "leader"), [(False, 1), (True, 0)], ids=["acts", "dry run"])
+def test_a_dry_run_is_no_leader_to_prometheus(dry_run: bool, leader: int) -> None:
+    unused: Any = None
+    cluster: Any = SimpleNamespace(leading=True, problems=dict)
+    loop: Any = SimpleNamespace(router=SimpleNamespace(report=lambda now: []), snapshot=None)
+    mover: Any = SimpleNamespace(in_flight=lambda snapshot: [])
+    clock = VirtualClock(NOW)
+    made = process.Daemon(loop, unused, mover, cluster, Journal(), DaemonMetrics(), clock, dry_run=dry_run)
+    assert f"elasticd_leader {leader}.0\n" in made.pages().metrics()().decode()
 
 
 @pytest.mark.slow

@@ -26,6 +26,9 @@ LEFT_ALONE: Kind = ("", "restore records")
 VERSIONS: Kind = ("", "resourceVersions")
 """Among the problems of a cluster: that its versions went back a while ago, as after a restore of etcd."""
 
+OTHER_POLICIES: Kind = ("", "policies of the leader")
+"""Among the problems of a cluster: that the daemon that leads has other policies than this one."""
+
 
 class Snapshot(Protocol):
     """A consistent view of a cluster. Looking things up costs no I/O and no copy."""
@@ -100,6 +103,14 @@ class Reviewing(Protocol):
 
     async def may_read(self, token: str, path: str) -> str:
         """Why a token does not allow its holder to get a path; empty: it does."""
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A cluster on which one of several daemons leads, which should have the same policies."""
+
+    def note_policies(self, policies: str) -> None:
+        """From now on this daemon has these policies: a digest, how many act, and how many there are."""
 
 
 @runtime_checkable

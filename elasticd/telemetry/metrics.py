@@ -258,7 +258,9 @@ class DaemonMetrics:
         self._call_time = make(Histogram, "api_call_duration_seconds", "Time of those calls.", ("verb",))
         self._reads = make(Counter, "source_reads_total", "Reads of a source.", ("source", "result"))
         self._read_time = make(Histogram, "source_read_duration_seconds", "Time of those reads.", ("source",))
-        self._leader = make(Gauge, "leader", "1 where this daemon may act.")
+        self._leader = make(Gauge, "leader", "1 where this daemon may act; 0 in a dry run.")
+        text = "1 while another daemon leads with other policies than this one's."
+        self._other_policies = make(Gauge, "leader_policies_differ", text)
         text = "1 while there are ConfigMaps that do not count as records of evicted pods."
         self._left_alone = make(Gauge, "restore_records_left_alone", text)
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
@@ -347,11 +349,13 @@ class DaemonMetrics:
         sources: Sequence[SourceReport] = (),
         moves: Sequence[Underway] = (),
         left_alone: str = "",
+        other_policies: str = "",
     ) -> bytes:
         """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
         self._sources, self._pods.moves = sources, moves
         self._leader.set(leading)
         self._left_alone.set(bool(left_alone))
+        self._other_policies.set(bool(other_policies))
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)
         return generate_latest(self._registry)

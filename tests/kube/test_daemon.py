@@ -247,8 +247,17 @@ async def test_when_the_leader_is_killed_the_other_goes_on(kube: Kube, namespace
 async def test_a_resumed_leader_notices_that_it_no_longer_leads(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with (
         governed(kube, namespace, tmp_path / "one") as first,
-        running(tmp_path / "two", kube.plane.kubeconfig("elasticd"), namespace, policy(namespace)) as second,
+        running(
+            tmp_path / "two", kube.plane.kubeconfig("elasticd"), namespace, policy(namespace, mode="observe")
+        ) as second,
     ):
+
+        async def tells_of_other_policies() -> bool:
+            faults = (await second.status())["faults"]
+            return any("leads with other policies than these: 1 of 1 act there, 0 of 1 here" in one for one in faults)
+
+        await wait_until(tells_of_other_policies, what="the standby tells that the leader has other policies")
+        assert (await first.status())["faults"] == []
         first.program.signal(signal.SIGSTOP)
         await wait_until(second.leads, what="the other leads")
         first.program.signal(signal.SIGCONT)

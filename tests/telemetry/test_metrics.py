@@ -24,6 +24,7 @@ from tests.kit.records import WEB, decision, outcome
 UNITS = ("_total", "_seconds", "_replicas", "_pods", "_bytes", "_cores", "_ratio")
 COUNTS = (
     "elasticd_leader",
+    "elasticd_leader_policies_differ",
     "elasticd_policies",
     "elasticd_blind",
     "elasticd_config_last_reload_successful",
@@ -240,6 +241,12 @@ def test_sources_that_are_too_many_are_counted_together() -> None:
 
 def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(DaemonMetrics(), leading=False, journal_failures=Journal().failures)
+
+
+@pytest.mark.parametrize(("other_policies", "gauge"), [("", 0), ("laptop leads with other policies", 1)])
+def test_other_policies_of_the_leader_are_a_gauge(other_policies: str, gauge: int) -> None:
+    shown = text(DaemonMetrics(), other_policies=other_policies)
+    assert f"elasticd_leader_policies_differ {gauge}.0\n" in shown
 
 
 @pytest.mark.parametrize(("left_alone", "gauge"), [("", 0), ("ConfigMaps in home that do not count", 1)])

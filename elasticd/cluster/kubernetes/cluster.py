@@ -85,7 +85,7 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import LEFT_ALONE, RECORDS, VERSIONS, Kind
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind
 from elasticd.ports.metrics_api import Followed, Pull
 
 _POD: Kind = ("v1", "Pod")
@@ -425,6 +425,10 @@ class KubernetesCluster:
         finally:
             await cancel(task)
 
+    def note_policies(self, policies: str) -> None:
+        if self._parts.elector is not None:
+            self._parts.elector.policies = policies
+
     async def may_read(self, token: str, path: str) -> str:
         """Why a token does not allow its holder to get a path, as the API server says; empty: it does."""
         return await may_read(self._parts.deps.session, token, path)
@@ -499,6 +503,8 @@ class KubernetesCluster:
         problems = self.snapshot.problems()
         if self._parts.elector is not None and self._parts.elector.fault:
             problems[_LEASE] = self._parts.elector.fault
+        if self._parts.elector is not None and (other := self._parts.elector.other_policies):
+            problems[OTHER_POLICIES] = other
         if self._restorer.unread:
             problems[RECORDS] = self._restorer.unread
         if self._restorer.fault:

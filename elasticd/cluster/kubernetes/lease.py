@@ -38,6 +38,9 @@ in seconds since the epoch on its own clock."""
 DISRUPTED = "elasticd.io/last-disruption"
 """Annotation of the Lease: who held it last, and when that one last made a pod go, on its own clock."""
 
+POLICIES = "elasticd.io/policies"
+"""Annotation of the Lease: who held it last, and what `config.digest` says of the policies of that one."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
@@ -81,8 +84,12 @@ class Elector:
         has."""
         self._twin = False
         """Whether another process was seen to hold the lease in our name."""
-        self._reported = LastReported(first=False)
+        self._reported, self._other_reported = LastReported(first=False), LastReported(first="")
         self.fault = ""
+        self.policies = ""
+        """A digest of the policies in force, how many act, and how many there are; empty: not known yet."""
+        self._leaders_policies = ""
+        """The same of the leader, as last seen; empty: it does not say."""
 
     def note_disruption(self) -> None:
         """A pod was made to go: the next renewal says so."""
@@ -99,6 +106,19 @@ class Elector:
         if spec is None or self._clock.now() >= self._spec_since + self._lasts(spec):
             return ""
         return spec.holder_identity or ""
+
+    @property
+    def other_policies(self) -> str:
+        """That the leader has other policies than this daemon; empty: it has the same, or it is not known."""
+        theirs, leader = self._leaders_policies, self.leader
+        if self.leading or not leader or not self.policies or theirs in ("", self.policies):
+            return ""
+        (_, acting, every), (_, ours, all_ours) = theirs.split(" "), self.policies.split(" ")
+        lease = f"{self._settings.namespace}/{self._settings.name}"
+        return (
+            f"{leader} leads with other policies than these: {acting} of {every} act there, {ours} of {all_ours} here; "
+            f"all that share the Lease {lease} need the same, and others a Lease of their own"
+        )
 
     def _lasts(self, spec: LeaseSpec) -> float:
         return float(spec.lease_duration_seconds or self._settings.duration)
@@ -129,6 +149,8 @@ class Elector:
         leading = self.leading
         if self._reported.changed(leading):
             logger.info("%s %s", self._identity, "leads" if leading else "no longer leads")
+        if self._other_reported.changed(other := self.other_policies) and other:
+            logger.warning("%s", other)
 
     async def _step(self) -> None:
         if self._raw is not None:  # ours when last written: one request renews it
@@ -152,6 +174,8 @@ class Elector:
             return await self._claim(None)
         spec = msgspec.convert(raw, WireLease).spec
         self._note_version(raw)
+        note = (msgspec.convert(raw, ObjectMeta).metadata.annotations or {}).get(POLICIES, "")
+        self._leaders_policies = _policies_of(note, spec.holder_identity or "")
         if spec != self._last_spec:
             self._note_twin(spec)
             self._last_spec, self._spec_since = spec, self._clock.now()
@@ -230,7 +254,8 @@ class Elector:
 
     def _notes(self) -> dict[str, str]:
         times = {HOLDER: self.taken_over, DISRUPTED: self.last_disruption}
-        return {key: f"{self._identity} {at:.3f}" for key, at in times.items() if at > _NEVER}
+        noted = {key: f"{self._identity} {at:.3f}" for key, at in times.items() if at > _NEVER}
+        return {**noted, POLICIES: f"{self._identity} {self.policies}"} if self.policies else noted
 
     def _last_takeover(self, note: str, holder: str, now: float) -> float:
         """When the lease was last taken from somebody else, by the note of who held it last; now, if it was not we, or
@@ -311,6 +336,14 @@ class Elector:
         stamp = _stamp(now)
         self._written.append(stamp)
         return stamp
+
+
+def _policies_of(note: str, holder: str) -> str:
+    """What a note says of the holder's policies; empty: it is another's, as where the holder is of an earlier version,
+    or garbled."""
+    identity, *policies = note.rsplit(" ", 3)
+    readable = len(policies) == 3 and all(number.isdecimal() for number in policies[1:])
+    return " ".join(policies) if readable and identity == holder else ""
 
 
 def _version_of(raw: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.kubernetes.lease import HOLDER, Elector, LeaseSettings
+from elasticd.cluster.kubernetes.lease import HOLDER, POLICIES, Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, drop, status
 
@@ -548,3 +548,54 @@ async def test_a_restart_under_its_name_waits_for_its_own_lease(session: Session
     await twins.wait(15)
     await again.step()
     assert (again.leading, again.taken_over, again.fault) == (True, twins.one.taken_over, "")
+
+
+ONE, OTHER = "00ff 1 1", "00fe 0 1"
+"""What two daemons' policies come to."""
+
+
+async def test_a_standby_tells_that_the_leader_has_other_policies(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    pair.one.policies, pair.two.policies = OTHER, ONE
+    for _ in range(3):
+        await pair.wait(2)
+        await pair.one.step()
+        await pair.two.step()
+    text = (
+        "a leads with other policies than these: 0 of 1 act there, 1 of 1 here; all that share the Lease home/elasticd "
+        "need the same, and others a Lease of their own"
+    )
+    assert (pair.one.other_policies, pair.two.other_policies) == ("", text)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [text]
+    pair.one.policies = ONE  # reloaded
+    await pair.one.step()
+    await pair.two.step()
+    assert pair.two.other_policies == ""
+    pair.one.policies = OTHER
+    await pair.one.step()
+    await pair.two.step()
+    await pair.wait(16)
+    assert pair.two.other_policies == ""  # nobody leads
+    await pair.two.step()
+    assert (pair.leading, pair.two.other_policies) == ((False, True), "")
+    await pair.one.step()
+    assert pair.one.other_policies.startswith("b leads with other policies than these: 1 of 1 act there, 0 of 1 here;")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        pytest.param(None, id="an earlier version leads"),
+        pytest.param("z 00fe 0 1", id="of who led before"),
+        pytest.param("a", id="no policies"),
+        pytest.param("a 00fe 0", id="cut off"),
+        pytest.param("a 00fe none all", id="no numbers"),
+        pytest.param(f"a {ONE}", id="the same"),
+    ],
+)
+async def test_a_leader_that_does_not_say_is_not_told_of(pair: Pair, note: str | None) -> None:
+    assert pair.server.lease is not None
+    pair.two.policies, meta = ONE, pair.server.lease["metadata"]
+    annotations = {**meta.get("annotations", {}), **({} if note is None else {POLICIES: note})}
+    pair.server.write({**pair.server.lease, "metadata": {**meta, "annotations": annotations}})
+    await pair.two.step()
+    assert (pair.two.leader, pair.two.other_policies) == ("a", "")
