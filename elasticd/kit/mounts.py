@@ -343,15 +343,16 @@ def shared_claim(
     return None
 
 
-def local_claim(pod: Pod, volumes: Volumes | None) -> tuple[str, str] | None:
+def local_claim(pod: Pod, volumes: Volumes | None, nodes: Nodes | None = None) -> tuple[str, str] | None:
     """A claim of a pod whose volume is a folder of its node, so that it would find another one elsewhere: the names of
-    the claim and of the volume; None: none is known."""
+    the claim and of the volume; None: none is known. With `nodes`, a volume counts only if it may be used on more than
+    one of them: else the pod comes back to where it was."""
     if volumes is None:
         return None
     for key in _keys(pod):
         claim = volumes.claim(key)
         volume = volumes.volume(claim.volume) if claim is not None and claim.volume else None
-        if volume is not None and volume.local:
+        if volume is not None and volume.local and (nodes is None or len(reach_of(volume, nodes)) > 1):
             return key[1], volume.name
     return None
 

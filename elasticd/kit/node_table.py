@@ -100,6 +100,7 @@ class NodeTableBuilder:
         self._requested: dict[str, Whole] = {}
         self._siblings: dict[str, int] = {}
         self._with_terms: list[bool] = []
+        self._with_claims: list[bool] = []
         self._holder = IndexHolder(0)
 
     def columns(
@@ -122,7 +123,9 @@ class NodeTableBuilder:
                 self._count(index, residents)
         requested = {resource: column.copy() for resource, column in self._requested.items()}
         use_by_kind = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
-        pods_on_nodes = PodsOnNodes(list(self._pods), list(self._special), self._holder, any(self._with_terms))
+        pods_on_nodes = PodsOnNodes(
+            list(self._pods), list(self._special), self._holder, any(self._with_terms), any(self._with_claims)
+        )
         return NodeTable(self._frame, requested, pods_on_nodes, use_by_kind, dict(self._siblings), namespaces)
 
     def _renew(self, nodes: tuple[Node, ...]) -> None:
@@ -132,13 +135,15 @@ class NodeTableBuilder:
             return
         self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
         self._sums, self._requested, self._siblings = [{}] * len(nodes), {}, {}
-        self._with_terms, self._holder = [False] * len(nodes), IndexHolder(len(nodes))
+        self._with_terms, self._with_claims = [False] * len(nodes), [False] * len(nodes)
+        self._holder = IndexHolder(len(nodes))
 
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
         self._count_siblings(self._pods[index], -1)
         self._count_siblings(pods, 1)
         self._pods[index], self._special[index] = pods, tuple([pod for pod in pods if _special(pod)])
         self._with_terms[index] = any(pod.needs.has_pod_terms for pod in pods)
+        self._with_claims[index] = any(pod.volume_claims for pod in self._special[index])
         sums = dict.fromkeys(self._sums[index], 0)
         for pod in pods:
             for resource, amount in _taken(pod).items():
@@ -160,12 +165,13 @@ class NodeTableBuilder:
 
 class PodsOnNodes(NamedTuple):
     """The pods on each node, and of those the ones with ports, disks or claims, or that repel others; what indexes
-    them; and whether any has terms about other pods."""
+    them; and whether any has terms about other pods, and any has claims."""
 
     all: list[Sequence[Pod]]
     special: list[tuple[Pod, ...]]
     holder: IndexHolder
     with_terms: bool
+    with_claims: bool
 
 
 class NodeTable:
@@ -184,7 +190,7 @@ class NodeTable:
         labels of each."""
         self.names, self.nodes = frame.names, frame.nodes
         self._frame, self._requested = frame, requested
-        self._pods, self._special, self._holder, self._with_terms = pods
+        self._pods, self._special, self._holder, self._with_terms, self.with_claims = pods
         self._use_by_kind, self._siblings, self._namespaces = use_by_kind, siblings, namespaces
         self.volumes: VolumeView | None = None
         """Set by who knows that a pod needs them."""

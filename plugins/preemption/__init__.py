@@ -24,7 +24,7 @@ from elasticd.api import (
     field,
     hookimpl,
 )
-from elasticd.kit import CRITICAL, possible_namespace, sparing_annotation
+from elasticd.kit import CRITICAL, local_claim, possible_namespace, sparing_annotation
 
 from .protection import CLASSES, Cause, Group, Lesser, NodePods, Rank, budgets_of, mends_of, node_pods, within
 from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
@@ -121,10 +121,10 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         order = self._order(observation.use.get("cpu", {}))
         pods = sorted(node_pods(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
         return EvictionOrder(
-            tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in pods]), self._rule()
+            tuple([self._turn(pod, policy.pool.scheduler, nodes, observation.at) for pod in pods]), self._rule()
         )
 
-    def _turn(self, pod: Pod, scheduler: str, at: float) -> Turn:
+    def _turn(self, pod: Pod, scheduler: str, nodes: Nodes, at: float) -> Turn:
         if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:
             return Turn(pod, "Highest", "no restartPolicy is above Always")
         reasons = {
@@ -134,9 +134,10 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             "spare_priority": ("Spared", f"its priority is spare_priority = {self.spare_priority} or more"),
             "spare_labels": ("Spared", "it has one of spare_labels"),
             "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
+            "claims": ("ClaimsUnknown", "it is not known whether its claims are bound to a folder of its node"),
             "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
         }
-        return Turn(pod, *reasons[next(self._options(pod, scheduler, at), "")])
+        return Turn(pod, *reasons[next(self._options(pod, scheduler, nodes, at), "")])
 
     def _rule(self) -> str:
         classes = "of a higher restartPolicy (Never, OnFailure, Always)"
@@ -158,7 +159,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             return None
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
-        lesser = self._lesser_pods(groups, pod, short, observation)
+        lesser = self._lesser_pods(groups, pod, short, nodes, observation)
         free = [victim for victim, options in lesser if not options]
         budgets = observation.budgets
         evictable = within((victim, budgets_of(victim, budgets)) for victim in free) if budgets else free
@@ -204,7 +205,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
         return Spared(f"lesser pods {fixed}") if fixed else _NOBODY_LESSER
 
     def _lesser_pods(
-        self, groups: NodePods, waiting: Pod, short: Shortage, observation: PoolObservation
+        self, groups: NodePods, waiting: Pod, short: Shortage, nodes: Nodes, observation: PoolObservation
     ) -> list[tuple[Pod, tuple[str, ...]]]:
         """The pods of lower rank that are not fixed to their node, the least first, with the options that keep each."""
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
@@ -215,12 +216,12 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             # The thesis follows the order alone, so it also evicts pods whose eviction provides nothing.
             if self._rank(pod) < rank and (paper or helps(pod, short))
         ]
-        return [(pod, tuple(self._options(pod, scheduler, observation.at))) for pod in sorted(lesser, key=order)]
+        return [(pod, tuple(self._options(pod, scheduler, nodes, observation.at))) for pod in sorted(lesser, key=order)]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
         return lambda pod: (self._rank(pod), -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name)
 
-    def _options(self, pod: Pod, scheduler: str, at: float) -> Iterator[str]:
+    def _options(self, pod: Pod, scheduler: str, nodes: Nodes, at: float) -> Iterator[str]:
         """Each option that keeps a pod from being evicted for a pod of this scheduler, and its own annotation."""
         if not self.others and pod.needs.scheduler != scheduler:
             yield "others"
@@ -230,8 +231,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             yield "spare_priority"
         if not self.spare_labels.items().isdisjoint(pod.labels.items()):
             yield "spare_labels"
-        if pod.needs.local and not self.local_storage:
-            yield "local_storage"
+        if not self.local_storage:
+            yield from _storage_of(pod, nodes)
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
             yield "min_run"
         if annotation := sparing_annotation(pod):
@@ -257,6 +258,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             "spare_priority": Cause(at_most, f"spare_priority {_OWN} is more than {highest}"),
             "spare_labels": Cause("have one of spare_labels", f"spare_labels {_OWN} has none of theirs"),
             "local_storage": Cause("have local storage", f"local_storage {_OWN} is true"),
+            "claims": Cause("have claims whose volumes are not known", _READABLE),
             "min_run": Cause(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
         }.get(option) or Cause(f"have annotation {option}", f"lesser pods have no annotation {option}")
 
@@ -315,9 +317,20 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
 
 
 _OWN = "of strategy preemption"
+_READABLE = "persistent volumes and claims can be read (right to list and watch them)"
 _NOBODY_LESSER = Spared("no pod there matters less")
 _FORCED_ALONE = Spared("nobody does for pods whose binding does not say resourceNotFit force")
 _NOT_FORCED = Spared(_FORCED_ALONE.why, (f"only_forced {_OWN} is false",))
+
+
+def _storage_of(pod: Pod, nodes: Nodes) -> Iterator[str]:
+    """What keeps a pod that might come to another node without what it has stored here, or of which that is not
+    known."""
+    volumes = nodes.volumes
+    if pod.needs.local or local_claim(pod, volumes, nodes):
+        yield "local_storage"
+    elif pod.volume_claims and (volumes is None or volumes.unknown):
+        yield "claims"
 
 
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:

@@ -35,7 +35,8 @@ class Pool:
         self.policy, self.hooks = policy, Hooks(policy.strategies)
         self._builder, self._around = NodeTableBuilder(), NodeTableBuilder()
         self.moves = any(map(self.hooks.implements, ("rebind_pods", "rebalance_nodes")))
-        self.disturbs = self.moves or self.hooks.implements("select_victims")
+        self._preempts = self.hooks.implements("select_victims")
+        self.disturbs = self.moves or self._preempts
         """Whether its strategies make pods leave (`moves`: or go elsewhere): only then budgets are needed."""
         self.wants = WantedSeries(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
         self.nodes = Memo[str, tuple[Node, ...], tuple[Node, ...]](
@@ -56,13 +57,14 @@ class Pool:
         """Why a plugin is no longer asked for a person's report; empty: it is. Decisions go on without that."""
 
     def columns(self, snapshot: Snapshot, usage: KnownUsage, *, volumes: bool = False) -> NodeTable:
-        """Build the table of its nodes, with the cluster's `volumes` if a pod needs them; and count the known series of
-        nodes in `measured`."""
+        """Build the table of its nodes, with the cluster's `volumes` if a pod needs them, or one that has claims might
+        be preempted; and count the known series of nodes in `measured`."""
         nodes = self.nodes("", snapshot.nodes())
         pods, namespaces = snapshot.on_nodes(), snapshot.namespaces()
         table = self._builder.columns(nodes, pods, usage.use, usage.peaks, usage.measured, namespaces)
         if others := self.outside("", snapshot.nodes()):
             table.outside = self._around.columns(others, pods, namespaces=namespaces)
+        volumes = volumes or (self._preempts and table.with_claims)
         table.volumes = VolumeView(snapshot.storage()) if volumes else None
         counts = [int(np.isfinite(table.use(series)).sum()) for series in self.wants.nodes]
         self.measured = (sum(counts), len(counts) * len(nodes))

@@ -15,7 +15,7 @@ from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.listener import Notice
 from elasticd.model.placement import PodOutcome
-from elasticd.model.pod_spec import Expression, PodTerm
+from elasticd.model.pod_spec import Expression, PodClaim, PodTerm
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
 from elasticd.ports.cluster import Snapshot
@@ -26,6 +26,7 @@ from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from tests.kit.board import Board
 from tests.kit.pools import NOW, node, pod
+from tests.kit.volumes import claim, storage, volume
 
 REFUSED = Answer("refused", 429, "Cannot evict pod as it would violate the pod's disruption budget.", "Budget")
 
@@ -425,3 +426,14 @@ async def test_a_node_lost_while_its_pods_leave_is_given_up() -> None:
         it.board.add(replace(it.board.nodes["a"], ready=False))
         await it.tick(2)
         assert it.done() == ["note a on urgent", "evict x", "note b on urgent", "evict y"]
+
+
+@pytest.mark.parametrize(
+    ("local", "expected"), [pytest.param(True, [], id="a folder"), pytest.param(False, ["x"], id="a disk")]
+)
+async def test_volumes_of_victims_are_looked_at(local: bool, expected: list[str]) -> None:
+    victim = old("x", volume_claims=(PodClaim("data"),))
+    async with bench([*ONE, node("b", cpu=0.5)], [victim, urgent()]) as it:
+        it.board.storage = storage(claim("data", volume="pv"), volume("pv", local=local))
+        await it.run(10)
+        assert [name for _, name in it.board.tried(Evict)] == expected
