@@ -122,16 +122,15 @@ def untrue(
     decisions: Iterable[JSON], series: str, told: Sequence[tuple[float, float]], limit: float, slack: float = 1.0
 ) -> list[str]:
     """I6, as it was: each value by which was decided is one that the server was told no longer ago than the limit,
-    whatever age it was given. `told`: what it was told, and when."""
+    whatever age it was given. `told`: what it was told, and when. A daemon that had no processor between the time of a
+    decision and its sources has what came meanwhile, so a sample may be newer than its decision."""
     found, times = [], [at for at, _ in told]
     for decision in decisions:
         at = decision["at"]
-        first, last = bisect_right(times, at - limit - slack), bisect_right(times, at + slack)
-        then = [value for _, value in told[first:last]]
         by = [one for one in decision.get("series", ()) if one["name"] == series]
-        values = [value for one in by for value, *_ in one.get("samples", ())]
-        for value in values:
-            if not any(isclose(value, known) for known in then):
+        for value, measured, *_ in (sample for one in by for sample in one.get("samples", ())):
+            first, last = bisect_right(times, at - limit - slack), bisect_right(times, max(at, measured) + slack)
+            if not any(isclose(value, known) for _, known in told[first:last]):
                 name = decision["workload"]["name"]
                 found.append(f"{name} was decided by {series} = {value:g}, which was not so for {limit:g} s")
     return found

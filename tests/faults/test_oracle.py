@@ -138,6 +138,9 @@ VALUES = [
     pytest.param(decision(value=3.0), 1, id="true before"),
     pytest.param(decision(value=3.0, at=90.0), 0, id="true then"),
     pytest.param(decision(value=7.0), 1, id="never true"),
+    pytest.param(decision(value=5.0, at=97.0, age=-2.0), 0, id="true when it was measured, after it was due"),
+    pytest.param(decision(value=5.0, at=97.0), 1, id="not true before that"),
+    pytest.param(decision(value=3.0, age=-9.0), 1, id="true before, and said to be measured after"),
 ]
 
 
