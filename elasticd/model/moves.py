@@ -15,6 +15,9 @@ NOT_WANTED, GONE = "NotWanted", "Gone"
 LEAVING = "Leaving"
 """Why a pod is not evicted: it is terminating."""
 
+ENOUGH = "Enough"
+"""Why a pod stays for now: others are moved before it."""
+
 TAKEN_BACK = "TakenBack"
 """Why a pod stays although its move had begun: the move failed."""
 
@@ -153,6 +156,8 @@ class Underway(Struct, frozen=True, gc=False):
     why: str = ""
     ends: bool = False
     over: bool = False
+    rejected_by: frozenset[str] = frozenset()
+    """The nodes on which a copy ended before it ran, as their kubelets would not start it."""
 
 
 def is_copy(pod: Pod) -> bool:

@@ -22,7 +22,7 @@ from elasticd.kit.node_selection import lasting
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
 from elasticd.model.disruption import Refused
-from elasticd.model.moves import LEAVING, Comebacks, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand, whose
+from elasticd.model.moves import ENOUGH, LEAVING, Comebacks, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand, whose
 from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
@@ -245,7 +245,7 @@ class _Draft:
     @property
     def _why_enough(self) -> Refused:
         most = self._case.policy.moves.per_look
-        return "Enough", f"{most} {'is' if most == 1 else 'are'} moved at a time"
+        return ENOUGH, f"{most} {'is' if most == 1 else 'are'} moved at a time"
 
     def _find_place(self, move: Move, index: int) -> int | Refused:
         """Another node that can take a pod, as things stand without it; or why there is none."""

@@ -10,6 +10,7 @@ from contextlib import ExitStack, nullcontext
 import numpy as np
 from msgspec.structs import replace
 
+from elasticd.base.text import counted
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.claims import claim_actions
@@ -136,7 +137,7 @@ class Draft:
         waits, or preempts others."""
         filtered = {pod.uid: self._look(pod) for pod in pods if not _why_skipped(pod)}
         open_ = [pod for pod in pods if pod.uid in filtered]
-        candidates = [Candidate(pod, filtered[pod.uid].allowed()) for pod in open_]
+        candidates = [Candidate(pod, self._allowed(filtered[pod.uid])) for pod in open_]
         answers = self._case.ask("place_pods", pods=candidates)
         places: dict[str, Placement] = {}
         for _, placements in answers.values:
@@ -150,7 +151,7 @@ class Draft:
         if why := _why_skipped(pod):
             return self.decision(pod, "wait" if pod.needs.gated else "leave", *why)
         filtered = self._look(pod)
-        allowed, bound = filtered.allowed(), filtered.bound
+        allowed, bound = self._allowed(filtered), filtered.bound
         if failures := failures + filtered.failures:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
         if bound is not None and bound.fault:
@@ -165,6 +166,15 @@ class Draft:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered)
         return self._bind(filtered, allowed, place) if allowed.any() else self._no_place(filtered)
 
+    def _allowed(self, filtered: Filtered) -> Mask:
+        """Where a pod may go. Nodes that have rejected it count only where there is no other: they may do so again."""
+        allowed, others = filtered.allowed(), None
+        for name in self._case.rejected_by.get(filtered.pod.uid, ()):
+            if (index := self.columns.index(name)) is not None and allowed[index]:
+                others = allowed.copy() if others is None else others
+                others[index] = False
+        return allowed if others is None or not others.any() else others
+
     def _bind(self, filtered: Filtered, allowed: Mask, place: Placement | None, message: str = "") -> PodDecision:
         pod, ranked = filtered.pod, filtered.ranked
         chosen = self._choose_nodes(pod, allowed, place)
@@ -176,11 +186,18 @@ class Draft:
             return waits
         self._take(best[0], pod)
         scores = tuple(ranked.shown(index, self.columns) for index in best)
-        promise = self._promises.get(pod.uid)
-        if promise is not None and promise.node == node:
-            message = message or f"{node} was kept for it"
+        message = message or self._why_there(pod, node)
         actions = (Bind(pod.ref, pod.uid, node, ""), *(() if pod.nominated == node else _clear_nomination(pod)))
         return self.decision(pod, "bind", "Placed", message, filtered, node=node, scores=scores, actions=actions)
+
+    def _why_there(self, pod: Pod, node: str) -> str:
+        """What else than scores speaks for a node; empty: nothing."""
+        promise, rejecting = self._promises.get(pod.uid), self._case.rejected_by.get(pod.uid, frozenset())
+        if promise is not None and promise.node == node:
+            return f"{node} was kept for it"
+        if not rejecting or node in rejecting:
+            return ""
+        return f"{min(rejecting) if len(rejecting) == 1 else counted(len(rejecting), 'node')} rejected it"
 
     def _bind_claims(self, filtered: Filtered, node: int) -> PodDecision | None:
         """Let a pod that has unbound claims wait for these on a node, which is kept for it; None: all are bound."""

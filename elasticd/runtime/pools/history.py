@@ -137,7 +137,7 @@ class PoolHistory:
     def past(self, now: float) -> PoolPast:
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
-        refused = {uid: outcome.at for uid, outcome in self._outcomes.items() if outcome.result == "refused"}
+        refused = {uid: outcome.at for uid, outcome in self._outcomes.items() if self.was_refused(uid)}
         self._comebacks = {
             key: comebacks
             for key, comebacks in self._comebacks.items()
@@ -145,6 +145,11 @@ class PoolHistory:
         }
         failing = {uid: failures.until for uid, failures in self._failing.items()}
         return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused, self._comebacks, failing)
+
+    def was_refused(self, uid: str) -> bool:
+        """Whether a pod was not let through when it was last told to go: why holds until it is told to go again."""
+        outcome = self._outcomes.get(uid)
+        return outcome is not None and outcome.result == "refused"
 
     def planned(self, plan: MovesPlan, now: float) -> None:
         self._last_look, self._plan = now, plan

@@ -265,7 +265,17 @@ class Placer:
             pool.failures.off,
             promises=promises,
             reserved=tuple(reserved),
+            rejected_by=self._rejecting_nodes(pods),
         )
+
+    def _rejecting_nodes(self, pods: Sequence[Pod]) -> dict[str, frozenset[str]]:
+        """By UID, the nodes that rejected these pods, or what they are copies of."""
+        by_kubelets = {(move.pod.namespace, move.pod.name): move.rejected_by for move in self._cluster.restoring()}
+        nodes = {
+            pod.uid: self.views.rejected_by(pod) | by_kubelets.get((pod.namespace, pod.name), frozenset())
+            for pod in pods
+        }
+        return {uid: names for uid, names in nodes.items() if names}
 
     async def _adopt_promises(self, snapshot: Snapshot, now: float) -> None:
         """Take over what was promised before this daemon began to lead."""

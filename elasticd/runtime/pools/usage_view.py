@@ -29,7 +29,7 @@ KEPT = 1000
 """Evictions of one controller's pods that are remembered, at most."""
 
 HOUR = 3600.0
-"""Seconds that a controller may take to replace an evicted pod."""
+"""Seconds that a controller may take to replace an evicted pod, and for which it counts that a node rejected one."""
 
 SHOWN = 30.0
 """Seconds after which the cluster must show the effect of an action."""
@@ -104,6 +104,8 @@ class UsageView:
         self._nominated: dict[str, tuple[str, float]] = {}
         self._spared: dict[str, _Refusal] = {}
         self._doubtful: dict[str, tuple[str, float]] = {}
+        self._rejecting: dict[str, dict[str, float]] = {}
+        """When the API server last refused to bind a pod, by whose it is, to which node."""
         self._looked_at = 0.0
         self._used: dict[str, tuple[Mapping[str, float], float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
@@ -174,6 +176,8 @@ class UsageView:
             case Bind() if is_done:
                 self._bound[pod.uid] = pod, action.node, outcome.at
                 self.gave_way.pop(pod.uid, None)
+            case Bind() if outcome.result == "failed" and 400 <= outcome.code < 500 and outcome.code != 429:
+                self._rejecting.setdefault(whose(pod), {})[action.node] = outcome.at
             case Bind() if outcome.result == "failed" and (outcome.code == 0 or outcome.code >= 500):
                 self._doubtful[pod.uid] = action.node, outcome.at
             case Evict():
@@ -209,6 +213,10 @@ class UsageView:
         """The node of a binding that failed without a clear answer, so that the pod may be bound; empty: none."""
         return self._doubtful.get(pod.uid, ("", 0.0))[0]
 
+    def rejected_by(self, pod: Pod) -> frozenset[str]:
+        """The nodes to which the API server refused to bind the pod, or another of its controller, within an hour."""
+        return frozenset(self._rejecting.get(whose(pod), ()))
+
     def forget(self, alive: Collection[str], now: float) -> None:
         """Forget pods that no longer wait (`alive` are the UIDs of those that do), and what is old."""
         self.gave_way = {uid: count for uid, count in self.gave_way.items() if uid in alive}
@@ -222,6 +230,11 @@ class UsageView:
         self._leaving = {uid: departure for uid, departure in self._leaving.items() if now - departure[1] <= SHOWN}
         self._doubtful = {
             uid: doubt for uid, doubt in self._doubtful.items() if uid in alive and now - doubt[1] <= SHOWN
+        }
+        self._rejecting = {
+            key: fresh
+            for key, nodes in self._rejecting.items()
+            if (fresh := {node: at for node, at in nodes.items() if now - at <= HOUR})
         }
         self._spared = {uid: refusal for uid, refusal in self._spared.items() if now <= refusal.remembered_until}
         self._looked_at = now

@@ -129,13 +129,15 @@ async def test_copies_that_never_run_are_made_less_often_and_reported(
         return ""
 
     server.waits, server.fault = 10_000, note
-    server.fate = lambda copy: bound(copy, phase="Failed", reason="OutOfcpu")
+    rejected = {"phase": "Failed", "reason": "OutOfcpu"}
+    server.fate = lambda copy: {**bound(copy, **rejected), "spec": {**SPEC, "nodeName": "n"}}
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(lambda: len(made) == 5, within=30)
+        assert [move.rejected_by for move in one.underway] == [{"n"}]
         pauses = [later - before for before, later in itertools.pairwise(made)]
         assert all(pause >= least for pause, least in zip(pauses, (0, 10, 20, 40), strict=True))
-        await until(lambda: "5 copies of it went before they ran; now: gone" in one.fault)
+        await until(lambda: "5 copies of it went before they ran (the last on n: OutOfcpu); now: gone" in one.fault)
         server.fate = lambda copy: {**copy, "status": {"phase": "Running"}}
         await until(lambda: server.made(6), within=30)
         await until(lambda: not one.fault)

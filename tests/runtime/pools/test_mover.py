@@ -28,11 +28,13 @@ from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.next_moves import moving
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.workers import Worker
 from elasticd.sources.poller import SourcePoller
 from elasticd.telemetry.metrics import DaemonMetrics
+from elasticd.ui.journaled import held
 from tests.kit.board import Board
 from tests.kit.pools import NOW, node, pod
 from tests.kit.volumes import claim, claiming, storage, volume
@@ -220,6 +222,22 @@ async def test_pods_that_may_never_go_take_no_turn_of_others() -> None:
         )
         await it.until(300)
         assert ("t", "done") in [(one.pod.name, one.result) for one in it.heard.outcomes]
+
+
+async def test_what_was_refused_stays_so_while_others_are_tried(tmp_path: Path) -> None:
+    pods = [pod(name, on="a", started=NOW - 600, ready=True) for name in ("p", "q", "r")]
+    with closing(Journal(tmp_path)) as journal:
+        async with bench([node("a", labels=LEAVE), node("b")], pods, per_look=2, journal=journal) as it:
+            it.board.refuse = lambda _: Answer("refused", 403, "no", "NotRestorable")
+            await it.until(40)
+            records = len(list(read(tmp_path)))
+            await it.until(300)
+            assert len(list(read(tmp_path))) == records
+            shown = moving(it.mover.latest("pool"), {}, lambda _: {})
+    assert [(one.decision.pod.name, one.reason) for one in held(tmp_path)] == [
+        (name, "NotRestorable") for name in ("p", "q", "r")
+    ]
+    assert [move.held for move in shown.moves] == [("NotRestorable", "no")] * 3
 
 
 async def test_what_stays_is_reported_once() -> None:

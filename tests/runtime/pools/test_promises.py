@@ -418,6 +418,39 @@ async def test_a_copy_goes_where_kubernetes_lets_it_stay(
     assert it.bound() == {"x": node_of_x}
 
 
+@pytest.mark.parametrize("owner", OWNERS)
+async def test_a_replacement_goes_elsewhere_if_its_node_rejects_it(owner: tuple[str, str, str]) -> None:
+    x = running("x", owner=owner)
+    it = await evicted(x)
+    it.board.add(node("c", cpu=0.5))
+    again = it.replaced(x)
+    refusal = Answer("failed", 422, "b is reserved", "Invalid")
+    it.board.refuse = lambda action: refusal if isinstance(action, Bind) and action.node == "b" else None
+    await it.run(5)
+    assert [action.node for action in it.board.bindings] == ["b", "c"]
+    assert it.message(again) == "b rejected it"
+
+
+async def test_a_copy_goes_elsewhere_if_a_kubelet_rejects_it() -> None:
+    x = running("x")
+    it = await evicted(x)
+    it.board.add(node("c", cpu=0.5))
+    it.board.records = tuple(replace(record, rejected_by=frozenset({"b"})) for record in it.board.records)
+    it.replaced(x)
+    await it.run(3)
+    assert it.bound() == {"x": "c"}
+
+
+async def test_a_node_that_rejected_a_pod_is_tried_again() -> None:
+    x = running("x")
+    it = await evicted(x)
+    answers = [Answer("failed", 422, "b is reserved", "Invalid")] * 3
+    it.board.refuse = lambda action: answers.pop() if isinstance(action, Bind) and answers else None
+    it.replaced(x)
+    await it.run(15)
+    assert it.board.pods["x"].node == "b"
+
+
 async def test_a_replacement_that_others_bind_ends_the_promise() -> None:
     x = running("x", owner=WEB, **ROOM)
     it = await evicted(x)

@@ -466,7 +466,7 @@ async def test_a_surge_being_taken_back_is_reported_as_staying(monkeypatch: pyte
         assert it.board.tried(Evict)[-1] == (NOW, "p"), "as nothing leaves, one may go, and it is the first"
         found = (await it.pool()).moving
         assert found is not None
-        assert found.summary == "nothing moves: 2 pods should, and stay: 1 Enough, 1 TakenBack"
+        assert found.summary == "nothing moves: 2 pods should, and stay: 1 TakenBack, 1 UnderWay"
 
 
 async def test_a_previous_daemons_move_is_shown_with_its_decision(monkeypatch: pytest.MonkeyPatch) -> None:

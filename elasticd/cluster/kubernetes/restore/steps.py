@@ -91,6 +91,7 @@ class RestorationSteps:
         self._recreated = bool(restoration.made)
         self._copy_may_have_run = not evicted
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
+        self._rejected_by, self._why_ended = frozenset[str](), ""
         self.gone = False
         """Whether the pod was seen to be gone, or replaced."""
         self.over = False
@@ -108,6 +109,7 @@ class RestorationSteps:
             fault=self.fault,
             why=restoration.why,
             over=self.over,
+            rejected_by=self._rejected_by,
         )
 
     async def run(self) -> None:
@@ -148,7 +150,7 @@ class RestorationSteps:
         for_long = f"{self._at} for {seconds:.0f} s{self._waits_for}" if seconds > LATE else ""
         if self._lost < 2:
             return for_long
-        return f"{self._lost} copies of it went before they ran; now: {for_long or self._at}"
+        return f"{self._lost} copies of it went before they ran{self._why_ended}; now: {for_long or self._at}"
 
     def _enter(self, step: str, waits_for: str = "") -> None:
         self._waits_for = f" ({waits_for})" if waits_for else ""
@@ -255,6 +257,9 @@ class RestorationSteps:
             await self._records.note(record, state.uid, state.version)
         if life.ran:
             return await self._forget()
+        if state.phase == "Failed" and state.node:
+            self._rejected_by |= {state.node}
+            self._why_ended = f" (the last on {state.node}{f': {life.reason}' if life.reason else ''})"
         if state.phase == "Failed" and not state.deleted:
             await self._clear_away(state)
         return False
@@ -309,10 +314,12 @@ _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
 class Life(Struct, frozen=True):
-    """Whether a pod has run, and `waits`: the kubelet's reason why a container is waiting; empty: none is given."""
+    """Whether a pod has run; `waits`: the kubelet's reason why a container is waiting, and `reason`: why it has ended;
+    empty: none is given."""
 
     ran: bool
     waits: str = ""
+    reason: str = ""
 
 
 def life_of(body: bytes | Raw) -> Life:
@@ -322,7 +329,9 @@ def life_of(body: bytes | Raw) -> Life:
     states = [container.state for container in containers if container.state]
     waits = next((state.waiting.reason for state in states if state.waiting), "")
     return Life(
-        status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)), waits
+        status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)),
+        waits,
+        status.reason,
     )
 
 
