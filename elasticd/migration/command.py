@@ -265,6 +265,8 @@ def takes_takeover(parser: argparse.ArgumentParser) -> None:
 
 def run_takeover(arguments: argparse.Namespace) -> int:
     """Let a workload change hands. Returns the exit code."""
+    if not arguments.patience > 0:
+        raise ConfigError("", "--patience", f"must be > 0, is {arguments.patience:g}")
     cluster, settings = _acting(arguments)
     status = partial(remote.status, settings.http)
     ref = _workload_of(arguments, status())

@@ -26,6 +26,7 @@ from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.migration.takeover import Site, hand_back, take_over
 from elasticd.model.records import Decision
 from elasticd.model.reports import StatusReport
+from tests.kit.daemons import called
 
 REF = Ref("shop", "Deployment", "web")
 THEIRS, OURS = 4, 8
@@ -258,3 +259,9 @@ def test_without_an_autoscaler_nothing_changes() -> None:
     with pytest.raises(UnavailableError, match="must have an autoscaler to go back to, has none"):
         asyncio.run(hand_back(site))
     assert world.writes == 0
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_takeover_without_patience_begins_nothing(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = called(capsys, "takeover", "shop/Deployment/web", "--patience", seconds)
+    assert (code, error) == (78, f"--patience: must be > 0, is {seconds}\n")
