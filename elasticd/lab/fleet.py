@@ -7,8 +7,8 @@ elasticd[fleet]. It is imported when it is used: it takes half a second and 16 M
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
@@ -40,10 +40,18 @@ Submit = Callable[..., Pending]
 """Begins a function with its arguments somewhere else, as the method of an executor does."""
 
 
+def note(topic: str, index: int, seconds: float) -> None:
+    """On a worker: note under the topic of a fleet how many seconds of a task have passed. What gets lost is no loss:
+    more follows, and the end is known otherwise."""
+    with suppress(Exception):
+        importlib.import_module("distributed").get_worker().log_event(topic, (index, seconds))
+
+
 @contextmanager
-def fleet(address: str) -> Iterator[Submit]:
-    """Where the workers of a scheduler do the tasks, each again if its worker dies. Raises ConfigError for what is no
-    address, UnavailableError where there is no scheduler, or where a task could not be done."""
+def fleet(address: str, tasks: int) -> Iterator[tuple[Submit, str, Sequence[float]]]:
+    """Where the workers of a scheduler do so many tasks, each again if its worker dies; under which topic they `note`
+    how far they are; and how many seconds of each have passed. Raises ConfigError for what is no address,
+    UnavailableError where there is no scheduler, or where a task could not be done."""
     try:
         dask, distributed = importlib.import_module("dask"), importlib.import_module("distributed")
     except ImportError:
@@ -57,12 +65,20 @@ def fleet(address: str) -> Iterator[Submit]:
         with client:
             try:
                 _check_versions(client)
-                yield partial(client.submit, pure=False)
+                topic, passed = f"elasticd-{client.id}", [0.0] * tasks
+                client.subscribe_topic(topic, partial(_hear, passed))
+                yield partial(client.submit, pure=False), topic, passed
             except ElasticdError:
                 raise
             except Exception as error:  # of a worker, or of the way to it: whatever could not be unpacked or reached
                 problem = f"{type(error).__name__}: {one_line(str(error))}"
                 raise UnavailableError(f"--dask: a run could not be played: {problem}") from None
+
+
+def _hear(passed: list[float], event: tuple[float, tuple[int, float]]) -> None:
+    """Take in how far a task is, in a thread of the client's. One that is played again begins anew."""
+    index, seconds = event[1]
+    passed[index] = max(passed[index], seconds)
 
 
 def _reach(distributed: Any, address: str) -> None:

@@ -14,8 +14,10 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from itertools import product
+from math import inf
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,7 +28,7 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, UnavailableError
 from elasticd.cluster.simulated import Part, Simulated
 from elasticd.config import ScenarioSettings, Settings, load_settings, read_policies
-from elasticd.lab.fleet import Pending, Submit, fleet
+from elasticd.lab.fleet import Pending, Submit, fleet, note
 from elasticd.lab.kept import KeptRuns, run_key
 from elasticd.lab.runs import Run, joined
 from elasticd.lab.simulate import run
@@ -38,6 +40,9 @@ from elasticd.sources.prometheus import Prometheus
 
 LOOK = 0.25
 """Seconds between looks at how far runs in other processes are."""
+
+NOTED = 1.0
+"""Seconds between two notes of a worker of a fleet on how far it is."""
 
 SERVED = (Mqtt, Prometheus)
 """Sources whose samples come from a server, in real time."""
@@ -191,8 +196,8 @@ def _play_missing(
     at_a_time = min(jobs, len(tasks))
     if at_a_time > 1 or (dask and tasks):
         if dask:
-            with fleet(dask) as submit:
-                return _play_at_once(scenario, tasks, progress, partial(submit, _play), kept)
+            with fleet(dask, len(tasks)) as (submit, topic, noted):
+                return _play_at_once(scenario, tasks, progress, partial(submit, _play_far, topic), kept, noted)
         with _processes(at_a_time, len(tasks)) as (begin, noted):
             return _play_at_once(scenario, tasks, progress, partial(begin, _play_noting), kept, noted)
     runs, parts = {}, scenario.table.parts
@@ -239,14 +244,12 @@ def _play_at_once(
     progress: Callable[[str, float], None],
     submit: Submit,
     kept: KeptRuns,
-    passed: Sequence[float] = (),
+    passed: Sequence[float],
 ) -> dict[_Place, Run]:
-    """`passed`: how many seconds of each task have passed, as whoever plays it notes; empty: nobody does."""
+    """`passed`: how many seconds of each task have passed, as whoever plays it notes."""
     shared = replace(scenario, candidates=())
     with _undisturbed():
-        futures = [
-            submit(shared, task) if not passed else submit(shared, task, index) for index, task in enumerate(tasks)
-        ]
+        futures = [submit(shared, task, index) for index, task in enumerate(tasks)]
     for task, future in zip(tasks, futures, strict=True):
         future.add_done_callback(partial(_keep, kept, task.key))
     told = [0.0] * len(tasks)
@@ -318,6 +321,20 @@ def _play_noting(scenario: Scenario, task: _Task, index: int) -> Run:
         _shared[0][index] = seconds
 
     return _play(scenario, task, note)
+
+
+def _play_far(topic: str, scenario: Scenario, task: _Task, index: int) -> Run:
+    """Play a task on a worker of a fleet, and note how far it is, about each second."""
+    seconds, noted = 0.0, -inf
+
+    def passed(more: float) -> None:
+        nonlocal seconds, noted
+        seconds += more
+        if (now := monotonic()) >= noted + NOTED:
+            noted = now
+            note(topic, index, seconds)
+
+    return _play(scenario, task, passed)
 
 
 @contextmanager

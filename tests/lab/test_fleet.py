@@ -12,7 +12,7 @@ from socket import create_server
 import pytest
 
 from elasticd.base.errors import UnavailableError
-from elasticd.lab.scenario import Scenario, load_scenario, play_all
+from elasticd.lab.scenario import Scenario, changed, load_scenario, play_all
 from elasticd.registry import discover
 from tests.kit.daemons import called
 
@@ -131,6 +131,19 @@ def test_output_on_a_fleet_is_the_same(
     assert by_jobs[0] == 0
     assert by_dask == by_jobs
     assert (tmp_path / "dask.csv").read_bytes() == (tmp_path / "jobs.csv").read_bytes()
+
+
+@pytest.mark.slow
+def test_progress_moves_within_a_run(fleet: Fleet, scenario: Scenario) -> None:
+    hours = 200
+    passed: dict[str, list[float]] = {}
+    play_all(
+        changed(scenario, {"hours": hours, "seeds": 1}),
+        lambda name, seconds: passed.setdefault(name, []).append(seconds),
+        dask=fleet.address,
+    )
+    assert {name: sum(steps) for name, steps in passed.items()} == dict.fromkeys(("lean", "roomy"), hours * 3600)
+    assert min(len(steps) for steps in passed.values()) > 1
 
 
 @pytest.mark.slow
