@@ -5,7 +5,6 @@ Knows their arguments, and in which order the parts that they name are called; k
 
 import argparse
 import logging
-import os
 import sys
 from functools import partial
 from hashlib import sha256
@@ -45,6 +44,8 @@ SIMULATE = "Try policies on a simulated cluster, in virtual time, and compare wh
 TUNE = "Search options of a policy over a recording for the least cost within limits, and judge them on its end."
 BACKTEST = "Try policies on recorded load, and compare them with what was and what was possible."
 REPRODUCE = "Measure the results of the papers that elasticd implements again, and compare."
+
+_JOBS = "runs at a time; default: as many as there are cores, or up to half as many again where one would be idle"
 
 
 def takes_simulate(parser: argparse.ArgumentParser) -> None:
@@ -102,13 +103,13 @@ def takes_tune(parser: argparse.ArgumentParser) -> None:
     add("--held-out", type=float, default=1 / 3, metavar="SHARE", help="of the recording, at its end; default: a third")
     add("--generations", type=int, default=6, help="of the search, each of five points an option; default: 6")
     add("--study", type=Path, metavar="FOLDER", help="keep what was played here, and go on where it was interrupted")
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
+    add("--jobs", type=int, help=_JOBS)
     add("--json", action="store_true", help="for a machine")
 
 
 def _takes_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time; default: as many as there are cores")
+    add("--jobs", type=int, help=_JOBS)
     add("--dask", default="", metavar="ADDRESS", help="of a Dask scheduler, whose workers play instead of --jobs")
     add("--study", type=Path, metavar="FOLDER", help="keep finished runs here, and go on where it was interrupted")
     add("--price", type=float, default=0, metavar="PRICE", help="of a replica for an hour: also show what it costs")
@@ -192,7 +193,8 @@ _TUNE_BOUNDS = (("held_out", 0.05, 0.9), ("unserved", 0.0, 100.0), ("generations
 def tune(arguments: argparse.Namespace) -> int:
     """Search options of a policy over a recording, and judge what was found on its end. Returns the exit code."""
     for name, least, most in _TUNE_BOUNDS:
-        if not least <= (value := getattr(arguments, name)) <= most:
+        value = getattr(arguments, name)
+        if value is not None and not least <= value <= most:
             raise ConfigError("", f"--{name.replace('_', '-')}", f"must be from {least:g} to {most:g}, is {value:g}")
     registry, ranges, options = discover(), [search_range(text) for text in arguments.search], _options(arguments)
     scenario = load_backtest(_load_of(arguments), [arguments.policy], registry, options).scenario
@@ -256,7 +258,7 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
         check_report(arguments.report, force=arguments.force)
     if not 0 <= arguments.unserved <= 100:
         raise ConfigError("", "--unserved", f"must be from 0 to 100, is {arguments.unserved:g}")
-    if arguments.jobs < 1:
+    if arguments.jobs is not None and arguments.jobs < 1:
         raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
     runs = with_bar(scenario, arguments.jobs, arguments.dask, arguments.study)

@@ -212,7 +212,7 @@ def _tuned_cells(came: Figures, days: float | None) -> list[str]:
     return [f"{came.replica_hours:.1f}", f"{came.unserved:.3%}", changes]
 
 
-def with_bar(scenario: Scenario, jobs: int, dask: str = "", study: Path | None = None) -> dict[str, list[Run]]:
+def with_bar(scenario: Scenario, jobs: int | None, dask: str = "", study: Path | None = None) -> dict[str, list[Run]]:
     """Play each candidate with each seed, with a bar."""
     with progress_bar() as progress:
         bar = progress.add_task("", total=len(scenario.candidates) * scenario.table.seeds * scenario.table.hours * 3600)

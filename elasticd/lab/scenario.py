@@ -5,7 +5,9 @@ Knows elasticd.toml and the folders beside it; knows nothing of what happens in 
 
 import asyncio
 import gc
+import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -142,14 +144,14 @@ _Place = tuple[str, int, Part]
 def play_all(
     scenario: Scenario,
     progress: Callable[[str, float], None],
-    jobs: int = 1,
+    jobs: int | None = 1,
     dask: str = "",
     study: Path | None = None,
 ) -> dict[str, list[Run]]:
     """Each candidate with each seed, so many at a time, each in a process of its own; or as many as the workers of the
-    Dask scheduler at this address can take. `progress` hears how many more seconds of which candidate have passed.
-    `study`: a folder for finished runs; what is there already is not played again. Raises ConfigError for more parts
-    than nodes."""
+    Dask scheduler at this address can take. `jobs`: None: as many as are done soonest. `progress` hears how many more
+    seconds of which candidate have passed. `study`: a folder for finished runs; what is there already is not played
+    again. Raises ConfigError for more parts than nodes."""
     nodes = sum(table.count for table in scenario.cluster.nodes)
     if scenario.table.parts > nodes:
         raise ConfigError("", "parts", f"must be <= the {nodes} nodes, is {scenario.table.parts}")
@@ -184,16 +186,27 @@ def _seconds(scenario: Scenario) -> float:
     return scenario.table.hours * 3600 / scenario.table.parts
 
 
+def soonest_done(runs: int, cores: int) -> int:
+    """How many of so many equal runs to play at a time on so many cores, the fewest by which all are done soonest: one
+    for each core; or up to half as many again, which share the cores, so that none is idle at the end."""
+
+    def lasts(at_a_time: int) -> float:
+        rounds, left = divmod(runs, at_a_time)
+        return rounds * at_a_time / cores + (max(1.0, left / cores) if left else 0.0)
+
+    return min(range(cores, cores * 3 // 2 + 1), key=lasts)
+
+
 def _play_missing(
     scenario: Scenario,
     tasks: Sequence[_Task],
     progress: Callable[[str, float], None],
-    jobs: int,
+    jobs: int | None,
     dask: str,
     kept: KeptRuns,
 ) -> dict[_Place, Run]:
     """Play what is not there yet, and keep it."""
-    at_a_time = min(jobs, len(tasks))
+    at_a_time = min(len(tasks), soonest_done(len(tasks), os.cpu_count() or 1) if jobs is None else jobs)
     if at_a_time > 1 or (dask and tasks):
         if dask:
             with fleet(dask, len(tasks)) as (submit, topic, noted):
@@ -353,7 +366,10 @@ def _exit(number: int, _: object) -> None:
 
 
 def _pool(count: int, tasks: int) -> Iterator[tuple[Submit, Sequence[float]]]:
-    context = get_context("spawn")
+    context = get_context("forkserver")
+    # A server imports once what is imported here, and each process is a fork of it: imports take half a second of CPU.
+    imported = [name for name in sys.modules if name.startswith(("elasticd.", "elasticd_plugins."))]
+    context.set_forkserver_preload(imported)
     passed: Any = context.Array("d", tasks, lock=False)  # each is written by one process
     with ProcessPoolExecutor(count, context, _share, (passed,)) as pool:
         try:

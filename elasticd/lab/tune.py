@@ -103,7 +103,7 @@ class Player:
     """Plays a policy with other options on a part of a recording."""
 
     def __init__(
-        self, policy: Path, registry: Registry, scenario: Scenario, ranges: Sequence[SearchRange], jobs: int
+        self, policy: Path, registry: Registry, scenario: Scenario, ranges: Sequence[SearchRange], jobs: int | None
     ) -> None:
         """Raises ConfigError for a range that names no option, or nothing that the policy accepts."""
         self._path, self._registry, self._scenario, self._jobs = policy, registry, scenario, jobs

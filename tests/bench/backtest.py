@@ -91,8 +91,8 @@ def run(what: str, folder: Path, *words: object) -> float:
 def try_policies(folder: Path) -> None:
     """Measure a backtest and a simulation."""
     (folder / "load.csv").write_text("".join(recording()))
-    words = ("--recording", "load.csv", "--cpu", "500m", "--jobs", 2)
-    cpu = run(f"{DAYS} days, {len(POLICIES)} policies, 2 jobs", folder, "backtest", *POLICIES, *words)
+    words = ("--recording", "load.csv", "--cpu", "500m")
+    cpu = run(f"{DAYS} days, {len(POLICIES)} policies", folder, "backtest", *POLICIES, *words)
     print(f"  {cpu / DAYS / len(POLICIES):.2f} s of CPU for a policy and day")
     (folder / "elasticd.toml").write_text(MANY)
     (folder / "policies").mkdir()
@@ -102,8 +102,8 @@ def try_policies(folder: Path) -> None:
         .replace('workload = { namespace = "shop", name = "web" }', 'select = { namespaces = ["shop"] }')
     )
     (folder / "policies/all.toml").write_text(policy)
-    asked = ("elasticd.toml", "--hours", 1, "--jobs", 2)
-    cpu = run(f"{WORKLOADS} workloads for an hour, 2 parts, 2 jobs", folder, "simulate", *asked)
+    asked = ("elasticd.toml", "--hours", 1)
+    cpu = run(f"{WORKLOADS} workloads for an hour, 2 parts", folder, "simulate", *asked)
     each = 1e6 * cpu / (WORKLOADS * 3600 / 15)
     print(f"  {each:.0f} us of CPU for a workload and 15 s; 10,000 for a day: {cpu * 240 / 3600:.1f} h of CPU")
 

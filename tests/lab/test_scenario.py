@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.lab.printed import compared
-from elasticd.lab.scenario import load_scenario, play_all
+from elasticd.lab.scenario import load_scenario, play_all, soonest_done
 from elasticd.registry import discover
 from tests.kit.daemons import PATIENCE, called, until
 
@@ -158,10 +158,14 @@ def test_an_interrupted_simulation_goes_on_where_it_was(
     assert called(capsys, *words, "--study", folder / "study") != whole
 
 
+def children(pid: int) -> set[int]:
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
 def players(pid: int) -> set[int]:
-    """The processes that a process has begun, of those that play."""
-    pids = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return {child for child in pids if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    """The processes that play for a process: those of the server that forks them."""
+    servers = {child for child in children(pid) if b"forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {player for server in servers for player in children(server)}
 
 
 def hears(pid: int, number: signal.Signals) -> bool:
@@ -307,3 +311,22 @@ def test_progress_of_runs_in_other_processes_is_heard(folder: Path) -> None:
     play_all(load_scenario(folder / "elasticd.toml", discover()), lambda name, seconds: heard.append(seconds), jobs=2)
     assert sum(heard) == pytest.approx(2 * 6 * 3600)
     assert len(heard) > 2
+
+
+@pytest.mark.parametrize(
+    ("runs", "cores", "at_a_time"),
+    [
+        pytest.param(0, 2, 2, id="nothing to play"),
+        pytest.param(3, 1, 1, id="one core"),
+        pytest.param(2, 2, 2, id="one for each core"),
+        pytest.param(3, 2, 3, id="the third would be alone"),
+        pytest.param(4, 2, 2, id="two rounds"),
+        pytest.param(5, 2, 3, id="the fifth would be alone"),
+        pytest.param(6, 2, 2, id="as soon with fewer"),
+        pytest.param(5, 4, 5, id="the fifth of four cores"),
+        pytest.param(7, 4, 4, id="more than half as many again"),
+        pytest.param(100, 64, 64, id="a cluster's worth"),
+    ],
+)
+def test_no_core_is_idle_while_the_last_runs_are_played(runs: int, cores: int, at_a_time: int) -> None:
+    assert soonest_done(runs, cores) == at_a_time
