@@ -135,7 +135,7 @@ def test_output_on_a_fleet_is_the_same(
 
 @pytest.mark.slow
 def test_progress_moves_within_a_run(fleet: Fleet, scenario: Scenario) -> None:
-    hours = 200
+    hours = 100
     passed: dict[str, list[float]] = {}
     play_all(
         changed(scenario, {"hours": hours, "seeds": 1}),
