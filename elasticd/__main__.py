@@ -1,8 +1,21 @@
-"""`python -m elasticd` is the command elasticd."""
+"""The command elasticd, also as `python -m elasticd`.
 
+Knows what must be done before anything else is imported, which takes a second or more on a slow machine.
+"""
+
+import signal
 import sys
 
-from elasticd.cli import main
+
+def main() -> int:
+    """Run the command line."""
+    if sys.argv[1:2] == ["run"]:
+        # It asks for a reload; until the daemon has read its policies there is nothing to reload, and it would end us.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    from elasticd.cli import main as command  # noqa: PLC0415
+
+    return command()
+
 
 if __name__ == "__main__":
     sys.exit(main())

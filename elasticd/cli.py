@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -228,8 +227,6 @@ def _join_dashed(words: Sequence[str]) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    # It asks for a reload; until the daemon has read its policies there is nothing to reload, and it would end us.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     log.set_up(sys.stderr, arguments.log_format, arguments.log_level)
     try:
         with ExitStack() as stack:

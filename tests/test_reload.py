@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.errors import EXIT_CONFIG
 from elasticd.daemon import LOOK
 from tests.kit.daemons import Daemon, daemon, policy, until, write
 
@@ -260,22 +261,29 @@ def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
 
 STARTING = """
 import os, signal, sys
-from elasticd import cli, daemon
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-async def run(*_):
-    os.kill(os.getpid(), signal.SIGHUP)
+class HangUp:
+    def find_spec(self, name, path=None, target=None):
+        if name == "elasticd.cli":
+            os.kill(os.getpid(), signal.SIGHUP)
 
 
-daemon.run = run
-sys.exit(cli.main(["run"]))
+sys.meta_path.insert(0, HangUp())
+from elasticd.__main__ import main
+sys.exit(main())
 """
 
 
-def test_a_reload_asked_for_at_the_start_ends_nothing() -> None:
-    assert subprocess.run([sys.executable, "-c", STARTING], check=False).returncode == 0
+@pytest.mark.parametrize(
+    ("command", "code"), [("run", EXIT_CONFIG), ("status", -signal.SIGHUP)], ids=["the daemon", "another command"]
+)
+def test_a_reload_asked_for_at_the_start_ends_no_daemon(command: str, code: int, tmp_path: Path) -> None:
+    """Not even while its modules are imported, which takes longest."""
+    arguments = [sys.executable, "-c", STARTING, command, "--config", str(tmp_path / "none.toml")]
+    assert subprocess.run(arguments, capture_output=True, check=False).returncode == code
 
 
 def test_a_dangerous_reload_of_a_running_daemon_is_held_back(running: Daemon) -> None:
