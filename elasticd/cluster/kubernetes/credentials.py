@@ -8,21 +8,56 @@ import asyncio
 import logging
 import os
 import ssl
+import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import list_kube_config_contexts, load_kube_config
+from kubernetes_asyncio.config import kube_config, list_kube_config_contexts, load_kube_config
+from kubernetes_asyncio.config.exec_provider import ExecProvider
 from kubernetes_asyncio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_TOKEN_FILENAME,
     InClusterConfigLoader,
 )
 
-from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError, nearest
 from elasticd.base.news import LastReported
+from elasticd.cluster.kubernetes.exec_plugin import printed
 
 logger = logging.getLogger(__name__)
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    """What a credential plugin prints."""
+
+    api_version: str
+    kind: str
+    status: dict[str, Any]
+
+
+class _BoundedExec(ExecProvider):
+    """As the library's own, which waits for a plugin without end and reads without end what it prints."""
+
+    async def run(self, previous_response: str | None = None) -> dict[str, Any]:
+        spec = {"interactive": sys.stdout.isatty()}
+        asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
+        environment = {**self.env, "KUBERNETES_EXEC_INFO": msgspec.json.encode(asked).decode()}
+        output = await asyncio.to_thread(printed, self.args, environment)
+        try:
+            credential = msgspec.json.decode(output, type=_ExecCredential)
+        except UNREADABLE as error:
+            raise ValueError(f"exec: must print an ExecCredential, does not: {error}") from None
+        if credential.api_version != self.api_version:
+            found = credential.api_version
+            raise ValueError(f"exec: must print an ExecCredential of {self.api_version}, prints one of {found}")
+        return credential.status
+
+
+# Where the library looks it up, as it takes no other by its arguments.
+kube_config.ExecProvider = _BoundedExec  # type: ignore[attr-defined]  # not exported by name
 
 
 def find_kubeconfig(named: str) -> str:
@@ -43,7 +78,8 @@ class Credentials:
         self._reported = LastReported()
 
     async def load(self) -> None:
-        """Read them. Raises ConfigError when there are none or they are not readable."""
+        """Read them. Raises ConfigError when there are none or they are not readable, UnavailableError where a plugin
+        takes too long to give them."""
         path = find_kubeconfig(self._kubeconfig)
         configuration = Configuration()
         if not path:
@@ -79,6 +115,8 @@ class Credentials:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 await load_kube_config(path, self._context or None, configuration, persist_config=False)
+        except UnavailableError as error:
+            raise UnavailableError(f"{path}: {error}") from None
         except Exception as error:
             raise ConfigError(path, "", f"must be a readable kubeconfig: {_line(error)}") from error
 

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
+from elasticd.cluster.kubernetes.exec_plugin import printed
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode, proxy_of
 from tests.cluster.kubernetes.fake import FakeApi, Say, connect, drop, status, until, write_kubeconfig
 
@@ -264,6 +265,36 @@ async def test_exec_plugin_is_asked_again_when_its_token_is_refused(api: FakeApi
     async with Session(Credentials(path), 5.0) as session:
         assert msgspec.json.decode(await session.send(GET)) == {"ok": True}
     assert asked.read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        pytest.param("yes", "exec: plugin must print at most 1048576 bytes, prints more", id="without end"),
+        pytest.param("yes >&2", "exec: plugin must print at most 1048576 bytes, prints more", id="errors without end"),
+        pytest.param("echo no login >&2; exit 3", "exec: plugin must succeed, ends with 3: no login", id="fails"),
+        pytest.param("echo", "exec: must print an ExecCredential, does not: ", id="nothing"),
+        pytest.param(
+            'echo \'{"apiVersion": "v9", "kind": "ExecCredential", "status": {}}\'',
+            "exec: must print an ExecCredential of client.authentication.k8s.io/v1, prints one of v9",
+            id="another version",
+        ),
+    ],
+)
+async def test_a_plugin_that_gives_no_credential_is_told(script: str, told: str, api: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, api.url)
+    write_plugin(tmp_path, path)
+    (tmp_path / "plugin").write_text(f"#!/bin/sh\n{script}\n")
+    with pytest.raises(ConfigError) as error:
+        await Credentials(path).load()
+    assert f"must be a readable kubeconfig: {told}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("script", ["exec sleep 600", "exec >&- 2>&-; exec sleep 600"], ids=["silent", "closed"])
+def test_a_plugin_that_never_ends_is_ended(script: str) -> None:
+    with pytest.raises(UnavailableError, match=r"exec: sh must end within 0\.3 s, does not"):
+        printed(["/bin/sh", "-c", script], os.environ, within=0.3)
 
 
 def mount(monkeypatch: pytest.MonkeyPatch, folder: Path, api: FakeApi) -> None:
