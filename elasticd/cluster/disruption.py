@@ -7,6 +7,7 @@ is an answer with a reason, so the journal has it as the outcome of the decision
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Annotated
 
@@ -157,6 +158,7 @@ class DisruptionGuard(ClusterWrapper):
         disruption = disruption_of(action, now)
         if disruption is not None:
             why = refusal(self.disruption(now), [action])
+            why = why or (self._why_last(action, now) if isinstance(action, Evict) else None)
         else:
             why = self._refuse_scaling(action, now)
         if why is not None:
@@ -296,6 +298,21 @@ class DisruptionGuard(ClusterWrapper):
                 ready = f"{available} of {wanted} pods of {workload.ref} are ready{long}"
                 yield from ((pod.uid, ("NotReplaced", f"{ready}: what replaces the others is not yet")) for pod in left)
 
+    def _why_last(self, evict: Evict, now: float) -> Refused | None:
+        """Why a ready pod of a StatefulSet is not moved, which would not create it again before another of a lower
+        ordinal is available. Source: the StatefulSet controller of Kubernetes, monotonic."""
+        snapshot = self._snapshot
+        workloads = snapshot.workloads() if snapshot and evict.target else ()
+        workload = next((workload for workload in workloads if workload.uid == evict.owner), None)
+        if snapshot is None or workload is None or not workload.ordered:
+            return None
+        pods = sorted(snapshot.pods(workload), key=_ordinal)
+        before = list(takewhile(lambda pod: pod.uid != evict.uid, pods))
+        first = next((pod for pod in before if pod.deleted or not pod.is_available(workload.min_ready, now)), None)
+        if first is None or not any(pod.uid == evict.uid and pod.ready for pod in pods):
+            return None
+        return "NotReplaced", f"{first.name} is not ready, and {workload.ref} would not create it again before"
+
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced by a surge: fewer would be one too few."""
@@ -360,6 +377,12 @@ class DisruptionGuard(ClusterWrapper):
 def _ready(pods: Collection[Pod], without: Collection[str] = ()) -> list[Pod]:
     """The pods that are ready and stay, without those of these UIDs."""
     return [pod for pod in pods if pod.ready and not pod.deleted and pod.uid not in without]
+
+
+def _ordinal(pod: Pod) -> int:
+    """The number at the end of the name of a StatefulSet's pod."""
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _counts_few(workload: Workload) -> bool:

@@ -18,6 +18,9 @@ LEAVING = "Leaving"
 ENOUGH = "Enough"
 """Why a pod stays for now: others are moved before it."""
 
+FAILING = "Failing"
+"""Why a pod stays for now: its eviction failed."""
+
 TAKEN_BACK = "TakenBack"
 """Why a pod stays although its move had begun: the move failed."""
 

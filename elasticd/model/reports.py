@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.model.moves import ENOUGH, LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
+from elasticd.model.moves import ENOUGH, FAILING, LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref
@@ -149,7 +149,7 @@ class NextMove(Struct, frozen=True):
             end = f": {self.underway.step}" if self.underway else "; it is as it was before"
             return TAKEN_BACK, f"another was made first, in vain{end}"
         refused = outcome is not None and outcome.result == "refused"
-        if decision.verdict == "refuse" and not (refused and decision.refusal == ENOUGH):
+        if decision.verdict == "refuse" and not (refused and decision.refusal in (ENOUGH, FAILING)):
             return decision.refusal, decision.message
         if outcome is not None and outcome.result != "done":
             return outcome.reason or outcome.result, outcome.message

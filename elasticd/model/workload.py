@@ -267,6 +267,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """A Deployment that ends all its pods before it makes others (strategy Recreate)."""
     min_ready: float = 0.0
     """Seconds for which a pod of it must be ready to count as available (minReadySeconds)."""
+    ordered: bool = False
+    """A StatefulSet that creates a pod only once all of lower ordinals are available (OrderedReady)."""
     writer: str = ""
     """The field manager that last set spec.replicas; empty if unknown."""
     owner: str = ""

@@ -69,6 +69,11 @@ def evict(name: str = "p0", on: str = "a", owner: str = "rs", namespace: str = "
     return Evict(Ref(namespace, "Pod", name, "v1"), f"uid-{name}", on, owner=owner)
 
 
+def moved(name: str, on: str = "a") -> Evict:
+    """An eviction of a pod for whose replacement there is another place."""
+    return replace(evict(name, on), target="c")
+
+
 def scale(before: int, after: int, reason: str = "why") -> Scale:
     return Scale(WEB.ref, WEB.uid, "1", before, after, reason)
 
@@ -301,6 +306,27 @@ async def test_no_pod_is_moved_before_replacements_are_available(replacement: Po
     assert answer.message == (f"{ready}what replaces the others is not yet" if said else "")
 
 
+@pytest.mark.parametrize(
+    ("action", "ordered", "reason"),
+    [
+        pytest.param(moved("web-10"), True, "NotReplaced", id="behind it"),
+        pytest.param(moved("web-10"), False, "", id="in any order"),
+        pytest.param(moved("web-1"), True, "", id="before it"),
+        pytest.param(moved("web-2"), True, "", id="the one that is not ready"),
+        pytest.param(moved("web-5"), True, "", id="not ready either"),
+        pytest.param(evict("web-10"), True, "", id="preempted"),
+    ],
+)
+async def test_no_stateful_pod_goes_whose_predecessor_is_not_ready(action: Evict, ordered: bool, reason: str) -> None:
+    ref = Ref("shop", "StatefulSet", "web")
+    door = Door(Workload(ref, "rs", "1", 11, 11, ordered=ordered))
+    door.behind.pods = tuple(pod(f"web-{index}", on="a", ready=index not in {2, 5}) for index in range(11))
+    await door.look()
+    answer = await door.disruption.act(action)
+    why = "web-2 is not ready, and shop/StatefulSet/web would not create it again before"
+    assert (answer.reason, answer.message) == (reason, why if reason else "")
+
+
 async def test_pods_that_only_became_ready_are_moved_one_by_one() -> None:
     """None is available yet, so none of those that go is missed by that; but they serve."""
     door = Door(replace(WEB, replicas=4, status_replicas=4, min_ready=40.0))
@@ -334,11 +360,6 @@ async def test_a_pod_that_was_not_moved_after_all_is_there() -> None:
     await door.disruption.act(moved("p0"))
     door.behind.answer = Answer("done")
     assert (await door.disruption.act(moved("p1"))).result == "done"
-
-
-def moved(name: str, on: str = "a") -> Evict:
-    """An eviction of a pod for whose replacement there is another place."""
-    return replace(evict(name, on), target="c")
 
 
 async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:

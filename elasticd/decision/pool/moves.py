@@ -22,7 +22,19 @@ from elasticd.kit.node_selection import lasting
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
 from elasticd.model.disruption import Refused
-from elasticd.model.moves import ENOUGH, LEAVING, Comebacks, How, Move, MoveDecision, MovesPlan, NodeLevel, Stand, whose
+from elasticd.model.moves import (
+    ENOUGH,
+    FAILING,
+    LEAVING,
+    Comebacks,
+    How,
+    Move,
+    MoveDecision,
+    MovesPlan,
+    NodeLevel,
+    Stand,
+    whose,
+)
 from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
@@ -383,7 +395,7 @@ def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused |
 
 
 def _why_failing(rest: float) -> Refused | None:
-    return ("Failing", f"its eviction failed again and again, and is tried again in {rest:.0f} s") if rest > 0 else None
+    return (FAILING, f"its eviction failed again and again, and is tried again in {rest:.0f} s") if rest > 0 else None
 
 
 def _unsupported(pod: Pod) -> str:

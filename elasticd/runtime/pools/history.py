@@ -165,7 +165,7 @@ class PoolHistory:
         the pod as it was, None where it was not seen."""
         previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         before_failures = self._failing.pop(decision.uid, _Failing())
-        if outcome.result == "failed":
+        if outcome.result == "failed" or outcome.code >= 500:  # of several budgets the server says so
             self._failing[decision.uid] = before_failures.once_more(outcome.at, self.policy.moves.every)
         if outcome.result == "done":
             key = action.owner or decision.pod.full_name

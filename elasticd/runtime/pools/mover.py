@@ -19,7 +19,7 @@ from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Announce, Answer, Evict
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
-from elasticd.model.moves import ENOUGH, NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
+from elasticd.model.moves import ENOUGH, FAILING, NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
 from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
@@ -193,7 +193,7 @@ class Mover:
         """Write down the decisions that are news, and begin their moves. `use`: what pods use."""
         for decision in decisions:
             news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
-            waits_again = decision.refusal == ENOUGH and history.was_refused(decision.uid)
+            waits_again = decision.refusal in (ENOUGH, FAILING) and history.was_refused(decision.uid)
             is_news = not waits_again and history.reported.changed(news, decision.uid)
             if is_news:
                 self._publish(decision)

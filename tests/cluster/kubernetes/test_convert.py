@@ -488,6 +488,20 @@ def test_a_deployment_with_recreate_strategy_is_recognized(strategy: dict[str, s
     assert to_workload("apps/v1", "Deployment", found).recreate == recreate
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "ordered"),
+    [
+        pytest.param("StatefulSet", {"podManagementPolicy": "OrderedReady"}, True, id="given"),
+        pytest.param("StatefulSet", {}, True, id="the default"),
+        pytest.param("StatefulSet", {"podManagementPolicy": "Parallel"}, False, id="parallel"),
+        pytest.param("Deployment", {}, False, id="another kind"),
+    ],
+)
+def test_a_stateful_set_says_whether_pods_wait_for_others(kind: str, spec: dict[str, Any], ordered: bool) -> None:
+    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "web"}, "spec": spec}), type=WireWorkload)
+    assert to_workload("apps/v1", kind, found).ordered == ordered
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
 @pytest.mark.parametrize(
     ("spec", "seconds"),

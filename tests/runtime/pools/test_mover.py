@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,19 @@ async def test_what_was_refused_stays_so_while_others_are_tried(tmp_path: Path) 
         (name, "NotRestorable") for name in ("p", "q", "r")
     ]
     assert [move.held for move in shown.moves] == [("NotRestorable", "no")] * 3
+
+
+async def test_what_several_budgets_forbid_is_tried_ever_later(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path)) as journal:
+        pods = [running("p", "a"), running("q", "b")]
+        async with bench([node("a", labels=LEAVE), node("b")], pods, journal=journal, every=2.0) as it:
+            it.board.refuse = lambda _: Answer("refused", 500, "more than one PodDisruptionBudget", "Budgets")
+            await it.until(200)
+            times = [at for at, _ in it.board.tried(Evict)]
+            shown = moving(it.mover.latest("pool"), {}, lambda _: {})
+    assert [round(after - before) for before, after in pairwise(times)] == [2, 2, 4, 8, 16, 32, 64]
+    assert [entry.reason for entry in held(tmp_path)] == ["Budgets"]
+    assert [move.held[0] for move in shown.moves] == ["Budgets"]
 
 
 async def test_what_stays_is_reported_once() -> None:

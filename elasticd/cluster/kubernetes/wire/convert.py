@@ -562,6 +562,7 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         rollout=rollout(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
+        ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
         writer=_writer(workload.metadata.managed_fields),
         owner=owner_of(api_version, kind, workload.metadata),
     )

@@ -538,6 +538,7 @@ class UpdateStrategy(Wire, frozen=True):
 class _WorkloadSpec(Wire, frozen=True):
     replicas: int | None = None
     min_ready_seconds: int | None = None
+    pod_management_policy: str = ""
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
     strategy: UpdateStrategy | None = None
