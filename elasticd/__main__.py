@@ -8,13 +8,16 @@ import sys
 
 
 def main() -> int:
-    """Run the command line."""
+    """Run the command line; 130 after Ctrl-C, from the first line on."""
     if sys.argv[1:2] == ["run"]:
         # It asks for a reload; until the daemon has read its policies there is nothing to reload, and it would end us.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    from elasticd.cli import main as command  # noqa: PLC0415
+    try:
+        from elasticd.cli import main as command  # noqa: PLC0415
 
-    return command()
+        return command()
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

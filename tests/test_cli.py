@@ -9,11 +9,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from elasticd import __main__ as entry_point
 from elasticd.base.shapes import moment
 from elasticd.cli import main
 from elasticd.journal import Journal, segments
@@ -730,3 +732,15 @@ def test_a_daemon_with_closed_streams_runs_and_ends(tmp_path: Path) -> None:
 def _answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+class _Interrupted(ModuleType):
+    """A module during whose import Ctrl-C was pressed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "elasticd.cli", _Interrupted("elasticd.cli"))
+    assert entry_point.main() == 130
