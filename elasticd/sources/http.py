@@ -8,6 +8,7 @@ import asyncio
 import re
 import ssl
 import time
+import zlib
 from base64 import b64encode
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -134,6 +135,27 @@ async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes | None
     return b"".join(chunks)
 
 
+_WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+"""How zlib is told of each encoding."""
+
+
+def unpacked(body: bytes, encoding: str, most: int) -> bytes | None:
+    """The body as it was before it was packed; None for one of more than `most` bytes. Takes a second for some hundred
+    MB: call it outside the loop. Raises ValueError for what is not packed so, or in a way that nobody asked for."""
+    if (window := _WINDOWS.get(encoding)) is None:
+        raise ValueError(f"must be packed as gzip, deflate or not at all, is as {shown(encoding)}")
+    unpacker = zlib.decompressobj(window)
+    try:
+        plain = unpacker.decompress(body, most + 1)
+    except zlib.error as error:
+        raise ValueError(f"is no {encoding}: {error}") from None
+    if len(plain) > most:
+        return None
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError(f"is no {encoding}: it {'has more after its end' if unpacker.eof else 'is cut off'}")
+    return plain
+
+
 class _Refusal(Struct):
     """The JSON body that many servers send with an error status."""
 
@@ -239,18 +261,28 @@ class HttpClient:
             if response.content_type != accept:
                 raise HttpFault(self._redact(f"answered with {response.content_type}, not {accept}"), response.status)
             most = self._options.max_bytes
-            if (body := await read_body(response, most)) is None:
+            if (body := await self._body(response, most)) is None:
                 raise HttpFault(f"answered with more than {most} bytes", response.status, too_much=True)
             return body
+
+    async def _body(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:
+        """The body, unpacked in a thread where the server has packed it unasked; None: it is too long."""
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        body = await read_body(response, most)
+        if encoding == "identity" or not body:
+            return body
+        try:
+            return await asyncio.to_thread(unpacked, body, encoding, most)
+        except ValueError as error:
+            raise HttpFault(self._redact(f"the answer {error}"), response.status) from None
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> HttpFault:
         if response.status in (429, 503) and (header := response.headers.get("Retry-After", "")):
             self._quiet_until = asyncio.get_running_loop().time() + _seconds(header)
-        body = await response.content.read(_ERROR_BYTES)
         try:
-            refusal = msgspec.json.decode(body, type=_Refusal)
+            refusal = msgspec.json.decode(await self._body(response, _ERROR_BYTES) or b"", type=_Refusal)
             detail = refusal.error or refusal.message or ""
-        except UNREADABLE:
+        except (*UNREADABLE, HttpFault):
             detail = ""
         text = " ".join(filter(None, (str(response.status), response.reason)))
         return HttpFault(self._redact(f"{text}: {detail}" if detail else text), response.status)
@@ -282,6 +314,7 @@ class HttpClient:
             # Unpacking takes longer than decoding what was packed.
             headers={"Accept-Encoding": "identity", "User-Agent": "elasticd"},
             read_bufsize=1 << 18,
+            auto_decompress=False,  # it would be done on the loop, which a small body could hold for seconds
         )
         # Requests may be under way on the old connections, so they are closed one renewal later.
         closing, self._retired, self._session, self._stamp = self._retired, self._session, fresh, stamp

@@ -5,6 +5,7 @@ import gzip
 import os
 import ssl
 import time
+import zlib
 from collections.abc import AsyncIterator
 from email.utils import formatdate
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.errors import ConfigError
-from elasticd.sources.http import HttpClient, HttpFault, HttpSource
+from elasticd.sources.http import HttpClient, HttpFault, HttpSource, unpacked
 from tests.kit.sources.scripted import Say, Scripted, drop
 from tests.kube import pki
 
@@ -247,10 +248,11 @@ async def test_no_message_shows_a_secret_even_if_the_server_does(
         (Say(500, b"[" * 60_000), "500 Internal Server Error"),
         (Say(301, b"", {"Location": "http://127.0.0.1:1/"}), "301 Moved Permanently"),
         (Say(200, b"ok", content_type="text/plain"), "answered with text/plain, not application/json"),
-        (Say(200, b"no gzip", {"Content-Encoding": "gzip"}), "no answer: 400, message:"),
+        (Say(200, b"no gzip", {"Content-Encoding": "gzip"}), "the answer is no gzip: Error -3"),
+        (Say(200, b"?", {"Content-Encoding": "br"}), "the answer must be packed as gzip, deflate or not at all, is as"),
         (drop, "no answer: Server disconnected"),
     ],
-    ids=["error", "long", "html", "no-text", "deep", "redirect", "type", "garbled-gzip", "reset"],
+    ids=["error", "long", "html", "no-text", "deep", "redirect", "type", "garbled-gzip", "brotli", "reset"],
 )
 async def test_a_refusal_is_reported_in_one_short_line(server: Scripted, answer: Any, told: str) -> None:
     server.on("/x", answer)
@@ -294,6 +296,41 @@ async def test_a_packed_answer_is_unpacked(server: Scripted) -> None:
     server.on("/x", Say(200, gzip.compress(b'{"fine":true}'), {"Content-Encoding": "gzip"}))
     assert await ask(server.url) == b'{"fine":true}'
     assert server.seen[0].headers["Accept-Encoding"] == "identity"
+
+
+@pytest.mark.slow
+async def test_unpacking_takes_no_time_of_the_loop(server: Scripted) -> None:
+    most = 1 << 26
+    packed = gzip.compress(b" " * most, 1)
+    began = time.thread_time()
+    assert unpacked(packed, "gzip", most) is not None
+    alone = time.thread_time() - began
+    server.on("/x", Say(200, packed, {"Content-Encoding": "gzip"}))
+    began = time.thread_time()
+    assert len(await ask(server.url, max_bytes=most)) == most
+    assert time.thread_time() - began < alone / 2
+
+
+TEN = b"0123456789"
+
+
+@pytest.mark.parametrize(
+    ("packed", "encoding", "most", "body"),
+    [
+        pytest.param(gzip.compress(TEN), "gzip", 10, TEN, id="as much as may be"),
+        pytest.param(gzip.compress(TEN), "gzip", 9, None, id="a byte more"),
+        pytest.param(zlib.compress(TEN), "deflate", 10, TEN, id="deflate"),
+        pytest.param(gzip.compress(b""), "gzip", 9, b"", id="nothing"),
+    ],
+)
+def test_what_is_unpacked_has_its_limit(packed: bytes, encoding: str, most: int, body: bytes | None) -> None:
+    assert unpacked(packed, encoding, most) == body
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(TEN)[:-1], gzip.compress(TEN) * 2, TEN], ids=["cut", "more", "text"])
+def test_what_is_not_packed_is_told(packed: bytes) -> None:
+    with pytest.raises(ValueError, match="is no gzip"):
+        unpacked(packed, "gzip", 99)
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["mute", "dripping"])
