@@ -158,7 +158,8 @@ def _recommendations(decision: Decision) -> Table:
             why, style = f"expired {seconds(decision.at - (recommendation.expires or 0.0))} ago: {why}", "yellow"
         add_row(table, *(Text(one_line(cell), style=style) for cell in (mark, recommendation.strategy, count, why)))
         for measure in recommendation.measures:
-            add_row(table, "", "", _count(measure.replicas), _metric_text(measure))
+            asks = _count(measure.replicas) if measure.reason or measure.replicas is not None else "-"
+            add_row(table, "", "", asks, _metric_text(measure))
             for left_out in measure.left_out:
                 add_row(table, "", "", "", _left_out_text(left_out))
     return table

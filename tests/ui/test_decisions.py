@@ -450,6 +450,18 @@ def test_a_forecast_is_shown_in_a_few_lines(forecast: Forecast, expected: list[s
 
 
 @pytest.mark.parametrize(
+    ("measure", "line"),
+    [
+        pytest.param(Measure("orders", "8"), "- orders 8", id="read, and counted by a formula alone"),
+        pytest.param(Measure("orders", reason="Unknown", message="x"), "unknown orders -: Unknown: x", id="unknown"),
+        pytest.param(Measure("orders", "8", "4", 2), "2 orders 8, target 4", id="with a count of its own"),
+    ],
+)
+def test_a_metric_without_count_and_reason_is_not_unknown(measure: Measure, line: str) -> None:
+    assert line in explained(recommendations=(Recommendation(7, "Wanted", "", (measure,), "event"),))
+
+
+@pytest.mark.parametrize(
     ("left_out", "line"),
     [
         pytest.param(LeftOut("no sample", 1, ("a",)), "without 1 pod (a): no sample", id="one"),
