@@ -16,7 +16,7 @@ def main() -> int:
         from elasticd.cli import main as command  # noqa: PLC0415
 
         return command()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # during the imports
         return 130
 
 
