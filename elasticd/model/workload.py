@@ -205,6 +205,10 @@ class Image(Struct, frozen=True, gc=False):
     size: int
 
 
+MEASURING_ERROR = 1.1
+"""The factor by which a measured use may exceed the true one: a rate of CPU is off by the error of its window."""
+
+
 class Node(Struct, frozen=True, gc=False, omit_defaults=True):
     """A node as far as judgement needs it."""
 
@@ -223,9 +227,10 @@ class Node(Struct, frozen=True, gc=False, omit_defaults=True):
     """What the machine has of cpu and memory: more than is allocatable, and pods without limits can use it."""
 
     def can_serve(self, resource: str, use: float) -> bool:
-        """Whether a container on it can use as much, or it is not known what the node has."""
+        """Whether a container on it can use as much, within the error of measuring, or it is not known what the node
+        has."""
         most = self.capacity.get(resource, self.allocatable.get(resource))
-        return most is None or use <= most
+        return most is None or use <= MEASURING_ERROR * most
 
 
 class Room(Struct, frozen=True, gc=False):

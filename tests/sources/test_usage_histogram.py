@@ -77,10 +77,10 @@ def test_what_counts_as_use(pods: list[Pod], use: Mapping[str, Any], new: int) -
 @pytest.mark.parametrize(
     ("node", "series", "value", "new"),
     [
-        pytest.param({"allocatable": {"cpu": 4.0}}, "cpu", 4.1, 0, id="more than is allocatable"),
-        pytest.param({"allocatable": {"cpu": 4.0}}, "cpu", 4.0, 1, id="all of it"),
+        pytest.param({"allocatable": {"cpu": 4.0}}, "cpu", 4.5, 0, id="more than is allocatable"),
+        pytest.param({"allocatable": {"cpu": 4.0}}, "cpu", 4.3, 1, id="all of it, and the error of a rate"),
         pytest.param({"allocatable": {"cpu": 0.94}, "capacity": {"cpu": 2.0}}, "cpu", 1.9, 1, id="what is set aside"),
-        pytest.param({"allocatable": {"cpu": 0.94}, "capacity": {"cpu": 2.0}}, "cpu", 2.1, 0, id="more than there is"),
+        pytest.param({"allocatable": {"cpu": 0.94}, "capacity": {"cpu": 2.0}}, "cpu", 2.3, 0, id="more than there is"),
         pytest.param({"allocatable": {"memory": 1e9}}, "memory", 2e9, 0, id="of memory"),
         pytest.param({"allocatable": {"memory": 1e9}}, "cpu", 1e7, 1, id="what the node has is not known"),
         pytest.param({"name": "other", "allocatable": {"cpu": 4.0}}, "cpu", 1e7, 1, id="the node is not known"),
