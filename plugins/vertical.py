@@ -158,7 +158,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         return general + self._changes(pods, aims, uses, observation, past)
 
     def _uses(self, pods: list[Pod], observation: Observation) -> tuple[_Uses, list[str]]:
-        """What pods use now, without samples that are more than the pod's node has; and a line for each of those."""
+        """What pods use now, without samples that are more than the pod's node has, and a line for each of those. Of a
+        pod of which such a sample is not about one container nothing is known."""
         nodes = {room.node.name: room.node for room in observation.rooms or ()}
         uses, impossible = _Uses(), list[str]()
         for resource in self.resources:
@@ -168,6 +169,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
                 good = [sample for sample in samples if node is None or node.can_serve(resource, sample.value)]
                 if node is not None and len(good) < len(samples):
                     worst = max(sample.value for sample in samples)
+                    good = good if all(sample.container for sample in samples) else []
                     impossible.append(f"{resource} of {pod.name} is unknown: {worst:g} is more than {node.name} has")
                 uses.setdefault(pod.name, {})[resource] = good
         return uses, impossible

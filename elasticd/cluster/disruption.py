@@ -311,7 +311,7 @@ class DisruptionGuard(ClusterWrapper):
         first = next((pod for pod in before if pod.deleted or not pod.is_available(workload.min_ready, now)), None)
         if first is None or not any(pod.uid == evict.uid and pod.ready for pod in pods):
             return None
-        return "NotReplaced", f"{first.name} is not ready, and {workload.ref} would not create it again before"
+        return "NotReplaced", f"{first.name} is not available, and {workload.ref} would not create it again before"
 
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is

@@ -16,9 +16,13 @@ DIGITS = 16
 
 def summarized(policies: Sequence[Policy | PoolPolicy]) -> str:
     """A digest of all that these policies say, how many of them act, and how many there are, separated by spaces. It is
-    the same in each process with the same version, in whatever order the policies are."""
-    encoder = msgspec.json.Encoder(order="sorted", enc_hook=_by_type)
-    body = b"\n".join(sorted(encoder.encode(policy) for policy in policies))
+    the same in each process with the same version, in whatever order the policies are. Empty, as if it were not known,
+    where a plugin's options have keys that JSON has not."""
+    try:
+        plain = [msgspec.to_builtins(policy, str_keys=True, order="sorted", enc_hook=_by_type) for policy in policies]
+    except (TypeError, ValueError):
+        return ""
+    body = b"\n".join(sorted(map(msgspec.json.encode, plain)))
     acting = sum(policy.mode == "act" for policy in policies)
     return f"{hashlib.sha256(body).hexdigest()[:DIGITS]} {acting} {len(policies)}"
 

@@ -345,16 +345,31 @@ def shared_claim(
 
 def local_claim(pod: Pod, volumes: Volumes | None, nodes: Nodes | None = None) -> tuple[str, str] | None:
     """A claim of a pod whose volume is a folder of its node, so that it would find another one elsewhere: the names of
-    the claim and of the volume; None: none is known. With `nodes`, a volume counts only if it may be used on more than
-    one of them: else the pod comes back to where it was."""
+    the claim and of the volume; None: none is known. With `nodes`, a volume counts unless its node affinity leaves one
+    of them alone: then the pod comes back to where it was."""
     if volumes is None:
         return None
     for key in _keys(pod):
         claim = volumes.claim(key)
         volume = volumes.volume(claim.volume) if claim is not None and claim.volume else None
-        if volume is not None and volume.local and (nodes is None or len(reach_of(volume, nodes)) > 1):
+        if volume is None or not volume.local:
+            continue
+        if nodes is None or volume.terms is None or len(reach_of(volume, nodes)) > 1:
             return key[1], volume.name
     return None
+
+
+_READ = frozenset({"persistentvolumeclaims", "persistentvolumes"})
+
+
+def knows_volumes(pod: Pod, volumes: Volumes | None) -> bool:
+    """Whether the volumes of all of a pod's claims are known."""
+    if not pod.volume_claims:
+        return True
+    if volumes is None or not _READ.isdisjoint(volumes.unknown):
+        return False
+    claims = [volumes.claim(key) for key in _keys(pod)]
+    return all(claim is not None and volumes.volume(claim.volume) is not None for claim in claims)
 
 
 def _by_shared_claim(_: str, pods: Sequence[Pod]) -> Mapping[ClaimKey, Sequence[Pod]]:

@@ -328,12 +328,12 @@ def _play_noting(scenario: Scenario, task: _Task, index: int) -> Run:
     """Play a task in a process of a pool, and note how far it is."""
     seconds = 0.0
 
-    def note(more: float) -> None:
+    def passed(more: float) -> None:
         nonlocal seconds
         seconds += more
         _shared[0][index] = seconds
 
-    return _play(scenario, task, note)
+    return _play(scenario, task, passed)
 
 
 def _play_far(topic: str, scenario: Scenario, task: _Task, index: int) -> Run:

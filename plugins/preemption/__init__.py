@@ -24,7 +24,7 @@ from elasticd.api import (
     field,
     hookimpl,
 )
-from elasticd.kit import CRITICAL, local_claim, possible_namespace, sparing_annotation
+from elasticd.kit import CRITICAL, knows_volumes, local_claim, possible_namespace, sparing_annotation
 
 from .protection import CLASSES, Cause, Group, Lesser, NodePods, Rank, budgets_of, mends_of, node_pods, within
 from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
@@ -329,7 +329,7 @@ def _storage_of(pod: Pod, nodes: Nodes) -> Iterator[str]:
     volumes = nodes.volumes
     if pod.needs.local or local_claim(pod, volumes, nodes):
         yield "local_storage"
-    elif pod.volume_claims and (volumes is None or volumes.unknown):
+    elif not knows_volumes(pod, volumes):
         yield "claims"
 
 

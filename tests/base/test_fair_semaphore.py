@@ -60,7 +60,7 @@ async def test_one_group_alone_holds_as_many_as_were_said(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("stuck", [pytest.param(count, id=f"{count} of them") for count in (1, 2, 3)])
-async def test_no_group_waits_for_others_that_are_stuck(bench: Bench, stuck: int) -> None:
+async def test_up_to_three_stuck_groups_keep_no_other_waiting(bench: Bench, stuck: int) -> None:
     for number in range(stuck):
         await bench.begin(f"stuck{number}", 100)
     await bench.begin("other")

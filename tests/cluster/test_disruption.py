@@ -323,7 +323,7 @@ async def test_no_stateful_pod_goes_whose_predecessor_is_not_ready(action: Evict
     door.behind.pods = tuple(pod(f"web-{index}", on="a", ready=index not in {2, 5}) for index in range(11))
     await door.look()
     answer = await door.disruption.act(action)
-    why = "web-2 is not ready, and shop/StatefulSet/web would not create it again before"
+    why = "web-2 is not available, and shop/StatefulSet/web would not create it again before"
     assert (answer.reason, answer.message) == (reason, why if reason else "")
 
 

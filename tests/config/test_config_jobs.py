@@ -196,7 +196,7 @@ def test_a_mistake_in_a_template_is_one_line(tmp_path: Path, manifest: Any, line
         pytest.param("a: 1\n---\nb: 2\n", "must be one manifest, is 2", id="two"),
         pytest.param("", "must be one manifest, is 0", id="none"),
         pytest.param("a: 2026-01-01", "a: must be text in quotes, a number, true or false, is 2026-01-01", id="a-date"),
-        pytest.param("a: {1: b}", "a: must have strings for keys, has 1", id="a-number-for-a-key"),
+        pytest.param("a: {1: b}", "a: must have strings for keys, has a number", id="a-number-for-a-key"),
         pytest.param("a: &a [*a]", "must have at most 10000 values, has more", id="endless"),
         pytest.param("!!python/name:os.system x", "must be YAML: could not determine a constructor", id="code"),
     ],
@@ -208,12 +208,23 @@ def test_a_file_that_is_no_manifest_is_one_line(text: str, line: str) -> None:
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("text", ["hunter2", "[hunter2]", "a: hunter2: b", "hunter2: [", "hunter2\n\thunter2: 1", "7"])
+NO_MANIFESTS = [
+    "hunter2",
+    "[hunter2]",
+    "a: hunter2: b",
+    "hunter2: [",
+    "hunter2\n\thunter2: 1",
+    "*hunter2",
+    "!hunter2 a: b",
+]
+"""Files that are no manifests."""
+
+
+@pytest.mark.parametrize("text", NO_MANIFESTS)
 def test_a_mistake_quotes_no_password_of_another_file(text: str) -> None:
     with pytest.raises(TemplateError) as caught:
         check(parse(text), "media")
     assert "hunter2" not in str(caught.value)
-    assert "7" not in str(caught.value)
 
 
 def test_hash_of_a_template_does_not_depend_on_key_order() -> None:

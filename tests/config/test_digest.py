@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,22 @@ def test_another_policy_has_another_digest(changed: Policy) -> None:
 def test_what_json_cannot_express_counts_by_its_type() -> None:
     first, second = (replace(WEB, strategies=(Odd(value=object()),)) for _ in range(2))
     assert digest(first) == digest(second) != digest(replace(WEB, strategies=(Odd(value=Odd),)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(date(2026, 12, 24), date(2026, 12, 25), id="dates"),
+        pytest.param(1, 2, id="numbers"),
+    ],
+)
+def test_keys_that_are_no_strings_count(first: Any, second: Any) -> None:
+    one, two = (digest(replace(WEB, strategies=(Odd(value={key: 1.0}),))) for key in (first, second))
+    assert one != two != ""
+
+
+def test_keys_that_json_cannot_have_leave_the_digest_unknown() -> None:
+    assert summarized([replace(WEB, strategies=(Odd(value={(1, 2): 1.0}),))]) == ""
 
 
 SCRIPT = """

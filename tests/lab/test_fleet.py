@@ -12,6 +12,7 @@ from socket import create_server
 import pytest
 
 from elasticd.base.errors import UnavailableError
+from elasticd.lab import scenario as lab_scenario
 from elasticd.lab.scenario import Scenario, changed, load_scenario, play_all
 from elasticd.registry import discover
 from tests.kit.daemons import called
@@ -134,7 +135,8 @@ def test_output_on_a_fleet_is_the_same(
 
 
 @pytest.mark.slow
-def test_progress_moves_within_a_run(fleet: Fleet, scenario: Scenario) -> None:
+def test_progress_moves_within_a_run(fleet: Fleet, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_scenario, "LOOK", 0.02)
     hours = 100
     passed: dict[str, list[float]] = {}
     play_all(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.api import PoolObservation, Spared, Victims
 from elasticd.model.pod_spec import PodClaim
@@ -38,6 +39,9 @@ def bound(**more: Any) -> Storage:
         pytest.param(storage(unknown=UNREAD), {}, "ClaimsUnknown", id="volumes that are not read"),
         pytest.param(storage(unknown=UNREAD), {"local_storage": True}, "", id="not read, and may be lost"),
         pytest.param(None, {}, "ClaimsUnknown", id="nobody reads volumes"),
+        pytest.param(storage(DATA), {}, "ClaimsUnknown", id="the volume is not seen"),
+        pytest.param(storage(), {}, "ClaimsUnknown", id="the claim is not seen"),
+        pytest.param(replace(bound(), unknown=("csinodes",)), {}, "", id="something else is not read"),
     ],
 )
 def test_a_pod_that_might_lose_what_its_claim_holds_stays(

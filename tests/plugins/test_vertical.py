@@ -184,6 +184,13 @@ def test_a_use_above_what_its_node_has_is_unknown(mode: Any) -> None:
     assert changed(rule, view) == ({"b": raised, "c": lowered} if mode == "apply" else {})
 
 
+def test_an_impossible_sample_of_a_pod_makes_none_known() -> None:
+    rooms = (Room(Node("n", "u", True, allocatable={"cpu": 32.0}), {"cpu": 30.0}),)
+    twice = series([sample("a", 0.1), sample("a", 1e7)], "cpu")
+    view = replace(shown(CPU, twice, pods=[asking("a", 1.0, node="n")]), rooms=rooms)
+    assert changed(Vertical(resources=("cpu",)), view) == {}
+
+
 def test_a_full_node_takes_nothing_away_that_is_recommended() -> None:
     rooms = (Room(Node("n", "u", True), {"cpu": -1.0}),)
     view = replace(shown(CPU, use("cpu", a=0.1), pods=[asking("a", 1.0, node="n")]), rooms=rooms)

@@ -1,4 +1,5 @@
-"""Runs a credential plugin that a kubeconfig names: it gets so much time and no more, and may print so much.
+"""Runs a credential plugin that a kubeconfig names: it gets so much time and no more, and may print so much. Processes
+that it began itself are not ended.
 
 Knows processes and pipes; knows nothing of what a plugin prints.
 """

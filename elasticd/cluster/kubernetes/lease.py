@@ -251,6 +251,7 @@ class Elector:
             self.since = self._clock.now()
         self._until = started + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
+        self._leaders_policies = ""
 
     def _notes(self) -> dict[str, str]:
         times = {HOLDER: self.taken_over, DISRUPTED: self.last_disruption}

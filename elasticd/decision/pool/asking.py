@@ -45,7 +45,8 @@ class PoolCase(Struct, frozen=True, eq=False):
     reserved: tuple[tuple[str, Pod], ...] = ()
     """Pods that wait, counted in the table on the nodes that are being made free for them, by the names of these."""
     rejected_by: Mapping[str, frozenset[str]] = {}
-    """By the UID of a pending pod, the nodes that it could not be bound to, or whose kubelets did not start it."""
+    """By the UID of a pending pod, the nodes that it or another of its controller could not be bound to, or whose
+    kubelets did not start it."""
 
     def ask(self, hook: str, **arguments: Any) -> Answers:
         """Call a hook; an answer that makes no sense counts as a failure."""

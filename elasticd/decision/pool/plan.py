@@ -168,12 +168,19 @@ class Draft:
 
     def _allowed(self, filtered: Filtered) -> Mask:
         """Where a pod may go. Nodes that have rejected it count only where there is no other: they may do so again."""
-        allowed, others = filtered.allowed(), None
+        allowed, rejecting = filtered.allowed(), self._rejecting(filtered)
+        if rejecting:
+            allowed = allowed.copy()
+            allowed[[*rejecting.values()]] = False
+        return allowed
+
+    def _rejecting(self, filtered: Filtered) -> dict[str, int]:
+        """The nodes, with their indices, that would do for a pod but have rejected it, if others would do too."""
+        allowed, found = filtered.allowed(), dict[str, int]()
         for name in self._case.rejected_by.get(filtered.pod.uid, ()):
             if (index := self.columns.index(name)) is not None and allowed[index]:
-                others = allowed.copy() if others is None else others
-                others[index] = False
-        return allowed if others is None or not others.any() else others
+                found[name] = index
+        return found if found and allowed.sum() > len(found) else {}
 
     def _bind(self, filtered: Filtered, allowed: Mask, place: Placement | None, message: str = "") -> PodDecision:
         pod, ranked = filtered.pod, filtered.ranked
@@ -186,18 +193,19 @@ class Draft:
             return waits
         self._take(best[0], pod)
         scores = tuple(ranked.shown(index, self.columns) for index in best)
-        message = message or self._why_there(pod, node)
+        message = message or self._why_there(filtered, node)
         actions = (Bind(pod.ref, pod.uid, node, ""), *(() if pod.nominated == node else _clear_nomination(pod)))
         return self.decision(pod, "bind", "Placed", message, filtered, node=node, scores=scores, actions=actions)
 
-    def _why_there(self, pod: Pod, node: str) -> str:
+    def _why_there(self, filtered: Filtered, node: str) -> str:
         """What else than scores speaks for a node; empty: nothing."""
-        promise, rejecting = self._promises.get(pod.uid), self._case.rejected_by.get(pod.uid, frozenset())
+        promise = self._promises.get(filtered.pod.uid)
         if promise is not None and promise.node == node:
             return f"{node} was kept for it"
-        if not rejecting or node in rejecting:
+        if not (rejecting := self._rejecting(filtered)):
             return ""
-        return f"{min(rejecting) if len(rejecting) == 1 else counted(len(rejecting), 'node')} rejected it"
+        names = min(rejecting) if len(rejecting) == 1 else counted(len(rejecting), "node")
+        return f"{names} rejected it, or another of its controller"
 
     def _bind_claims(self, filtered: Filtered, node: int) -> PodDecision | None:
         """Let a pod that has unbound claims wait for these on a node, which is kept for it; None: all are bound."""

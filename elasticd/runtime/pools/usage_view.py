@@ -176,7 +176,7 @@ class UsageView:
             case Bind() if is_done:
                 self._bound[pod.uid] = pod, action.node, outcome.at
                 self.gave_way.pop(pod.uid, None)
-            case Bind() if outcome.result == "failed" and 400 <= outcome.code < 500 and outcome.code != 429:
+            case Bind() if outcome.result == "failed" and _is_about_the_node(outcome):
                 self._rejecting.setdefault(whose(pod), {})[action.node] = outcome.at
             case Bind() if outcome.result == "failed" and (outcome.code == 0 or outcome.code >= 500):
                 self._doubtful[pod.uid] = action.node, outcome.at
@@ -303,3 +303,11 @@ def _sum_trusted(readings: Iterable[Mapping[str, Sequence[Sample]]], since: floa
             if good and isfinite(total) and oldest >= since and newest <= now + FUTURE:
                 trusted[subject] = total, oldest
     return trusted
+
+
+def _is_about_the_node(outcome: PodOutcome) -> bool:
+    """Whether a binding that failed may succeed on another node: the server refused what was asked for, not who asked
+    (401, or 403 for a right that is lacking) or how often (429)."""
+    if not 400 <= outcome.code < 500 or outcome.code in (401, 429):
+        return False
+    return outcome.code != 403 or " cannot " not in outcome.message

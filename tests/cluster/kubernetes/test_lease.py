@@ -581,6 +581,17 @@ async def test_a_standby_tells_that_the_leader_has_other_policies(pair: Pair, ca
     assert pair.one.other_policies.startswith("b leads with other policies than these: 1 of 1 act there, 0 of 1 here;")
 
 
+async def test_who_takes_over_and_loses_touch_is_no_other_leader(pair: Pair) -> None:
+    pair.one.policies, pair.two.policies = OTHER, ONE
+    await pair.one.step()
+    await pair.two.step()
+    await pair.wait(16)
+    await pair.two.step()
+    assert pair.leading == (False, True)
+    await pair.wait(12)
+    assert (pair.two.leading, pair.two.leader, pair.two.other_policies) == (False, "b", "")
+
+
 @pytest.mark.parametrize(
     "note",
     [

@@ -428,7 +428,25 @@ async def test_a_replacement_goes_elsewhere_if_its_node_rejects_it(owner: tuple[
     it.board.refuse = lambda action: refusal if isinstance(action, Bind) and action.node == "b" else None
     await it.run(5)
     assert [action.node for action in it.board.bindings] == ["b", "c"]
-    assert it.message(again) == "b rejected it"
+    assert it.message(again) == "b rejected it, or another of its controller"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        pytest.param(401, "Unauthorized", id="a token that has expired"),
+        pytest.param(403, 'User "elasticd" cannot create resource "pods/binding"', id="no right"),
+        pytest.param(429, "too many requests", id="too many requests"),
+    ],
+)
+async def test_what_is_not_about_a_node_counts_not_against_it(code: int, message: str) -> None:
+    x = running("x")
+    it = await evicted(x)
+    it.board.add(node("c", cpu=0.5))
+    it.replaced(x)
+    it.board.refuse = lambda action: Answer("failed", code, message, "") if isinstance(action, Bind) else None
+    await it.run(15)
+    assert {action.node for action in it.board.bindings} == {"b"}
 
 
 async def test_a_copy_goes_elsewhere_if_a_kubelet_rejects_it() -> None:

@@ -201,7 +201,7 @@ class RestorationSteps:
             return False
         if gone:
             return await self._give_up()
-        self._copy_may_have_run = True
+        self._copy_may_have_run, self._why_ended = True, ""
         try:
             await self._parts.session.send(creation(self.restoration.pod, self.restoration.manifest.encode()))
             self._copy_there = True

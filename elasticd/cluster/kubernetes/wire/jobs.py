@@ -30,7 +30,7 @@ DECISION = "elasticd.io/decision"
 
 _OURS = "elasticd.io/"
 _LARGEST = 10_000
-_KINDS = {list: "a list", str: "text", bool: "a boolean", NoneType: "nothing"}
+_KINDS = {list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number", NoneType: "nothing"}
 
 
 class TemplateError(Exception):
@@ -56,7 +56,7 @@ def check(manifest: Any, namespace: str) -> str:
     """The manifest as JSON that is the same for equal manifests. Raises TemplateError for the first mistake."""
     _check_plain(manifest)
     if not isinstance(manifest, dict):
-        raise TemplateError("", f"must be a table, is {_KINDS.get(type(manifest), 'a number')}")
+        raise TemplateError("", f"must be a table, is {_KINDS[type(manifest)]}")
     job: dict[str, Any] = manifest
     for key, expected in (("apiVersion", "batch/v1"), ("kind", "Job")):
         if job.get(key) != expected:
@@ -99,7 +99,7 @@ def _without_content(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return one_line(str(error))
-    problem = getattr(error, "problem", "") or "it cannot be read"
+    problem, _, _ = (getattr(error, "problem", "") or "it cannot be read").partition(" '")
     return one_line(f"{problem}, line {mark.line + 1}, column {mark.column + 1}")
 
 
@@ -130,7 +130,7 @@ def _check_plain(manifest: Any) -> None:
         where, value = pending.pop()
         if isinstance(value, dict):
             if odd := next((key for key in value if not isinstance(key, str)), None):
-                raise TemplateError(where, f"must have strings for keys, has {shown(odd)}")
+                raise TemplateError(where, f"must have strings for keys, has {_KINDS.get(type(odd), 'others')}")
             pending += [(f"{where}.{key}" if where else key, entry) for key, entry in value.items()]
         elif isinstance(value, list):
             pending += [(f"{where}[{index}]", entry) for index, entry in enumerate(value)]
