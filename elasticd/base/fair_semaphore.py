@@ -10,7 +10,7 @@ class FairSemaphore:
     """Slots shared by groups, such as namespaces.
 
     A group may hold at most twice as many slots as are free. So one group alone holds `at_once` at most, half as many
-    are left for others, and the next group leaves a third of these: however long three groups (of 64: four) hold
+    are left for others, and the next group leaves a third of these: however long three groups (of 128: four) hold
     theirs, another has a slot at once. The rule is that of buffers which ports of a switch share: Choudhury and Hahne,
     Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, IEEE/ACM Transactions on Networking 6(2), 1998,
     with alpha = 2.

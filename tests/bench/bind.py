@@ -1,4 +1,4 @@
-"""Bindings a second, of elasticd and of the genuine kube-scheduler: `python tests/bench/bind.py [PODS] [NODES]`.
+"""Bindings a second, of elasticd and of kube-scheduler: `python tests/bench/bind.py [PODS] [NODES] [ROUNDS]`.
 
 Of plain pods, and of pods that must be spread over zones with no two of an app on a node (50 pods an app).
 
@@ -121,7 +121,7 @@ async def whole(client: Client, namespace: str, pods: int) -> None:
     await wait_until(done, what=f"all pods of {namespace} run", within=300)
 
 
-async def measure(folder: Path, pods: int, nodes: int) -> None:
+async def measure(folder: Path, pods: int, nodes: int, rounds: int) -> None:
     """Both in turn on one control plane, some times over."""
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(ControlPlane(folder))
@@ -132,21 +132,23 @@ async def measure(folder: Path, pods: int, nodes: int) -> None:
         ]
         await stack.enter_async_context(HollowNodes(client, specs))
         scheduler = plane.program("kube-scheduler")
-        for turn in range(2 * ROUNDS):
+        for turn in range(2 * rounds):
             kind = "constrained" if turn % 2 else "plain"
             with stopped(scheduler):
                 await create(client, f"kube-{turn}", pods, "default-scheduler", constrained=bool(turn % 2))
                 await create(client, f"ours-{turn}", pods, "elasticd", constrained=bool(turn % 2))
             before = cpu(scheduler.pid)
             await whole(client, f"kube-{turn}", pods)
-            tell(plane, f"kube-{turn}", f"{kind}: kube-scheduler", pods, cpu(scheduler.pid) - before)
+            used = cpu(scheduler.pid) - before
+            tell(plane, f"kube-{turn}", f"{kind}: kube-scheduler", pods, used, memory(scheduler.pid))
             own = folder / f"elasticd-{turn}"
             own.mkdir()
             with stopped(scheduler):
                 config = plane.kubeconfig()
                 async with running(own, config, "default", {"pool": POLICY}, cluster=CLUSTER, options=()) as daemon:
                     await whole(client, f"ours-{turn}", pods)
-                    tell(plane, f"ours-{turn}", f"{kind}: elasticd", pods, cpu(daemon.program.pid))
+                    own_pid = daemon.program.pid
+                    tell(plane, f"ours-{turn}", f"{kind}: elasticd", pods, cpu(own_pid), memory(own_pid))
 
 
 @contextmanager
@@ -165,22 +167,28 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def tell(plane: ControlPlane, namespace: str, who: str, pods: int, used: float) -> None:
+def memory(pid: int) -> float:
+    """The most that was resident of a process so far, in MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def tell(plane: ControlPlane, namespace: str, who: str, pods: int, used: float, resident: float) -> None:
     """Print one line."""
     bound, running = seconds(plane, namespace)
     print(
         f"{who}: {pods} pods bound in {bound:.1f} s, {pods / bound:.0f} a second; all run after {running:.1f} s; "
-        f"{1000 * used / pods:.2f} ms of its own CPU each",
+        f"{1000 * used / pods:.2f} ms of its own CPU each, {resident:.0f} MiB at most",
         flush=True,
     )
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the machine and both figures."""
-    pods, nodes = (*map(int, arguments), *(PODS, NODES)[len(arguments) :])
+    pods, nodes, rounds = (*map(int, arguments), *(PODS, NODES, ROUNDS)[len(arguments) :])
     print(f"{machine()}, {nodes} nodes")
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(measure(Path(folder), pods, nodes))
+        asyncio.run(measure(Path(folder), pods, nodes, rounds))
 
 
 if __name__ == "__main__":

@@ -48,8 +48,9 @@ LOOKED_AT = frozenset({"cpu", "memory"})
 AHEAD = 100
 """Pods in backoff that are planned for all the same because a pod behind them in the order is."""
 
-IN_FLIGHT = 64
-"""Requests that bind and evict at a time in one namespace; in all half as many more."""
+IN_FLIGHT = 128
+"""Requests that bind and evict at a time in one namespace; in all half as many more. Each has a connection of its own,
+of 0.3 MiB. With 64, kube-scheduler binds as many a second (tests/bench/bind.py)."""
 
 BACKOFF = Backoff(1.0, 10.0)
 """Before a pod that found no place is tried again, as kube-scheduler's."""
