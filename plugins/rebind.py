@@ -39,6 +39,14 @@ MOST_COOLDOWNS = 2**12
 """To so many times itself `cooldown` doubles at most; moves are remembered for an hour."""
 
 
+class RebindRule(BindingRule, frozen=True, kw_only=True):
+    """A binding by the operator whose pods do not stay where labels no longer match."""
+
+    node_label_change: Annotated[
+        How, Meta(description="when its node's labels no longer match: it goes back to the queue, or is deleted")
+    ]
+
+
 class Rebind(PoolStrategy, tag="rebind", frozen=True):
     """Moves or ends a pod when its node no longer matches what it is bound by, as its nodeLabelChange says.
 
@@ -68,7 +76,7 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
         Literal["product", "paper"],
         Meta(description="paper: reschedule is back to the queue, also where there is no other place"),
     ] = "product"
-    rules: Annotated[tuple[BindingRule, ...], Meta(description="bindings of pods by the operator")] = ()
+    rules: Annotated[tuple[RebindRule, ...], Meta(description="bindings of pods by the operator")] = ()
     annotations: Annotated[
         bool, Meta(description="whether what pods bring themselves counts, as annotation elasticd.io/binding")
     ] = True
@@ -84,9 +92,6 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
     ] = 300.0
 
     def __post_init__(self) -> None:
-        for index, rule in enumerate(self.rules):
-            if rule.node_label_change == "still":
-                raise ValueError(f'rules[{index}].node_label_change: must be reschedule or kill, is "still"')
         if not self.rules and not self.annotations and self.selectors == "still":
             raise ValueError('selectors: must be reschedule where there are no rules or annotations, is "still"')
 

@@ -155,7 +155,9 @@ def _reword_value(text: str, value: Any, kind: Any, key: str) -> str:
     """Translate a message about a value, and not about which keys there are."""
     if re.match(r"Invalid (?:enum )?value ", text):
         choices = _choices(inspect.type_info(kind))
-        return f"must be one of {', '.join(choices)}, is {shown(value)}{nearest(str(value)[:60], choices)}"
+        word = str(value)[:60]
+        alike = [choice for choice in choices if choice[:1].lower() == word[:1].lower()]  # "still" is not "kill"
+        return f"must be one of {', '.join(choices)}, is {shown(value)}{nearest(word, alike)}"
     if match := re.match(r"Expected (.+?)(?:, got `.+`)?$", text):
         if match[1] == "`array`" and isinstance(value, dict):
             return f"must be an array, is one table: write [[{key.rpartition('.')[2]}]]"

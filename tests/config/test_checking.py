@@ -16,7 +16,7 @@ from elasticd.sources.kubelet import Kubelet
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.preemption import Preemption
-from elasticd_plugins.rebind import Rebind
+from elasticd_plugins.rebind import Rebind, RebindRule
 from tests.kit.daemons import policy, write
 from tests.kit.policies import settings_of
 
@@ -237,8 +237,17 @@ def bind(*expressions: tuple[str, str], **more: Any) -> BindingRules:
 
 
 def ruled(*expressions: tuple[str, str], **more: Any) -> BindingRule:
-    written = [{"key": key, "operator": operator} for key, operator in expressions or [("a", "exists")]]
-    return msgspec.convert({"expressions": written, **more}, BindingRule)
+    return msgspec.convert({"expressions": written(*expressions or [("a", "exists")]), **more}, BindingRule)
+
+
+def rebind(*expressions: tuple[str, str]) -> Rebind:
+    return Rebind(
+        rules=(msgspec.convert({"expressions": written(*expressions), "node_label_change": "kill"}, RebindRule),)
+    )
+
+
+def written(*expressions: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "operator": operator} for key, operator in expressions]
 
 
 IN_VAIN = "brings nothing: no strategy here"
@@ -285,7 +294,7 @@ NEVER = "expressions: no node ever matches: a must exist and must not"
         ),
         pytest.param(pool(bind(("a", "exists"), ("b", "doesNotExist"))), [], id="of two labels one must be there"),
         pytest.param(
-            pool(Rebind(rules=(ruled(("a", "exists"), ("a", "doesNotExist"), node_label_change="kill"),))),
+            pool(rebind(("a", "exists"), ("a", "doesNotExist"))),
             [f"strategy[0].rules[0].{NEVER}"],
             id="the same in rebind",
         ),

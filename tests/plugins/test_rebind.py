@@ -454,15 +454,24 @@ def test_moves_end_and_move_each_pod_once_to_matching_nodes(pool: _Pool, asked: 
         pytest.param("dwell = 86401", "dwell: must be <= 86400, is 86401", id="dwell too long"),
         pytest.param("cooldown = -1", "cooldown: must be >= 0, is -1", id="cooldown"),
         pytest.param("cooldown = 3601", "cooldown: must be <= 3600, is 3601", id="cooldown too long"),
-        pytest.param("rules = [{}]", "rules[0].expressions: must not be empty, is []", id="a rule without expressions"),
+        pytest.param(
+            'rules = [{ node_label_change = "kill" }]',
+            "rules[0].expressions: must not be empty, is []",
+            id="a rule without expressions",
+        ),
         pytest.param(
             'rules = [{ expressions = [{ key = "a", operator = "exists" }] }]',
-            'rules[0].node_label_change: must be reschedule or kill, is "still"',
+            "rules[0].node_label_change: must be given, is missing",
             id="a rule that moves nobody",
         ),
         pytest.param(
+            'rules = [{ expressions = [{ key = "a", operator = "exists" }], node_label_change = "still" }]',
+            'rules[0].node_label_change: must be one of kill, reschedule, is "still"',
+            id="a rule that says still",
+        ),
+        pytest.param(
             'rules = [{ expressions = [{ key = "a", operator = "exists" }], node_label_change = "move" }]',
-            'rules[0].node_label_change: must be one of kill, reschedule, still, is "move"',
+            'rules[0].node_label_change: must be one of kill, reschedule, is "move"',
             id="node_label_change",
         ),
     ],
