@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from elasticd.config.timed import TimedReads
 from elasticd.journal import Journal, Key
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import Governed, Listener, Notice
+from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
@@ -72,6 +73,7 @@ from elasticd.telemetry.watchdog import watched
 from elasticd.telemetry.web import Pages, serve
 from elasticd.ui.installed import described, everything
 from elasticd.ui.past import Past
+from elasticd.ui.pods import waiting_line
 
 log = logging.getLogger("elasticd")
 
@@ -212,7 +214,7 @@ class Daemon:
             kept=self.kept,
             policies=self._in_force(),
             sources=tuple([replace(report, details=None) for report in sources]),
-            moves=tuple(self.mover.in_flight(snapshot)),
+            moves=tuple(self._explained(self.mover.in_flight(snapshot))),
             outlet=None if self.outlet is None else self.outlet.describe(),
         )
 
@@ -251,7 +253,7 @@ class Daemon:
 
     def _move_faults(self) -> Iterator[str]:
         """What keeps evicted pods from running again, or pods from being moved, in a line each."""
-        yield from (move.fault for move in self.cluster.restoring() if move.fault)
+        yield from (move.fault for move in self._explained(self.cluster.restoring()) if move.fault)
         yield from self.mover.surging.faults()
         problems = self.cluster.problems()
         yield from (problems[kind] for kind in (RECORDS, LEFT_ALONE) if kind in problems)
@@ -273,7 +275,18 @@ class Daemon:
 
     async def _moves(self) -> object:
         left_alone = self.cluster.problems().get(LEFT_ALONE, "")
-        return {"in_flight": await self.mover.underway(), "left_alone": left_alone}
+        return {"in_flight": self._explained(await self.mover.underway()), "left_alone": left_alone}
+
+    def _explained(self, moves: Iterable[Underway]) -> list[Underway]:
+        """Moves, with why pods that were created again have no node yet, as `explain pod` says it."""
+        return [self._explain(move) if move.copy else move for move in moves]
+
+    def _explain(self, move: Underway) -> Underway:
+        standing = self.placer.decisions.standing(move.copy)
+        if standing is None:
+            return move
+        why = waiting_line(*standing)
+        return replace(move, waits=why, fault=f"{move.fault}: {why}" if move.fault else "")
 
 
 class _FirstDecisions:

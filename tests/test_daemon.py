@@ -27,6 +27,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.base.shapes import moment
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
+from elasticd.model.actions import Answer
 from elasticd.model.history import Past
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Ref
@@ -36,7 +37,9 @@ from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.testing import NOW
 from tests.kit import daemons
 from tests.kit.daemons import Daemon, called, daemon, policy, run, until, write
+from tests.kit.pools import node, pod
 from tests.kit.records import decision, outcome
+from tests.runtime.pools.test_placer import bench
 
 WEB = Ref("shop", "Deployment", "web")
 
@@ -430,6 +433,34 @@ def test_the_status_names_evicted_pods_that_have_not_run() -> None:
     unused: Any = None
     shown = process.Daemon(unused, unused, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
     assert shown.faults == ("namespace gone", "no PriorityClass", "403", "do not count")
+
+
+FORBIDDEN = Answer("failed", 422, "422 Invalid: refused by policy x", "Invalid")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "refuse", "why"),
+    [
+        pytest.param(
+            1,
+            lambda _: FORBIDDEN,
+            "could not bind to n1: failed: Invalid, 422 Invalid: refused by policy x",
+            id="a binding",
+        ),
+        pytest.param(0.5, None, "Unschedulable, 0/1 nodes are available: 1 Insufficient cpu", id="a filter"),
+    ],
+)
+async def test_why_a_recreated_pod_has_no_node_is_told(cpu: float, refuse: Any, why: str) -> None:
+    move = Underway(Ref("shop", "Pod", "p"), "u", "anew", "waiting for a node", NOW, fault="for 61 s", copy="uid-p")
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, describe=lambda: None, restoring=lambda: [move])
+    unused: Any = None
+    async with bench([node("n1", cpu=cpu)], [pod("p", cpu=0.6)]) as it:
+        it.board.refuse = refuse or it.board.refuse
+        shown = process.Daemon(unused, it.placer, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
+        assert shown.status().faults == ("for 61 s",)
+        await it.until(5)
+        (fault,) = shown.status().faults
+        assert fault.startswith(f"for 61 s: {why}")
 
 
 @pytest.mark.parametrize(("dry_run", "leader"), [(False, 1), (True, 0)], ids=["acts", "dry run"])

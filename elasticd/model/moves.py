@@ -161,6 +161,10 @@ class Underway(Struct, frozen=True, gc=False):
     over: bool = False
     rejected_by: frozenset[str] = frozenset()
     """The nodes on which a copy ended before it ran, as their kubelets would not start it."""
+    copy: str = ""
+    """The UID of the pod that was created in its place, while that waits for a node; empty: none does."""
+    waits: str = ""
+    """Why that pod has no node yet, where this daemon places it."""
 
 
 def is_copy(pod: Pod) -> bool:

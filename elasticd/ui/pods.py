@@ -43,12 +43,25 @@ def mark(mode: str, *, dry_run: bool = False) -> str:
 
 def placing_line(decision: PodDecision, outcomes: Sequence[PodOutcome] = ()) -> str:
     """Where a pod goes, or why it waits, and the outcome unless it simply succeeded."""
-    where = {"bind": f"bind to {decision.node}", "preempt": f"make room on {decision.node}"}
-    text = f"{where.get(decision.verdict, decision.verdict)}: {_why(decision.reason, decision.message)}"
+    text = _placing(decision)
     if not decision.acts:
         return one_line(text)
     failed = next((outcome for outcome in outcomes if outcome.result != "done"), None)
     return one_line("; ".join(filter(None, (text, _result(failed or (outcomes[-1] if outcomes else None))))))
+
+
+def _placing(decision: PodDecision) -> str:
+    where = {"bind": f"bind to {decision.node}", "preempt": f"make room on {decision.node}"}
+    return f"{where.get(decision.verdict, decision.verdict)}: {_why(decision.reason, decision.message)}"
+
+
+def waiting_line(decision: PodDecision, failed: PodOutcome | None) -> str:
+    """Why a pod has no node: the last decision about it, or the last action, if that could not be done."""
+    if failed is not None:
+        return outcome_line(failed)
+    if decision.verdict == "bind" and decision.acts:
+        return one_line(f"is being bound to {decision.node}")
+    return one_line(f"{mark(decision.mode)}{_placing(decision).removeprefix('wait: ')}")
 
 
 def moving_line(decision: MoveDecision, outcome: PodOutcome | None = None) -> str:
@@ -327,7 +340,8 @@ def moves(in_flight: Iterable[Underway], now: float) -> Table:
     for move in sorted(in_flight, key=lambda move: move.pod):
         how = {"anew": "recreated", "surge": "another first", "evicted": "evicted"}[move.how]
         how = f"{how}: {move.why}" if move.why else how
-        add_row(table, move.pod.full_name, move.node, how, move.step, seconds(max(0.0, now - move.since)), move.fault)
+        since = seconds(max(0.0, now - move.since))
+        add_row(table, move.pod.full_name, move.node, how, move.step, since, move.fault or move.waits)
     return table
 
 

@@ -1,5 +1,6 @@
 """What is said of where a pod goes, and what `moves` prints."""
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -90,16 +91,35 @@ def test_a_surge_that_is_delayed_names_the_reason() -> None:
     assert show_pods.outcome_line(delayed) == "does not leave a now: Blackout, no pod is moved: nightly"
 
 
+REFUSED = replace(DONE, result="failed", code=422, reason="Invalid", message="refused by policy x")
+
+
+@pytest.mark.parametrize(
+    ("decision", "failed", "line"),
+    [
+        pytest.param(WAITS, None, f"Unschedulable, {WAITS.message}", id="no node takes it"),
+        pytest.param(BINDS, None, "is being bound to a", id="no answer yet"),
+        pytest.param(BINDS, REFUSED, "could not bind to a: failed: Invalid, refused by policy x", id="not bound"),
+        pytest.param(replace(BINDS, mode="observe"), None, "(observe) bind to a: Placed", id="observe"),
+    ],
+)
+def test_why_a_pod_has_no_node_is_one_line(decision: PodDecision, failed: PodOutcome | None, line: str) -> None:
+    assert show_pods.waiting_line(decision, failed) == line
+
+
 def test_moves_in_flight_show_their_step_and_any_fault() -> None:
     made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
     surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
     slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b", why="Drained")
-    lines = printed(show_pods.moves([slow, surge, made], 105.0)).splitlines()
+    waits = Underway(Ref("shop", "Pod", "web-3", "v1"), "y", "anew", "waiting for a node", 80.0, waits="3 full")
+    lines = printed(show_pods.moves([waits, slow, surge, made], 105.0)).splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
         ["shop/batch", "recreated", "gone"],
         ["shop/web-1", "a", "another"],
         ["shop/web-2", "b", "evicted:"],
+        ["shop/web-3", "recreated", "waiting"],
     ]
+    assert "3 full" in lines[4]
     assert "evicted: Drained" in lines[3]
     assert "5.0 s" in lines[1]
     assert "403 Forbidden: quota" in lines[1]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from elasticd.model.actions import Evict
-from elasticd.model.placement import PodDecision
+from elasticd.model.placement import PodDecision, PodOutcome
 
 AGAIN = 10.0
 """Seconds after which a message with other words is news."""
@@ -31,6 +31,7 @@ class LastDecisions:
         self._latest: dict[str, PodDecision] = {}
         self._written: dict[str, PodDecision] = {}
         self._failures: dict[str, str] = {}
+        self._outcomes: dict[str, PodOutcome] = {}
 
     def news(self, decision: PodDecision) -> bool:
         """Take in a decision; whether it differs enough from the last that was written down to be written down too."""
@@ -47,6 +48,19 @@ class LastDecisions:
         decision = self._latest.get(uid)
         return None if decision is None or decision.verdict == "bind" else decision
 
+    def failed(self, uid: str, outcome: PodOutcome) -> None:
+        """Take in the last action for a pod that was not done."""
+        self._outcomes[uid] = outcome
+
+    def standing(self, uid: str) -> tuple[PodDecision, PodOutcome | None] | None:
+        """Where a pod without a node stands: the last decision about it, and what became of its action, or, while that
+        of another binding has no answer, of the one before; None: nothing was decided."""
+        decision, outcome = self._latest.get(uid), self._outcomes.get(uid)
+        if decision is None:
+            return None
+        current = outcome is not None and (decision.verdict == "bind" or outcome.decision == decision.id)
+        return decision, outcome if current else None
+
     def undone(self, uid: str, why: str) -> None:
         """Take in that a decision could not be carried out, so that the next attempt is news again."""
         self._written.pop(uid, None)
@@ -54,7 +68,7 @@ class LastDecisions:
 
     def keep(self, uids: AbstractSet[str]) -> None:
         """Forget all other pods."""
-        for by_uid in (self._latest, self._written, self._failures):
+        for by_uid in (self._latest, self._written, self._failures, self._outcomes):
             for uid in by_uid.keys() - uids:
                 del by_uid[uid]
 

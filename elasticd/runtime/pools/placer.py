@@ -382,6 +382,7 @@ class Placer:
                 outcome = await self._perform(decision, pod, action, evictions if action is actions[0] else ())
                 if outcome.result != "done":
                     why = outcome.reason or outcome.result
+                    self.decisions.failed(pod.uid, outcome)
                     if outcome.action == "evict" and outcome.reason not in _ENDED:  # no room is made, so none is kept
                         await self._perform(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break

@@ -53,5 +53,5 @@ function update(element, move, now) {
   });
   setAttribute(element, "data-fault", Boolean(move.fault));
   const said = move.ends || steps.includes(move.step) ? "" : move.step;
-  setText(element.querySelector(".why"), [move.stays ? "the pod stays after all" : "", said, move.fault].filter(Boolean).join("; "));
+  setText(element.querySelector(".why"), [move.stays ? "the pod stays after all" : "", said, move.fault || move.waits].filter(Boolean).join("; "));
 }

@@ -63,3 +63,10 @@ def test_pod_has_run_if_its_containers_started_or_it_failed(status: dict[str, An
 def test_what_a_pod_waits_for_is_its_kubelets_word(containers: list[Any], waits: str) -> None:
     pod = {"metadata": {}, "status": {"phase": "Pending", "containerStatuses": containers}}
     assert life_of(msgspec.json.encode(pod)) == Life(False, waits)
+
+
+@pytest.mark.parametrize(("scheduled", "waits"), [("False", "Unschedulable: 0/5 nodes"), ("True", "")])
+def test_another_scheduler_says_why_a_pod_waits(scheduled: str, waits: str) -> None:
+    unschedulable = {"type": "PodScheduled", "status": scheduled, "reason": "Unschedulable", "message": "0/5 nodes"}
+    pod = {"metadata": {}, "status": {"phase": "Pending", "conditions": [TARGET[0], unschedulable]}}
+    assert life_of(msgspec.json.encode(pod)).waits == waits

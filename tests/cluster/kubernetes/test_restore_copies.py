@@ -209,7 +209,7 @@ async def test_pod_that_waits_long_to_run_keeps_its_record(
         await until(lambda: "waiting for a node for" in one.fault)
         said = "shop/Pod/batch was recreated and has yet to run, its record is ConfigMap home/elasticd-restore-u: "
         assert one.fault.startswith(f"{said}waiting for a node for ")
-        assert [step.step for step in one.underway] == ["waiting for a node"]
+        assert [(step.step, step.copy) for step in one.underway] == [("waiting for a node", "new-1")]
         assert server.records
         server.waits = 0
         await until(server.made_anew)

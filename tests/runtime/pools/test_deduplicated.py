@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.model.actions import Bind, Evict, Nominate
-from elasticd.model.placement import PodDecision
+from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.workload import Ref
 from elasticd.runtime.pools.deduplicated import AGAIN, OBSERVED, REPEAT, UNASKED, LastDecisions
 
@@ -125,6 +125,28 @@ def test_what_was_not_done_counts_until_something_is_decided_again() -> None:
     it.undone("p", "Conflict")
     it.news(WAIT)
     assert it.waiting(["p"]) == {"Unschedulable": 1}
+
+
+FAILED = PodOutcome("d", 2.0, "pool", REF, REF, "bind", "a", "failed", 422)
+BOUND = said("bind", "Placed", actions=(BIND,))
+
+
+@pytest.mark.parametrize(
+    ("decisions", "standing"),
+    [
+        pytest.param([], None, id="nothing"),
+        pytest.param([BOUND], (BOUND, FAILED), id="its binding failed"),
+        pytest.param([BOUND, replace(BOUND, id="e")], (replace(BOUND, id="e"), FAILED), id="and is tried again"),
+        pytest.param([BOUND, replace(WAIT, id="e")], (replace(WAIT, id="e"), None), id="then no node took it"),
+    ],
+)
+def test_where_a_pod_stands_is_its_last_failure_or_reason(decisions: list[PodDecision], standing: object) -> None:
+    it = LastDecisions()
+    for number, decision in enumerate(decisions):
+        it.news(decision)
+        if not number:
+            it.failed("p", FAILED)
+    assert it.standing("p") == standing
 
 
 def test_who_is_gone_is_forgotten() -> None:

@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UNREADABLE
+from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.places import promise_of
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
@@ -54,7 +55,12 @@ PAUSES = Backoff(0.5, 10.0)
 WAITS = Backoff(10.0, 300.0)
 """Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
+WAITING = "waiting for a node"
+
 NAMESPACE_GONE = "its namespace was deleted"
+
+LONGEST = 300
+"""Characters of what is told of another scheduler."""
 
 LATE = 60.0
 """Seconds for which a step may last before it is reported."""
@@ -110,6 +116,7 @@ class RestorationSteps:
             why=restoration.why,
             over=self.over,
             rejected_by=self._rejected_by,
+            copy=self._copy if step == WAITING else "",
         )
 
     async def run(self) -> None:
@@ -298,7 +305,7 @@ def _step_of(copy: PodState) -> str:
         return "taken away before it ran"
     if copy.phase == "Failed":
         return "ended before it ran"
-    return f"starting on {copy.node}" if copy.node else "waiting for a node"
+    return f"starting on {copy.node}" if copy.node else WAITING
 
 
 def creation(pod: Ref, manifest: bytes, **params: str) -> Request:
@@ -314,8 +321,8 @@ _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
 class Life(Struct, frozen=True):
-    """Whether a pod has run; `waits`: the kubelet's reason why a container is waiting, and `reason`: why it has ended;
-    empty: none is given."""
+    """Whether a pod has run; `waits`: the reason of the kubelet why a container is waiting, or of another scheduler why
+    the pod is, and `reason`: why it has ended; empty: none is given."""
 
     ran: bool
     waits: str = ""
@@ -327,12 +334,20 @@ def life_of(body: bytes | Raw) -> Life:
     status = _POD.decode(body).status
     containers = status.container_statuses or []
     states = [container.state for container in containers if container.state]
-    waits = next((state.waiting.reason for state in states if state.waiting), "")
+    waits = next((state.waiting.reason for state in states if state.waiting), "") or _why_unscheduled(status)
     return Life(
         status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)),
         waits,
         status.reason,
     )
+
+
+def _why_unscheduled(status: PodStatus) -> str:
+    """What another scheduler, or the API server, says of a pod without a node; elasticd writes no such condition."""
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return one_line(": ".join(filter(None, (condition.reason, condition.message))), LONGEST)
+    return ""
 
 
 def _failed_itself(status: PodStatus) -> bool:
