@@ -247,7 +247,8 @@ class Daemon:
         yield from self._notes_of_cluster()
 
     def _notes_of_cluster(self) -> Iterator[str]:
-        """That it was restored, and that who leads has other policies."""
+        """That it was restored, that who leads has other policies, and that pods are not bound for long."""
+        yield from self.placer.hanging()
         problems = self.cluster.problems()
         yield from (problems[kind] for kind in (VERSIONS, OTHER_POLICIES) if kind in problems)
 

@@ -375,8 +375,11 @@ def test_readiness_tells_what_is_waited_for(
     loop: Any = SimpleNamespace(snapshot=snapshot)
     cluster: Any = SimpleNamespace(leading=True, problems=lambda: problems)
     unused: Any = None
-    assert process.Daemon(loop, unused, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
+    assert process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
 
+
+UNPLACED: Any = SimpleNamespace(hanging=list)
+"""Nothing is placed."""
 
 UNMOVED: Any = SimpleNamespace(surging=SimpleNamespace(faults=list))
 """Nothing is moved."""
@@ -399,7 +402,7 @@ def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faul
     )
     loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW))
     unused: Any = None
-    found = process.Daemon(loop, unused, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
+    found = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
     assert (found.status().leader, found.status().faults) == (leader, faults)
 
 
@@ -413,7 +416,7 @@ def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
     )
     loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW))
     unused: Any = None
-    found = process.Daemon(loop, unused, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
+    found = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
     assert (found.status().faults, found.readiness()) == (("they went back",), "")
 
 
@@ -431,7 +434,7 @@ def test_the_status_names_evicted_pods_that_have_not_run() -> None:
         leading=True, problems=lambda: problems, describe=lambda: None, restoring=lambda: moves
     )
     unused: Any = None
-    shown = process.Daemon(unused, unused, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
+    shown = process.Daemon(unused, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
     assert shown.faults == ("namespace gone", "no PriorityClass", "403", "do not count")
 
 

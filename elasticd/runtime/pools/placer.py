@@ -5,7 +5,7 @@ beside the Loop over workloads; the two share cluster, journal and clock.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from math import inf
@@ -15,6 +15,7 @@ from msgspec import Struct
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, pause
 from elasticd.base.fair_semaphore import FairSemaphore
+from elasticd.base.text import counted
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
@@ -58,6 +59,12 @@ BACKOFF = Backoff(1.0, 10.0)
 NUDGE = 0.02
 """Seconds in which events are gathered before a tick."""
 
+HANGS = 10.0
+"""Seconds without an answer to what is done for a pod after which that is told."""
+
+UNANSWERED = "NoAnswer"
+"""The reason of a pod whose binding has had no answer for so long."""
+
 NOT_WANTED = "NotWanted"
 _ENDED = (NOT_WANTED, STOPPED)
 
@@ -75,6 +82,7 @@ class _Retry(Struct):
 class _Acting(Struct):
     pod: Pod
     decision: PodDecision
+    since: float
 
 
 class Placer:
@@ -187,8 +195,29 @@ class Placer:
             if acting.decision.verdict != "bind" and acting.decision.policy == name:  # else it waits no more
                 uids[uid] = None
         counts = self.decisions.waiting(uids)
+        hanging = [acting.decision for acting in self._hanging() if acting.decision.policy == name]
+        counts.update(UNANSWERED for decision in hanging if decision.verdict == "bind")
         if pool.waiting.changed(counts):
             tell(self._listeners, PodsWaiting(name, counts))
+
+    def _hanging(self) -> list[_Acting]:
+        """What was begun for pods long ago, and has not come to its end."""
+        latest = self._clock.now() - HANGS
+        return [acting for acting in self._acting.values() if acting.since < latest]
+
+    def hanging(self) -> Iterator[str]:
+        """A line for each namespace for whose pods the API server does not carry out bindings (or what makes room)."""
+        by_namespace: dict[str, list[_Acting]] = {}
+        for acting in self._hanging():
+            by_namespace.setdefault(acting.pod.namespace, []).append(acting)
+        for namespace, waiting in sorted(by_namespace.items()):
+            nodes = {acting.decision.node for acting in waiting}
+            where = min(nodes) if len(nodes) == 1 else counted(len(nodes), "node")
+            seconds = self._clock.now() - min(acting.since for acting in waiting)
+            yield (
+                f"the API server has not bound {counted(len(waiting), 'pod')} of namespace {namespace} to {where}, nor "
+                f"said why, for up to {seconds:.0f} s: does a webhook for pods/binding hold it up?"
+            )
 
     def _is_due(self, pod: Pod, now: float) -> bool:
         """Whether a pod is planned for now. A nominated pod always is, so that the plan keeps its node from pods of
@@ -363,7 +392,7 @@ class Placer:
         retry = self._retries.pop(pod.uid, None)
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
-            self._acting[pod.uid] = _Acting(pod, decision)
+            self._acting[pod.uid] = _Acting(pod, decision, now)
             is_refused = bool(node) and decision.reason == UNBOUND  # whoever makes volumes took back what was asked for
             self.actions.begin(pod.uid, decision.id, self._act(decision, pod, before, is_refused=is_refused))
         elif retry and retry.until > now:

@@ -12,7 +12,7 @@ from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.placer import HANGS, UNANSWERED, Placer
 from tests.kit.board import Board
 from tests.kit.placers import Fits, Lesser
 from tests.kit.pools import NOW, node, pod
@@ -157,3 +157,19 @@ async def test_a_plugin_that_fails_is_logged_once(caplog: pytest.LogCaptureFixtu
         await it.placer.tick(NOW + 5)
         assert now(it) == {"PluginFailed": 2}
     assert caplog.messages == ["policy pool: plugin wrong: score_nodes raised OverflowError: too large"]
+
+
+async def test_bindings_without_an_answer_are_told_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench([node("a", cpu=1), node("b", cpu=1)], [pod("p", cpu=0.9), pod("q", cpu=0.9)]) as it:
+
+        async def never(_: Action) -> Answer:
+            await asyncio.Event().wait()
+            return Answer("done")
+
+        monkeypatch.setattr(it.board, "act", never)
+        await it.until(HANGS)
+        assert ([*it.placer.hanging()], now(it)) == ([], {})
+        await it.until(2 * HANGS)
+        (line,) = it.placer.hanging()
+        assert line.startswith("the API server has not bound 2 pods of namespace shop to 2 nodes, nor said why")
+        assert now(it) == {UNANSWERED: 2}
