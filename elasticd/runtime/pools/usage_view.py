@@ -31,6 +31,9 @@ KEPT = 1000
 HOUR = 3600.0
 """Seconds that a controller may take to replace an evicted pod, and for which it counts that a node rejected one."""
 
+MINUTE = 60.0
+"""Seconds for which it counts that a webhook failed for a node."""
+
 SHOWN = 30.0
 """Seconds after which the cluster must show the effect of an action."""
 
@@ -106,6 +109,8 @@ class UsageView:
         self._doubtful: dict[str, tuple[str, float]] = {}
         self._rejecting: dict[str, dict[str, float]] = {}
         """When the API server last refused to bind a pod, by whose it is, to which node."""
+        self._webhook_failed: dict[str, tuple[str, float]] = {}
+        """By whose pod it was, the node for which a webhook last failed to answer a binding, and when."""
         self._looked_at = 0.0
         self._used: dict[str, tuple[Mapping[str, float], float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
@@ -176,15 +181,23 @@ class UsageView:
             case Bind() if is_done:
                 self._bound[pod.uid] = pod, action.node, outcome.at
                 self.gave_way.pop(pod.uid, None)
-            case Bind() if outcome.result == "failed" and _is_about_the_node(outcome):
-                self._rejecting.setdefault(whose(pod), {})[action.node] = outcome.at
-            case Bind() if outcome.result == "failed" and (outcome.code == 0 or outcome.code >= 500):
-                self._doubtful[pod.uid] = action.node, outcome.at
+            case Bind() if outcome.result == "failed":
+                self._not_bound(pod, action.node, outcome)
             case Evict():
                 if self.evicted(action, outcome):
                     self.gave_way[pod.uid] = self.gave_way.get(pod.uid, 0) + 1
             case Nominate() if is_done:
                 self._nominated[pod.uid] = action.node, outcome.at
+
+    def _not_bound(self, pod: Pod, node: str, outcome: PodOutcome) -> None:
+        """Take in that a binding failed. A webhook that fails for all nodes is no fault of any: only the node for which
+        it failed last is avoided, so that the first two are tried in turn."""
+        if _is_about_the_node(outcome):
+            self._rejecting.setdefault(whose(pod), {})[node] = outcome.at
+        elif outcome.code == 0 or outcome.code >= 500:
+            self._doubtful[pod.uid] = node, outcome.at
+            if outcome.code == 500 and "webhook" in outcome.message:
+                self._webhook_failed[whose(pod)] = node, outcome.at
 
     def evicted(self, action: Evict, outcome: PodOutcome) -> bool:
         """Take in the outcome of an eviction; whether we evicted the pod: it may also have left by itself."""
@@ -214,8 +227,10 @@ class UsageView:
         return self._doubtful.get(pod.uid, ("", 0.0))[0]
 
     def rejected_by(self, pod: Pod) -> frozenset[str]:
-        """The nodes to which the API server refused to bind the pod, or another of its controller, within an hour."""
-        return frozenset(self._rejecting.get(whose(pod), ()))
+        """The nodes to which the API server refused to bind the pod, or another of its controller, within an hour; and
+        the last one for which a webhook failed, within a minute."""
+        failed = self._webhook_failed.get(whose(pod))
+        return frozenset((*self._rejecting.get(whose(pod), ()), *((failed[0],) if failed else ())))
 
     def forget(self, alive: Collection[str], now: float) -> None:
         """Forget pods that no longer wait (`alive` are the UIDs of those that do), and what is old."""
@@ -235,6 +250,9 @@ class UsageView:
             key: fresh
             for key, nodes in self._rejecting.items()
             if (fresh := {node: at for node, at in nodes.items() if now - at <= HOUR})
+        }
+        self._webhook_failed = {
+            key: failure for key, failure in self._webhook_failed.items() if now - failure[1] <= MINUTE
         }
         self._spared = {uid: refusal for uid, refusal in self._spared.items() if now <= refusal.remembered_until}
         self._looked_at = now

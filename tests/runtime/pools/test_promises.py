@@ -437,6 +437,8 @@ async def test_a_replacement_goes_elsewhere_if_its_node_rejects_it(owner: tuple[
         pytest.param(401, "Unauthorized", id="a token that has expired"),
         pytest.param(403, 'User "elasticd" cannot create resource "pods/binding"', id="no right"),
         pytest.param(429, "too many requests", id="too many requests"),
+        pytest.param(500, "etcdserver: request timed out", id="a server in trouble"),
+        pytest.param(503, "the service is unavailable", id="a server that is away"),
     ],
 )
 async def test_what_is_not_about_a_node_counts_not_against_it(code: int, message: str) -> None:
@@ -447,6 +449,26 @@ async def test_what_is_not_about_a_node_counts_not_against_it(code: int, message
     it.board.refuse = lambda action: Answer("failed", code, message, "") if isinstance(action, Bind) else None
     await it.run(15)
     assert {action.node for action in it.board.bindings} == {"b"}
+
+
+CALL_FAILED = Answer("failed", 500, 'Internal error occurred: failed calling webhook "x": EOF', "ServerError")
+
+
+@pytest.mark.parametrize(
+    ("failing", "tried"),
+    [
+        pytest.param({"b"}, ["b", "c"], id="for one node"),
+        pytest.param({"b", "c", "d"}, ["b", "c", "b", "c"], id="for all nodes"),
+    ],
+)
+async def test_a_node_for_which_a_webhook_failed_is_tried_last(failing: set[str], tried: list[str]) -> None:
+    x = running("x")
+    it = await evicted(x)
+    it.board.add(node("c", cpu=0.5), node("d", cpu=0.2))
+    it.replaced(x)
+    it.board.refuse = lambda action: CALL_FAILED if isinstance(action, Bind) and action.node in failing else None
+    await it.run(10)
+    assert [action.node for action in it.board.bindings][:4] == tried
 
 
 async def test_a_copy_goes_elsewhere_if_a_kubelet_rejects_it() -> None:
