@@ -4,6 +4,7 @@ Knows sysexits(3); knows nothing of what raised it.
 """
 
 import difflib
+import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,9 @@ NO_THREAD = "can't start new thread"
 """What Python's RuntimeError says when the system refuses another thread."""
 
 LIMITS_OF_THREADS = "a limit of processes (pids of the container, TasksMax=, ulimit -u) or of memory is reached"
+
+_LEAST = 3
+"""Letters of an abbreviation, at least."""
 
 UNREADABLE = (ValueError, RecursionError)
 """What decoders raise for text or bytes that they cannot read, the second where they are nested too deeply."""
@@ -129,7 +133,21 @@ def _is_slip(part: str, candidate: str) -> bool:
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """`, did you mean "x"?` for the known word most like this one, or an empty string."""
+    """`, did you mean "x"?` for the known word most like this one, or else for one that is a part of it, or of which it
+    is a part, as min is of min_replicas; an empty string if there is none."""
     words = {candidate.lower(): candidate for candidate in candidates}
-    matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
+    if not matches:
+        related = [key for key, candidate in words.items() if _is_part(word, candidate) or _is_part(candidate, word)]
+        matches = difflib.get_close_matches(word.lower(), related, n=1, cutoff=0.0)
     return f', did you mean "{words[matches[0]]}"?' if matches else ""
+
+
+def _is_part(short: str, name: str) -> bool:
+    """Whether a name has all words of another, or begins with it: words are divided by _, - or a capital letter."""
+    begins = len(short) >= _LEAST and name.lower().startswith(short.lower())
+    return begins or (short != "" and _words_of(short) <= _words_of(name))
+
+
+def _words_of(name: str) -> set[str]:
+    return {part.lower() for part in re.split(r"[_-]|(?<=[a-z0-9])(?=[A-Z])", name)}

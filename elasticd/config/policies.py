@@ -69,6 +69,7 @@ _KEYS = _PolicyFile.__struct_fields__
 """The keys of a policy about workloads."""
 
 _ABOUT = {"workload", "select", "job"}
+_SUBJECTS = ("pool", *_ABOUT)
 _KNOWN = (*_KEYS, "pool")
 
 
@@ -119,9 +120,10 @@ def _decode_pool(path: Path, file: dict[str, Any], registry: Registry) -> PoolPo
 def _decode_workloads(path: Path, file: dict[str, Any], registry: Registry) -> Policy:
     name, mistakes, strategies = str(path), Mistakes(), None
     mistakes.add(_wrong_keys(file, name))
-    if not file or any(_meant_subject(key) == "pool" for key in file):
+    if not file or any(_meant_key(key) == "pool" for key in file):
         mistakes.raised()
-    file = {_meant_subject(key) or key: value for key, value in file.items()}
+    meant = {key: _meant_key(key) for key in file}
+    file = {meant[key] or key: value for key, value in file.items() if not meant[key] or meant[key] not in file}
     if "job" in file and isinstance(file.get("replicas"), dict):
         file["replicas"] = {"min": 0, **file["replicas"]}  # without work there are no Jobs
     with mistakes.collected():
@@ -160,15 +162,15 @@ def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:
         if key not in _KEYS:
             problem = f"no such key{nearest(key[:60], _KNOWN)}"
             yield ConfigError(name, one_line(key), "must stand beside [pool], does not" if key == "moves" else problem)
-    if not _ABOUT & file.keys() and not any(map(_meant_subject, file)):
+    if not _ABOUT & file.keys() and not any(_meant_key(key) in _SUBJECTS for key in file):
         is_ = "none of them is" if file else "the file is empty"
         yield ConfigError(name, "workload", f"must be given, or else [select], [job] or [pool], {is_}")
 
 
-def _meant_subject(key: str) -> str:
-    """The table that a misspelt key stands for: pool, workload, select or job; empty if none of these."""
+def _meant_key(key: str) -> str:
+    """The table without which there is no policy that a misspelt key stands for; empty if it stands for none."""
     guess = "" if key in _KNOWN else nearest(key[:60], _KNOWN)
-    return next((subject for subject in ("pool", *_ABOUT) if f'"{subject}"' in guess), "")
+    return next((table for table in (*_SUBJECTS, "replicas", "strategy") if f'"{table}"' in guess), "")
 
 
 def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> list[ConfigError]:

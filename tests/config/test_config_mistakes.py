@@ -287,6 +287,50 @@ def test_all_options_that_contradict_the_rest_are_reported(tmp_path: Path) -> No
     assert [line.partition(": must")[0] for line in told] == ["web.toml: strategy[0].low", "web.toml: strategy[1].low"]
 
 
+WRITTEN = """interval = 30
+max_age = 60
+workload = { namespace = "shop", name = "web" }
+replicas = { min = 1, max = 5 }
+strategy = [{ type = "hpa", metrics = [{ type = "Resource", resource = "cpu", utilization = 60 }] }]
+limit = [{ type = "cooldown", after_up = 60 }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "misspelt", "place"),
+    [
+        ("utilization", "utilisation", "strategy[0].metrics[0]."),
+        ("utilization", "averageUtilization", "strategy[0].metrics[0]."),
+        ("resource", "ressource", "strategy[0].metrics[0]."),
+        ("min", "min_replica", "replicas."),
+        ("min", "minReplicas", "replicas."),
+        ("max", "max_replicas", "replicas."),
+        ("interval", "intervall", ""),
+        ("max_age", "age", ""),
+        ("namespace", "name-space", "workload."),
+        ("replicas", "replica", ""),
+        ("strategy", "strategies", ""),
+        ("limit", "limits", ""),
+        ("after_up", "up", "limit[0]."),
+    ],
+)
+def test_a_misspelt_key_is_one_line_with_the_right_one(tmp_path: Path, key: str, misspelt: str, place: str) -> None:
+    text = WRITTEN.replace(f"{key} =", f"{misspelt} =", 1)
+    assert problem_of(tmp_path, text) == f'web.toml: {place}{misspelt}: no such key, did you mean "{key}"?'
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("target", "web.toml: target: no such key"),
+        ("ns", "web.toml: ns: no such key"),
+        ('""', "web.toml: no such key"),
+    ],
+)
+def test_no_key_is_guessed_for_one_like_none(tmp_path: Path, key: str, line: str) -> None:
+    assert problem_of(tmp_path, f"{key} = 1\n{WRITTEN}") == line
+
+
 def test_a_misspelt_workload_is_looked_into_all_the_same(tmp_path: Path) -> None:
     told = problem_of(tmp_path, VALID.replace("[workload]", "[worklod]") + "tolerance = -1\n").split("\n")
     assert told == [
