@@ -399,7 +399,7 @@ async def _run(path: Path, listeners: Sequence[Listener], guard: MemoryGuard) ->
     for unfit in examine(settings, str(path)):
         raise unfit
     loaded = files_state(settings.policies)
-    policies, errors = read_policies(settings.policies, registry, settings)
+    policies, errors = read_policies(settings.policies, registry, settings, named_in=str(path))
     if errors:
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
     for problem in (*registry.problems, *settings.renamed):
@@ -518,7 +518,7 @@ class _Process:
             self.loaded = str(error)
             return [], [error]
         try:
-            return await reads(folder, read_policies, folder, self.registry, self.settings)
+            return await reads(folder, read_policies, folder, self.registry, self.settings, named_in=str(self.path))
         except ConfigError as error:
             return [], [error]
 

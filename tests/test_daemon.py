@@ -112,7 +112,7 @@ def test_wrong_policies_are_reported_in_a_line_for_each_mistake(
         ("[htpp]", r'.*elasticd\.toml: htpp: no such key, did you mean "http"\?'),
         (
             'policies = "nowhere"\n[cluster]\ntype="simulated"\nnodes=[{name="n",cpu=1,memory=1}]',
-            r".*nowhere: must be a readable folder.*",
+            r".*elasticd\.toml: policies: must be a readable folder, .*nowhere is not: No such file or directory",
         ),
         (None, r".*elasticd\.toml: must be readable, is not: No such file or directory"),
     ],

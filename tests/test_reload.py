@@ -189,7 +189,7 @@ def test_removing_a_policy_keeps_the_replicas_and_drops_its_series(running: Daem
 def test_the_folder_itself_may_vanish_and_come_back(running: Daemon) -> None:
     (running.folder / "policies").rename(running.folder / "away")
     hang_up(running)
-    running.logged(r"ERROR .*policies: must be a readable folder, is not: No such file or directory")
+    running.logged(r"ERROR .*elasticd\.toml: policies: must be a readable folder, .*policies is not: No such file")
     (running.folder / "away").rename(running.folder / "policies")
     put(running, policy(4))
     hang_up(running)

@@ -13,11 +13,11 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.secrets import CredentialError
 from elasticd.base.text import counted
 from elasticd.cluster.kubernetes import Kubernetes
-from elasticd.config.reading import read_policies
-from elasticd.config.settings import Settings, examine, load_settings
+from elasticd.config.reading import Read, read_policies
+from elasticd.config.settings import Settings, examine, load_settings, named_policies
 from elasticd.model.policy import MovesTable, Policy, PoolPolicy
 from elasticd.ports.source import Source
-from elasticd.registry import discover, hooks_of
+from elasticd.registry import Registry, discover, hooks_of
 
 SETTINGS = "elasticd.toml"
 
@@ -53,15 +53,11 @@ def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
         except ConfigError as error:
             errors += error.each
     errors += [error for error in unfit if not isinstance(error, CredentialError)]
-    if where is None:
-        where = settings.policies if settings else (file or default).parent / "policies"
-    if where.is_file() or (where.suffix == ".toml" and not where.is_dir()):
-        policies, mistakes = read_policies(where.parent, registry, settings, [where])
-    else:
-        policies, mistakes = read_policies(where, registry, settings)
+    policies, mistakes = _read(where, file or default, registry, settings)
     wrong = [*[ConfigError("", "", problem) for problem in registry.problems], *errors, *mistakes]
     if not policies and not errors and not mistakes:
-        wrong.append(ConfigError(str(where), "", "must hold policies (NAME.toml), has none"))
+        folder = where or (settings.policies if settings else "")
+        wrong.append(ConfigError(str(folder), "", "must hold policies (NAME.toml), has none"))
     advice = [] if wrong else [*map(str, unfit), *advise(policies, settings)]
     return Checked(wrong, advice, policies, settings)
 
@@ -73,6 +69,19 @@ def _places(at: Path | None, config: Path | None, default: Path) -> tuple[Path |
     if config is None and os.access(at / SETTINGS, os.F_OK):
         return at / SETTINGS, None
     return config, at
+
+
+def _read(where: Path | None, file: Path, registry: Registry, settings: Settings | None) -> Read:
+    """The policies of a folder or a file that a person names, or else of the folder that the settings in `file` name,
+    also where these have mistakes."""
+    if where is not None:
+        alone = where.is_file() or (where.suffix == ".toml" and not where.is_dir())
+        return read_policies(where.parent if alone else where, registry, settings, [where] if alone else None)
+    folder = settings.policies if settings else named_policies(file)
+    if folder is None:  # whether they stand at the usual place is not known
+        usual = file.parent / "policies"
+        return read_policies(usual, registry) if usual.is_dir() else ([], [])
+    return read_policies(folder, registry, settings, named_in=str(file))
 
 
 def advise(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:

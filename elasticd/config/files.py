@@ -50,14 +50,22 @@ def tables_of(file: Mapping[str, Any], key: str) -> list[Any]:
     return tables if isinstance(tables, list) and all(isinstance(table, dict) for table in tables) else []
 
 
-def policy_files(folder: Path) -> list[Path]:
-    """The policy files of a folder, by name. A folder that is missing or unreadable raises ConfigError."""
+def policy_files(folder: Path, named_in: str = "") -> list[Path]:
+    """The policy files of a folder, by name. `named_in`: the elasticd.toml that names the folder; empty: a person does.
+    A folder that is missing or unreadable raises ConfigError, about that file if there is one."""
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".toml" and not path.name.startswith("."))
     except OSError as error:
-        raise ConfigError(str(folder), "", f"must be a readable folder, is not: {error.strerror}") from None
+        raise _about_folder(folder, named_in, "must be a readable folder", error.strerror) from None
     except ValueError as error:  # a character that no path may have
-        raise ConfigError(one_line(str(folder)), "", f"must be a folder's path, is not: {error}") from None
+        raise _about_folder(folder, named_in, "must be a folder's path", str(error)) from None
+
+
+def _about_folder(folder: Path, named_in: str, must: str, why: str) -> ConfigError:
+    place = one_line(str(folder))
+    if named_in:
+        return ConfigError(named_in, "policies", f"{must}, {place} is not: {why}")
+    return ConfigError(place, "", f"{must}, is not: {why}")
 
 
 def template_files(folder: Path) -> list[Path]:

@@ -31,13 +31,18 @@ Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 
 
 def read_policies(
-    folder: Path, registry: Registry, settings: Settings | None = None, files: Sequence[Path] | None = None
+    folder: Path,
+    registry: Registry,
+    settings: Settings | None = None,
+    files: Sequence[Path] | None = None,
+    named_in: str = "",
 ) -> Read:
     """The policies of a folder, those about workloads first, and every mistake in them; of `files` alone, if given.
+    `named_in`: the elasticd.toml that names the folder, so that a folder that is not there is a mistake in that file.
     Whatever a plugin raises while its options are decoded is a mistake; with `settings`, so is a series or source that
     a policy needs and no source provides."""
     try:
-        policies, errors = _read(policy_files(folder) if files is None else files, folder, registry)
+        policies, errors = _read(policy_files(folder, named_in) if files is None else files, folder, registry)
         if settings is not None:
             errors += [
                 ConfigError(str(folder / f"{policy.name}.toml"), key, problem)

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from elasticd.base.decode import convert, shared_fields
-from elasticd.base.errors import ConfigError, Mistakes
+from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.secrets import CREDENTIAL, read_secret, secret_path
-from elasticd.base.text import is_name, shown
+from elasticd.base.text import is_name, shown, unprintable
 from elasticd.cluster.disruption import DisruptionSettings
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.simulated import Simulated
@@ -155,6 +155,20 @@ def load_settings(path: Path, registry: Registry) -> Settings:
         renamed=renamed,
         **shared_fields(raw, _PlainSettings),
     )
+
+
+def named_policies(path: Path) -> Path | None:
+    """The folder of policies by an elasticd.toml, whatever else is wrong with that; None: where it tells none, as where
+    it misspells the key."""
+    try:
+        file = read_toml(path)
+    except ConfigError:
+        return None
+    keys = _SettingsFile.__struct_fields__
+    name = file.get("policies", _SettingsFile().policies)
+    misspelt = any('"policies"' in nearest(key[:60], keys) for key in file if key not in keys)
+    usable = isinstance(name, str) and not unprintable(name) and not misspelt
+    return path.absolute().parent / name if usable else None
 
 
 def examine(settings: Settings, file: str) -> list[ConfigError]:

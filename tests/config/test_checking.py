@@ -88,6 +88,51 @@ def test_what_is_wrong_is_reported(folder: Path, place: str | None, config: str 
     assert found[1][0].removeprefix(f"{folder}/") == line.format(folder).removeprefix(f"{folder}/")
 
 
+USUAL = 'policies/web.toml: mdoe: no such key, did you mean "mode"?'
+NO_CLUSTER = 'elasticd.toml: cluster.type: must be one of kubernetes, simulated, is "k8s"'
+UNREADABLE = "elasticd.toml: policies: must be a readable folder, {0} is not: "
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        pytest.param('policies = "x"', [UNREADABLE.format("{0}/x") + "No such file or directory"], id="no folder"),
+        pytest.param(
+            'policies = "policies/web.toml"',
+            [UNREADABLE.format("{0}/policies/web.toml") + "Not a directory"],
+            id="a file, which the daemon does not take",
+        ),
+        pytest.param(
+            'policies = "x"\ncluster.type = "k8s"',
+            [
+                NO_CLUSTER,
+                UNREADABLE.format("{0}/x") + "No such file or directory",
+            ],
+            id="no folder, beside another mistake",
+        ),
+        pytest.param(
+            'policies = "good"\ncluster.type = "k8s"',
+            [NO_CLUSTER],
+            id="another folder than the usual one, beside a mistake",
+        ),
+        pytest.param(
+            'polices = "x"', ['elasticd.toml: polices: no such key, did you mean "policies"?', USUAL], id="misspelt"
+        ),
+        pytest.param("policies = 7", ["elasticd.toml: policies: must be a string, is 7", USUAL], id="no text"),
+        pytest.param(
+            "policies = ", ["elasticd.toml: must be TOML: Invalid value (at end of document)", USUAL], id="no TOML"
+        ),
+    ],
+)
+def test_a_mistake_about_the_folder_names_elasticd_toml(tmp_path: Path, settings: str, lines: list[str]) -> None:
+    for name, mistake in (("policies", "mdoe = 1\n"), ("good", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "web.toml").write_text(mistake + policy())
+    (tmp_path / "elasticd.toml").write_text(settings)
+    wrong = [str(mistake).removeprefix(f"{tmp_path}/") for mistake in checked(tmp_path, None, NOWHERE).wrong]
+    assert wrong == [line.format(tmp_path) for line in lines]
+
+
 def test_a_policy_alone_is_not_compared_with_those_beside_it(folder: Path) -> None:
     (folder / "policies" / "twin.toml").write_text('mode = "act"\n' + POOL)
     (folder / "policies" / "pool.toml").write_text('mode = "act"\n' + POOL)
