@@ -15,14 +15,17 @@ from elasticd.base.text import counted
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config.reading import Read, read_policies
 from elasticd.config.settings import Settings, examine, load_settings, named_policies
-from elasticd.model.policy import MovesTable, Policy, PoolPolicy
+from elasticd.model.policy import Foreign, MovesTable, Policy, PoolPolicy, Strategy, Trust
 from elasticd.ports.source import Source
-from elasticd.registry import Registry, discover, hooks_of
+from elasticd.registry import Registry, discover, hooks_of, implemented
 
 SETTINGS = "elasticd.toml"
 
 OTHERS = "default-scheduler"
 """The name of kube-scheduler itself."""
+
+_CHOSEN_BY_PRIORITY = {"recommend_replicas": "how many replicas", "rank_pods": "which pods go first"}
+"""The hooks of which one strategy's answer may be chosen by its priority, and what is answered."""
 
 
 class Checked(Struct, frozen=True):
@@ -87,8 +90,9 @@ def _read(where: Path | None, file: Path, registry: Registry, settings: Settings
 def advise(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:
     """A line for each option that is allowed but has no effect, as far as files alone tell."""
     pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-    for pool in pools:
-        yield from (f"{pool.name}.toml: {line}" for line in _without_effect(pool))
+    for policy in policies:
+        lines = _without_effect(policy) if isinstance(policy, PoolPolicy) else _without_effect_on_counts(policy)
+        yield from (f"{policy.name}.toml: {line}" for line in lines)
     if settings is None:
         return
     yield from settings.renamed
@@ -108,8 +112,43 @@ def _without_effect(policy: PoolPolicy) -> Iterator[str]:
     hooks = hooks_of(policy.strategies)
     if policy.moves != MovesTable() and not hooks & {"rebind_pods", "rebalance_nodes"}:
         yield "moves: brings nothing: no strategy here moves pods"
+    if not policy.moves.surge and policy.moves.surge_within != MovesTable().surge_within:
+        yield "moves.surge_within: brings nothing: surge is false"
     for index, strategy in enumerate(policy.strategies):
+        if strategy.priority:
+            yield f"strategy[{index}].priority: brings nothing: no strategy of a [pool] goes before another"
         yield from (f"strategy[{index}].{line}" for line in strategy.brings_nothing(policy, hooks))
+
+
+def _without_effect_on_counts(policy: Policy) -> Iterator[str]:
+    """Options of a policy about workloads that others of it leave without effect."""
+    trust, foreign = policy.trust, policy.foreign
+    recommending = [each for each in policy.strategies if "recommend_replicas" in implemented(type(each))]
+    if policy.combine != "max" and len(recommending) == 1:
+        yield "combine: brings nothing: one strategy alone says how many replicas"
+    elif policy.combine == "priority" and len({each.priority for each in recommending}) == 1:
+        yield 'combine: "priority" brings nothing: all strategies have the same, so the largest count wins'
+    for index, strategy in enumerate(policy.strategies):
+        if strategy.priority and (why := _why_no_priority(policy, strategy)):
+            yield f"strategy[{index}].priority: brings nothing: {why}"
+    if trust.replicas is None and trust.after != Trust().after:
+        yield f'trust.after: brings nothing: unknown is "{trust.unknown}"'
+    for key in ("within", "pause"):
+        if not foreign.strikes and getattr(foreign, key) != getattr(Foreign(), key):
+            yield f"foreign.{key}: brings nothing: strikes is 0"
+
+
+def _why_no_priority(policy: Policy, strategy: Strategy) -> str:
+    """Why a strategy's priority decides nothing; empty: it decides which count or which pods are chosen."""
+    own = implemented(type(strategy)) & _CHOSEN_BY_PRIORITY.keys()
+    rivals = {hook for other in policy.strategies if other is not strategy for hook in own & implemented(type(other))}
+    if "rank_pods" in rivals or ("recommend_replicas" in rivals and policy.combine == "priority"):
+        return ""
+    if rivals:
+        return f'combine is "{policy.combine}"'
+    if own:
+        return f"no other strategy says {' or '.join(_CHOSEN_BY_PRIORITY[hook] for hook in sorted(own))}"
+    return f"it says neither {' nor '.join(_CHOSEN_BY_PRIORITY.values())}"
 
 
 def _nobody_measures(policy: PoolPolicy, sources: Sequence[Source], *, simulated: bool) -> Iterator[str]:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from elasticd.api import hookimpl
 from elasticd.config.checking import advise
-from elasticd.model.policy import Bounds, Policy, Strategy, Target, Trust
+from elasticd.model.policy import Bounds, Foreign, Policy, Strategy, Target, Trust
 from elasticd.ports.source import Source
 from elasticd.sources.resource_metrics import ResourceMetrics
 from tests.kit.policies import settings_of
@@ -42,15 +43,39 @@ class Anything(Source, tag="anything", frozen=True):
     """Cannot say what it has."""
 
 
-def policy(*strategies: Strategy, sources: tuple[str, ...] = (), interval: float = 30.0) -> Policy:
+def policy(*strategies: Strategy, sources: tuple[str, ...] = (), interval: float = 30.0, **more: Any) -> Policy:
     return Policy(
         name="p",
         replicas=Bounds(9),
         strategies=strategies,
         workload=Target("shop", "web"),
-        trust=Trust(sources=sources),
         interval=interval,
+        **{"trust": Trust(sources=sources), **more},
     )
+
+
+class Counts(Strategy, tag="counts", frozen=True):
+    """Says how many replicas."""
+
+    @hookimpl
+    def recommend_replicas(self) -> None:
+        return None
+
+
+class Ranks(Strategy, tag="ranks", frozen=True):
+    """Says which pods go first."""
+
+    @hookimpl
+    def rank_pods(self) -> None:
+        return None
+
+
+class Both(Counts, tag="both", frozen=True):
+    """Says both."""
+
+    @hookimpl
+    def rank_pods(self) -> None:
+        return None
 
 
 SLOW = ResourceMetrics()
@@ -78,3 +103,54 @@ OWN = LINE.replace("strategy fast", "interval").replace("1 s", "5 s", 1)
 )  # fmt: skip
 def test_who_looks_too_often_is_reported(one: Policy, sources: Sequence[Source], lines: list[str]) -> None:
     assert [*advise([one], settings_of(sources))] == lines
+
+
+COUNT, FIRST = Counts(priority=1), Ranks(priority=1)
+IN_VAIN = "strategy[0].priority: brings nothing: "
+ALL_ALIKE = 'combine: "priority" brings nothing: all strategies have the same, so the largest count wins'
+
+
+@pytest.mark.parametrize(
+    ("one", "lines"),
+    [
+        pytest.param(policy(COUNT, Both(), combine="priority"), [], id="two counts by priority"),
+        pytest.param(policy(COUNT, Both()), [IN_VAIN + 'combine is "max"'], id="two counts by size"),
+        pytest.param(policy(COUNT, Both(), combine="mean"), [IN_VAIN + 'combine is "mean"'], id="the mean of two"),
+        pytest.param(policy(COUNT), [IN_VAIN + "no other strategy says how many replicas"], id="one count"),
+        pytest.param(policy(FIRST, Both()), [], id="two orders"),
+        pytest.param(policy(FIRST, Counts()), [IN_VAIN + "no other strategy says which pods go first"], id="one order"),
+        pytest.param(
+            policy(Both(priority=1)),
+            [IN_VAIN + "no other strategy says which pods go first or how many replicas"],
+            id="one of each",
+        ),
+        pytest.param(
+            policy(Fast(priority=1), Both()),
+            [IN_VAIN + "it says neither how many replicas nor which pods go first"],
+            id="an interval",
+        ),
+        pytest.param(policy(Counts(), Ranks()), [], id="no priority"),
+        pytest.param(
+            policy(Counts(), Ranks(), combine="mean"),
+            ["combine: brings nothing: one strategy alone says how many replicas"],
+            id="the mean of one",
+        ),
+        pytest.param(policy(Counts(), Both(), combine="priority"), [ALL_ALIKE], id="priorities that nobody has"),
+        pytest.param(policy(COUNT, Both(priority=1), combine="priority"), [ALL_ALIKE], id="equal priorities"),
+        pytest.param(policy(Counts(), Both(), combine="mean"), [], id="the mean of two without priority"),
+        pytest.param(
+            policy(Counts(), trust=Trust(unknown="up-only", after=60)),
+            ['trust.after: brings nothing: unknown is "up-only"'],
+            id="a wait for nothing",
+        ),
+        pytest.param(policy(Counts(), trust=Trust(unknown="floor", replicas=2, after=60)), [], id="a wait"),
+        pytest.param(
+            policy(Counts(), foreign=Foreign(strikes=0, within=60, pause=60)),
+            ["foreign.within: brings nothing: strikes is 0", "foreign.pause: brings nothing: strikes is 0"],
+            id="times of no strikes",
+        ),
+        pytest.param(policy(Counts(), foreign=Foreign(strikes=1, within=60, pause=60)), [], id="times of strikes"),
+    ],
+)
+def test_an_option_that_others_leave_without_effect_is_reported(one: Policy, lines: list[str]) -> None:
+    assert [*advise([one], None)] == [f"p.toml: {line}" for line in lines]

@@ -358,6 +358,17 @@ IDLE = "p.toml: moves: brings nothing: no strategy here moves pods"
         pytest.param(pool(pool=PoolSelect(scheduler="default-scheduler")), [], id="kube-scheduler's, observed"),
         pytest.param(pool(Load(), moves=MovesTable(every=5)), [IDLE], id="moves of nobody"),
         pytest.param(pool(Mover(), moves=MovesTable(every=5)), [], id="moves of one"),
+        pytest.param(
+            pool(Mover(), moves=MovesTable(surge_within=5)),
+            ["p.toml: moves.surge_within: brings nothing: surge is false"],
+            id="a time for no surge",
+        ),
+        pytest.param(pool(Mover(), moves=MovesTable(surge_within=5, surge=True)), [], id="a time for a surge"),
+        pytest.param(
+            pool(Load(priority=1)),
+            ["p.toml: strategy[0].priority: brings nothing: no strategy of a [pool] goes before another"],
+            id="a priority",
+        ),
     ],
 )
 def test_what_a_pool_says_in_vain_is_reported(policy: PoolPolicy, lines: list[str]) -> None:
