@@ -58,10 +58,10 @@ def policy_files(folder: Path, named_in: str = "") -> list[Path]:
     except OSError as error:
         raise _about_folder(folder, named_in, "must be a readable folder", error.strerror) from None
     except ValueError as error:  # a character that no path may have
-        raise _about_folder(folder, named_in, "must be a folder's path", str(error)) from None
+        raise _about_folder(folder, named_in, "must be a folder's path", error) from None
 
 
-def _about_folder(folder: Path, named_in: str, must: str, why: str) -> ConfigError:
+def _about_folder(folder: Path, named_in: str, must: str, why: object) -> ConfigError:
     place = one_line(str(folder))
     if named_in:
         return ConfigError(named_in, "policies", f"{must}, {place} is not: {why}")

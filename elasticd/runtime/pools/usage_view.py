@@ -40,7 +40,7 @@ SHOWN = 30.0
 SPARED = 60.0
 """Seconds for which a pod whose eviction was refused is not evicted again."""
 
-STANDING = frozenset({"NotRestorable", "CopyDiffers", "Budgets"})
+STANDING = frozenset({"NotRestorable", "CopyDiffers", "ResizeInfeasible", "Budgets"})
 """Refusals that nothing which is watched would show to be over: they are remembered for longer each time."""
 
 BACKOFF = Backoff(SPARED, 600.0)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.restore.copies import Copies, read_compared
+from elasticd.cluster.kubernetes.restore.copies import Copies, Difference, read_compared
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.model.pod_spec import Expression, PodTerm, Taint
@@ -55,11 +55,13 @@ def difference(
     others: tuple[Pod, ...] = (),
     coming: tuple[Pod, ...] = (),
     to: str = "n2",
-) -> str:
-    """What keeps the copy of a pod on n1 from running where that may; admission adds this to its spec and labels."""
+    given: str | None = None,
+) -> Difference:
+    """What keeps the copy of a pod on n1 from running where that may; admission adds this to its spec and labels.
+    `given`: the CPU that n1 gives it, which can never be what it requests; None: what it requests."""
     pods, nodes = PodStore(), NodeStore()
     bound = {**SPEC, "nodeName": "n1", **(of_pod or {})}
-    before = {"metadata": {**META, "labels": {**META["labels"], **ZONE}}, "spec": bound}
+    before = {"metadata": {**META, "labels": {**META["labels"], **ZONE}}, "spec": bound, "status": status(given)}
     meta = {**META, "name": "batch-x7k2p", "uid": "x", "labels": {**META["labels"], **(labels or {})}}
     after = {"metadata": meta, "spec": {**SPEC, **(of_pod or {}), "nodeName": "", **admitted}}
     known, copy = [read_compared(msgspec.json.encode(each), "batch", "u") for each in (before, after)]
@@ -68,6 +70,15 @@ def difference(
     for one in NODES:
         nodes.put(one, listed=True)
     return Copies(pods, nodes, lambda name: coming if name == "n2" else ()).difference(known, copy, to)
+
+
+def status(given: str | None) -> dict[str, Any]:
+    """What the kubelet says of a pod; with `given`, that it has this CPU and can never have what it was resized to."""
+    if given is None:
+        return {}
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    main = {"name": "main", "resources": {"requests": {"cpu": given}}, "allocatedResources": {"cpu": given}}
+    return {"conditions": [pending], "containerStatuses": [main]}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,7 @@ def difference(
     ],
 )
 def test_a_copy_that_may_run_there_does_not_differ(admitted: dict[str, Any], more: dict[str, Any]) -> None:
-    assert difference(admitted, **more) == ""
+    assert difference(admitted, **more) == Difference()
 
 
 CPU = "its request of cpu, for which n2 has too little left"
@@ -121,7 +132,10 @@ PICKY = replace(
         pytest.param({"nodeSelector": {"tier": "gold"}}, {}, RULES, id="nodeSelector"),
         pytest.param(affinity("hdd"), {}, RULES, id="node affinity"),
         pytest.param(
-            {"nodeSelector": {"tier": "gold"}}, {"to": "n9"}, "what it asks of its node, and n9 is gone", id="no place"
+            {"nodeSelector": {"tier": "gold"}},
+            {"to": "n9"},
+            "its nodeSelector or node affinity, and n9 is gone",
+            id="no place",
         ),
         pytest.param(
             {"tolerations": []}, {}, "its tolerations, which lack the taint own:  of n2", id="a toleration less"
@@ -158,12 +172,47 @@ PICKY = replace(
     ],
 )
 def test_what_decides_where_a_copy_may_run_is_named(admitted: dict[str, Any], more: dict[str, Any], told: str) -> None:
-    assert difference(admitted, **more) == told
+    assert difference(admitted, **more) == Difference(told)
+
+
+NEVER = "it might not run again: its node never gave it what it was resized to: "
+ADMITTED = "admission would now create it with other values of "
+
+
+@pytest.mark.parametrize(
+    ("requests", "admitted", "to", "reason", "message"),
+    [
+        pytest.param(5, {}, "n2", "ResizeInfeasible", NEVER + CPU, id="too much for its place"),
+        pytest.param(5, {}, "n9", "ResizeInfeasible", f"{NEVER}its request of cpu, and n9 is gone", id="no place"),
+        pytest.param(
+            5,
+            {"containers": [main(6)]},
+            "n2",
+            "CopyDiffers",
+            f"it might not run again: {ADMITTED}{CPU}",
+            id="admission asks for even more",
+        ),
+        pytest.param(
+            5,
+            {"priority": 7},
+            "n2",
+            "CopyDiffers",
+            f"it might not run again: {ADMITTED}its priority, and {NEVER.partition(': ')[2]}{CPU}",
+            id="admission changes something else",
+        ),
+        pytest.param(3, {}, "n2", "", "", id="its place has it"),
+    ],
+)
+def test_a_resize_that_is_infeasible_is_not_told_as_admissions(
+    requests: int, admitted: dict[str, Any], to: str, reason: str, message: str
+) -> None:
+    told = difference(admitted, of_pod={"containers": [main(requests)]}, to=to, given="1")
+    assert (told.reason, told.message if told.reason else "") == (reason, message)
 
 
 def test_a_soft_spread_decides_nothing() -> None:
     soft = {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]}
-    assert difference(soft) == ""
+    assert difference(soft) == Difference()
 
 
 def test_what_is_no_pod_is_an_error() -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.cluster.kubernetes.session import decoded
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.wire.convert import to_pod
-from elasticd.cluster.kubernetes.wire.objects import WirePod
+from elasticd.cluster.kubernetes.wire.objects import PodStatus, WirePod
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.pod_spec import TopologySpread
 from elasticd.model.workload import Node, Pod
@@ -34,10 +34,34 @@ _RUNTIME = msgspec.json.Decoder(_Runtime)
 
 
 class Compared(Struct, frozen=True):
-    """A pod, or what the server would create of it, and its runtime class, of which the model knows nothing."""
+    """A pod, or what the server would create of it, and its runtime class, of which the model knows nothing.
+
+    `spec` is the pod as its spec alone has it: while its node can never give it what it was resized to, the pod counts
+    with what it was given.
+    """
 
     pod: Pod
+    spec: Pod
     runtime_class: str = ""
+
+
+class Difference(Struct, frozen=True):
+    """What would keep a copy from running where its pod may, in words; empty: nothing. `admitted` is what admission
+    changes, `resized` what the pod's own spec requests and its node does not give it."""
+
+    admitted: str = ""
+    resized: str = ""
+
+    @property
+    def reason(self) -> str:
+        return "CopyDiffers" if self.admitted else "ResizeInfeasible" if self.resized else ""
+
+    @property
+    def message(self) -> str:
+        """All of it, as one sentence."""
+        admitted = f"admission would now create it with other values of {self.admitted}" if self.admitted else ""
+        resized = f"its node never gave it what it was resized to: {self.resized}" if self.resized else ""
+        return f"it might not run again: {', and '.join(filter(None, (admitted, resized)))}"
 
 
 def read_compared(body: bytes, name: str, uid: str) -> Compared:
@@ -45,7 +69,8 @@ def read_compared(body: bytes, name: str, uid: str) -> Compared:
     ApiError."""
     wire = decoded(body, _POD, "Pod")
     named = replace(wire, metadata=replace(wire.metadata, name=name, uid=uid))
-    return Compared(to_pod(named), decoded(body, _RUNTIME, "Pod").spec.runtime_class_name)
+    of_spec = to_pod(replace(named, status=PodStatus()))
+    return Compared(to_pod(named), of_spec, decoded(body, _RUNTIME, "Pod").spec.runtime_class_name)
 
 
 def _hard_spread(pod: Pod) -> list[tuple[TopologySpread, bool]]:
@@ -80,16 +105,19 @@ class Copies:
         """`coming`: the copies that have yet to be created and for which this node is kept."""
         self._pods, self._nodes, self._coming = pods, nodes, coming
 
-    def difference(self, pod: Compared, copy: Compared, node: str) -> str:
-        """What would keep the copy from running where the pod may, in words; empty: nothing. `node` is the one that is
-        kept for the copy, or else the pod's own."""
-        differing = list(self._differing(pod, copy))
-        place = self._nodes.get(node)
+    def difference(self, pod: Compared, copy: Compared, node: str) -> Difference:
+        """What would keep the copy from running where the pod may. `node` is the one that is kept for the copy, or else
+        the pod's own."""
+        admitted, resized = list(self._differing(pod, copy)), list[str]()
+        place, grown, by_admission = self._nodes.get(node), _grown(pod.pod, copy.pod), _grown(pod.spec, copy.pod)
+        for resource in grown if place is None else self._lacking(pod.pod, copy.pod, place, grown):
+            rest = f"and {node} is gone" if place is None else f"for which {node} has too little left"
+            (admitted if resource in by_admission else resized).append(f"its request of {resource}, {rest}")
         if place is not None:
-            differing += self._misfits(pod.pod, copy.pod, place)
-        elif _grown(pod.pod, copy.pod) or _node_rules(pod.pod) != _node_rules(copy.pod):
-            differing.append(f"what it asks of its node, and {node} is gone")
-        return ", ".join(differing)
+            admitted += self._misfits(pod.pod, copy.pod, place)
+        elif _node_rules(pod.pod) != _node_rules(copy.pod):
+            admitted.append(f"its nodeSelector or node affinity, and {node} is gone")
+        return Difference(", ".join(admitted), ", ".join(resized))
 
     def _differing(self, pod: Compared, copy: Compared) -> Iterator[str]:
         unbound = replace(pod.pod, node="")
@@ -121,15 +149,20 @@ class Copies:
         taint = copy.needs.tolerates(node.taints)
         if taint is not None and pod.needs.tolerates(node.taints) is None:
             yield f"its tolerations, which lack the taint {taint} of {node.name}"
-        if grown := _grown(pod, copy):
-            used = Counter[str]()
-            there = self._pods.places().on_nodes().get(node.name, ())
-            names = {(other.namespace, other.name) for other in there}
-            for other in (*there, *(each for each in self._coming(node.name) if _name(each) not in names)):
-                used.update(needed(other) if other.uid != pod.uid else {})
-            for resource in grown:
-                if used[resource] + needed(copy)[resource] > whole(resource, node.allocatable.get(resource, 0.0)):
-                    yield f"its request of {resource}, for which {node.name} has too little left"
+
+    def _lacking(self, pod: Pod, copy: Pod, node: Node, resources: Iterable[str]) -> list[str]:
+        """The resources of which the node has too little left for the copy, in its pod's place if that is there."""
+        used = Counter[str]()
+        there = self._pods.places().on_nodes().get(node.name, ())
+        names = {(other.namespace, other.name) for other in there}
+        for other in (*there, *(each for each in self._coming(node.name) if _name(each) not in names)):
+            used.update(needed(other) if other.uid != pod.uid else {})
+        asked = needed(copy)
+        return [
+            resource
+            for resource in resources
+            if used[resource] + asked[resource] > whole(resource, node.allocatable.get(resource, 0.0))
+        ]
 
 
 def _name(pod: Pod) -> tuple[str, str]:

@@ -186,9 +186,9 @@ class Restorer:
             return compared
         if stop := await self._written(partial(self._try_name, ref, encode(manifest)), allowed):
             return stop
-        if differing := self._copies.difference(*compared, action.target or action.node):
-            why = f"it might not run again: admission would now create it with other values of {differing}"
-            return Answer("refused", 0, why, "CopyDiffers")
+        difference = self._copies.difference(*compared, action.target or action.node)
+        if difference.reason:
+            return Answer("refused", 0, difference.message, difference.reason)
         return compared[1].pod
 
     async def _try_name(self, ref: Ref, manifest: bytes) -> None:
