@@ -115,10 +115,11 @@ class Comebacks(Struct, frozen=True, gc=False):
 
 class PoolPast(Struct, frozen=True, eq=False):
     """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
-    are the moves of the last hour; `labelled` is when each node was last seen to change its labels, or to come; a node
-    that has not since the daemon began has that time; `refused` is when each pod (its UID) was last told to go and not
-    let through; `comebacks` are by `whose` and node; `failing` is until when each pod (its UID) is left alone whose
-    evictions failed, as nobody answered or the API server was in trouble.
+    are the moves of the last hour; `rejecting` are nodes whose kubelets did not start moved pods lately; `labelled` is
+    when each node was last seen to change its labels, or to come; a node that has not since the daemon began has that
+    time; `refused` is when each pod (its UID) was last told to go and not let through; `comebacks` are by `whose` and
+    node; `failing` is until when each pod (its UID) is left alone whose evictions failed, as nobody answered or the API
+    server was in trouble.
     """
 
     looks: tuple[Look, ...] = ()
@@ -127,6 +128,7 @@ class PoolPast(Struct, frozen=True, eq=False):
     refused: Mapping[str, float] = {}
     comebacks: Mapping[tuple[str, str], Comebacks] = {}
     failing: Mapping[str, float] = {}
+    rejecting: frozenset[str] = frozenset()
 
 
 class Promise(Struct, frozen=True, eq=False):

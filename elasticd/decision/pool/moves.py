@@ -4,7 +4,7 @@ Each move sees those before it done, must be worth it, and needs a place elsewhe
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from elasticd.decision.pool.plan import Draft
 from elasticd.kit.evictability import rooted
 from elasticd.kit.mounts import local_claim, shared_claim
 from elasticd.kit.node_selection import lasting
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
 from elasticd.model.controllers import BUILT_IN, JOB, recreates
 from elasticd.model.disruption import Refused
@@ -271,12 +272,15 @@ class _Draft:
 
         def best(candidates: Mask) -> int | None:
             allowed = filtered().allowed() & candidates
+            if (allowed & starting).any():
+                allowed &= starting
             none = filtered().failures or not allowed.any()
             return None if none else ranked().first(allowed, self._case.columns)
 
         columns = self._draft.columns
-        elsewhere = np.ones(len(columns.names), dtype=np.bool_)
-        elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
+        starting = _others(columns, self._case.past.rejecting)
+        elsewhere = _others(columns, move.not_to)
+        elsewhere[index] = False
         elsewhere &= lasting(pod.needs, columns)
         if (
             self._hopeful
@@ -400,6 +404,13 @@ def _why_failing(rest: float) -> Refused | None:
 
 def _unsupported(pod: Pod) -> str:
     return ", ".join(pod.needs.unsupported)
+
+
+def _others(columns: NodeTable, names: Iterable[str]) -> Mask:
+    """All nodes but these."""
+    others = np.ones(len(columns.names), dtype=np.bool_)
+    others[[place for name in names if (place := columns.index(name)) is not None]] = False
+    return others
 
 
 def _join(*texts: str) -> str:

@@ -1,7 +1,7 @@
 """The history of a pool whose pods are moved: its looks and its moves."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,9 @@ REMEMBERED = 3600.0
 
 RETURNED = 86400.0
 """The same of moves from a node to which others came in their place."""
+
+REJECTING = 600.0
+"""Seconds for which other nodes are preferred to one whose kubelet did not start a moved pod."""
 
 MISSED = 3.0
 """After so many intervals without an evaluation, the earlier ones are forgotten."""
@@ -93,6 +96,7 @@ class PoolHistory:
         self._departures: dict[str, _Departure] = {}
         self._comebacks: dict[tuple[str, str], Comebacks] = {}
         self._failing: dict[str, _Failing] = {}
+        self._rejecting: dict[str, float] = {}
 
     def note(self, nodes: Sequence[Node], pods: OnNodes, now: float) -> bool:
         """Take in the nodes and their pods; whether one came, went, or changed its labels, annotations, taints or
@@ -134,6 +138,10 @@ class PoolHistory:
         while len(self.looks) > most:
             self.looks.popleft()
 
+    def rejected(self, moves: Iterable[Underway], now: float) -> None:
+        """Take in which nodes' kubelets did not start copies of evicted pods."""
+        self._rejecting.update({name: now for move in moves for name in move.rejected_by})
+
     def past(self, now: float) -> PoolPast:
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
@@ -144,7 +152,16 @@ class PoolHistory:
             if now - comebacks.last < (RETURNED if comebacks.count else REMEMBERED)
         }
         failing = {uid: failures.until for uid, failures in self._failing.items()}
-        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused, self._comebacks, failing)
+        self._rejecting = {name: at for name, at in self._rejecting.items() if now - at <= REJECTING}
+        return PoolPast(
+            tuple(self.looks),
+            tuple(self._moved),
+            self._labelled,
+            refused,
+            self._comebacks,
+            failing,
+            frozenset(self._rejecting),
+        )
 
     def was_refused(self, uid: str) -> bool:
         """Whether a pod was not let through when it was last told to go: why holds until it is told to go again."""

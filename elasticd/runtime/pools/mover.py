@@ -126,6 +126,7 @@ class Mover:
             history = self._histories.get(pool.policy.name)
             if history is None or history.policy != pool.policy:
                 history = self._histories[pool.policy.name] = PoolHistory(pool.policy, now)
+            history.rejected(self._cluster.restoring(), now)
             nodes = pool.nodes("", snapshot.nodes())
             if history.note(nodes, snapshot.on_nodes(), now) or history.due <= now:
                 history.due = now + pool.policy.moves.every

@@ -112,6 +112,16 @@ def test_hook_rebalance_nodes_comes_after_and_moves_no_pod_twice() -> None:
     assert told(moves(view, Fits(), Hot(node="a"))) == []
 
 
+@pytest.mark.parametrize(
+    ("rejecting", "target"),
+    [pytest.param({"b"}, "c", id="one"), pytest.param({"b", "c"}, "b", id="all"), pytest.param({"x"}, "b", id="none")],
+)
+def test_pods_move_to_nodes_that_rejected_others_only_at_last(rejecting: set[str], target: str) -> None:
+    view = columns([node("a"), node("b", cpu=9), node("c", cpu=1)], [running("p0"), running("p1")])
+    decisions = moves(view, Fits(), Leave(node="a"), past=PoolPast(rejecting=frozenset(rejecting)))
+    assert told(decisions)[0] == ("p0", target)
+
+
 def test_where_it_fits_nowhere_else_it_stays() -> None:
     view = columns([node("a"), node("b", cpu=0.1)], [running("p0", cpu=0.4), running("p1", cpu=0.4)])
     (first, _) = moves(view, Fits(), Leave(node="a"))

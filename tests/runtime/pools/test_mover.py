@@ -28,6 +28,7 @@ from elasticd.model.workload import Node, Pod, Readings, Ref
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
+from elasticd.runtime.pools.history import REJECTING
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.next_moves import moving
 from elasticd.runtime.pools.placer import Placer
@@ -671,3 +672,14 @@ async def test_a_pod_that_is_not_created_again_is_written_down(monkeypatch: pyte
     assert [(one.about, one.result, one.reason, one.message) for one in outcomes] == [
         (bare.ref, "done", "NotRecreated", "given up: its namespace was deleted")
     ]
+
+
+async def test_a_rejecting_node_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench([node("a"), node("b")], []) as it:
+        rejected = Underway(pod("x").ref, "uid-x", "anew", "waiting for a node", NOW, rejected_by=frozenset({"b"}))
+        monkeypatch.setattr(it.board, "restoring", lambda: [rejected])
+        await it.until(1)
+        monkeypatch.setattr(it.board, "restoring", list)
+        await it.until(REJECTING + 60)
+    assert {at for at, past in SHOWN if past.rejecting} == {at for at, _ in SHOWN if at <= 1 + REJECTING}
+    assert all(past.rejecting <= {"b"} for _, past in SHOWN)
