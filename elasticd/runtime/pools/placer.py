@@ -60,7 +60,8 @@ NUDGE = 0.02
 """Seconds in which events are gathered before a tick."""
 
 HANGS = 10.0
-"""Seconds without an answer to what is done for a pod after which that is told."""
+"""Seconds without an answer to a request for a pod after which that is told. While so many requests are under way that
+others wait, these wait for elasticd: their time has not begun."""
 
 UNANSWERED = "NoAnswer"
 """The reason of a pod whose binding has had no answer for so long."""
@@ -80,9 +81,11 @@ class _Retry(Struct):
 
 
 class _Acting(Struct):
+    """`since`: when its request was begun that is under way now."""
+
     pod: Pod
     decision: PodDecision
-    since: float
+    since: float = inf
 
 
 class Placer:
@@ -201,7 +204,7 @@ class Placer:
             tell(self._listeners, PodsWaiting(name, counts))
 
     def _hanging(self) -> list[_Acting]:
-        """What was begun for pods long ago, and has not come to its end."""
+        """The pods for which a request was begun long ago, and has not come to its end."""
         latest = self._clock.now() - HANGS
         return [acting for acting in self._acting.values() if acting.since < latest]
 
@@ -392,7 +395,7 @@ class Placer:
         retry = self._retries.pop(pod.uid, None)
         before = retry.attempts if retry else 0
         if decision.actions and decision.mode == "act":
-            self._acting[pod.uid] = _Acting(pod, decision, now)
+            self._acting[pod.uid] = _Acting(pod, decision)
             is_refused = bool(node) and decision.reason == UNBOUND  # whoever makes volumes took back what was asked for
             self.actions.begin(pod.uid, decision.id, self._act(decision, pod, before, is_refused=is_refused))
         elif retry and retry.until > now:
@@ -437,6 +440,7 @@ class Placer:
         `evictions` that are to make room would be let through, because then none would be of use."""
         about = action.evict if isinstance(action, TryEvict) else action
         async with self._slots.slot(about.workload.namespace):  # a webhook may make those of one namespace wait
+            self._acting[pod.uid].since = self._clock.now()
             answer = await attempt(self._clock, self._request(action, pod, evictions))
         outcome = pod_outcome(decision, about, answer)
         if about is action or outcome.result != "done":

@@ -12,7 +12,7 @@ from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.runtime.pools.placer import HANGS, UNANSWERED, Placer
+from elasticd.runtime.pools.placer import HANGS, IN_FLIGHT, UNANSWERED, Placer
 from tests.kit.board import Board
 from tests.kit.placers import Fits, Lesser
 from tests.kit.pools import NOW, node, pod
@@ -173,3 +173,22 @@ async def test_bindings_without_an_answer_are_told_after_a_while(monkeypatch: py
         (line,) = it.placer.hanging()
         assert line.startswith("the API server has not bound 2 pods of namespace shop to 2 nodes, nor said why")
         assert now(it) == {UNANSWERED: 2}
+
+
+async def test_what_waits_for_other_bindings_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [pod(f"p{number}", cpu=0.001) for number in range(2 * IN_FLIGHT)]
+    async with bench([node("a", cpu=1)], pods) as it:
+        act, gate = it.board.act, asyncio.Event()
+
+        async def slow(action: Action) -> Answer:
+            await gate.wait()
+            return await act(action)
+
+        monkeypatch.setattr(it.board, "act", slow)
+        await it.until(0.8 * HANGS)
+        answered, gate = gate, asyncio.Event()
+        answered.set()
+        await it.until(1.2 * HANGS)
+        assert ([*it.placer.hanging()], now(it)) == ([], {})
+        await it.until(2 * HANGS)
+        assert now(it) == {UNANSWERED: IN_FLIGHT}
