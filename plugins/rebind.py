@@ -4,7 +4,7 @@ Knows labels of nodes, and what pods and an operator require of them; knows noth
 keeps a pod on its node.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import compress
 from math import inf
@@ -35,6 +35,10 @@ MoveHow = Literal["reschedule", "release", "kill"]
 SLACK = 1.0
 """Seconds by which a pod may seem to have come too early: an API server gives whole seconds."""
 
+PROMPT = 5.0
+"""Seconds in which a change of labels is seen, and a bound pod starts: of two so close it is not known which was
+first."""
+
 MOST_COOLDOWNS = 2**12
 """To so many times itself `cooldown` doubles at most; moves are remembered for an hour."""
 
@@ -56,6 +60,10 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
     leaves when another matching node has a place for it, and stays until then, also where the binding is weak. kill:
     the pod is deleted, and its controller, if it has one, may create another. An annotation that cannot be read is
     ignored and loosens no rule.
+
+    A pod is killed only if its node matched when it came, and not where it was placed by a weak binding (default) that
+    did not match. Where the labels are known only since later, as a daemon began then, a weak binding leaves the pod,
+    and another kills it, as no pod would have been placed there.
 
     In mode "paper" reschedule is back to the queue, as in the thesis: the pod leaves whether another node matches or
     not, and waits for one; where its binding is weak it may come back.
@@ -153,8 +161,26 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
                 broken = broken_here.get(id(claims))
                 if broken is None:
                     broken = broken_here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
-                if broken and not pod.deleted:
-                    yield pod, claims, broken, settled
+                if broken and not pod.deleted and (counting := self._counting(broken, pod, node, past)):
+                    yield pod, claims, counting, settled
+
+    def _counting(self, broken: "Claims", pod: Pod, node: Node, past: PoolPast) -> "Claims":
+        """The broken claims for which something is done about a pod: it is killed only for labels that have changed
+        since it came, not for those despite which it was placed there. Where that is not known, as they changed before
+        the daemon began, it is for a claim that lets no pod be placed there."""
+        if not any(claim.how == "kill" for claim in broken):
+            return broken
+        earlier, came = past.earlier.get(node.name, ()), inf if pod.started is None else pod.started
+        known_since = earlier[0].since if earlier else past.labelled.get(node.name, inf)
+
+        def counts(claim: _Claim) -> bool:
+            if claim.how != "kill":
+                return True
+            least = came + PROMPT if claim.weak else came - PROMPT
+            matched = any(before.until >= least and claim.fits(node.name, before.labels) for before in earlier)
+            return matched or (not claim.weak and came < known_since + PROMPT)
+
+        return tuple(filter(counts, broken))
 
     def _how(self, broken: "Claims") -> MoveHow:
         if any(claim.how == "kill" for claim in broken):
@@ -176,6 +202,7 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
                 binding.node_label_change,
                 f"{binding} ({origin})",
                 tuple(rule.expression for rule in binding.expressions),
+                weak="default" in (binding.collection_is_empty, binding.resource_not_fit),
             )
             for origin, binding in bound
             if binding.node_label_change != "still"
@@ -189,17 +216,22 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
 
 class _Claim(NamedTuple):
     """A requirement that binds a pod: all `expressions` and one of `terms` (None: no terms) must match its node; `how`:
-    what happens to the pod where they do not."""
+    what happens to the pod where they do not; `weak`: it may be placed elsewhere."""
 
     how: How
     text: str
     expressions: tuple[Expression, ...]
     terms: tuple[Term, ...] | None = None
+    weak: bool = False
 
     def holds(self, node: Node) -> bool:
-        if not all(expression.matches(node.labels) for expression in self.expressions):
+        return self.fits(node.name, node.labels)
+
+    def fits(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node of this name would match with these labels."""
+        if not all(expression.matches(labels) for expression in self.expressions):
             return False
-        return self.terms is None or any(term.matches(node.name, node.labels) for term in self.terms)
+        return self.terms is None or any(term.matches(name, labels) for term in self.terms)
 
     def nodes(self, nodes: Nodes) -> Mask:
         return nodes.matching(("rebind", self.expressions, self.terms), self.holds)

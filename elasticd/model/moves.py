@@ -113,13 +113,22 @@ class Comebacks(Struct, frozen=True, gc=False):
         return int(self.first) <= pod.created <= self.last + PUT_BACK
 
 
+class EarlierLabels(Struct, frozen=True, gc=False):
+    """Labels that a node had before it got others, and from when until when they were seen."""
+
+    since: float
+    until: float
+    labels: Mapping[str, str]
+
+
 class PoolPast(Struct, frozen=True, eq=False):
     """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
     are the moves of the last hour; `rejecting` are nodes whose kubelets did not start moved pods lately; `labelled` is
     when each node was last seen to change its labels, or to come; a node that has not since the daemon began has that
     time; `refused` is when each pod (its UID) was last told to go and not let through; `comebacks` are by `whose` and
     node; `failing` is until when each pod (its UID) is left alone whose evictions failed, as nobody answered or the API
-    server was in trouble.
+    server was in trouble; `earlier` are the last few sets of labels that each node had before those it has, the oldest
+    first: one without has had the same since it was first seen (`labelled`).
     """
 
     looks: tuple[Look, ...] = ()
@@ -129,6 +138,7 @@ class PoolPast(Struct, frozen=True, eq=False):
     comebacks: Mapping[tuple[str, str], Comebacks] = {}
     failing: Mapping[str, float] = {}
     rejecting: frozenset[str] = frozenset()
+    earlier: Mapping[str, tuple[EarlierLabels, ...]] = {}
 
 
 class Promise(Struct, frozen=True, eq=False):

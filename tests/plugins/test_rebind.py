@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term
+from elasticd.api import EarlierLabels, Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term
 from elasticd.decision.pool.finished_moves import over
 from elasticd.kit import BINDING, whose
 from elasticd.model.moves import MoveDecision
@@ -111,6 +111,35 @@ def test_in_mode_paper_reschedule_always_returns_pods_to_the_queue(
     (decision,) = moving([Filters(), strategy(mode=mode)], view)
     assert (decision.verdict, decision.how, decision.target or decision.refusal) == expected
     assert decision.action is None or decision.action.restore == (change == "reschedule")
+
+
+WEAK = {"collectionIsEmpty": "default"}
+FULL = {"resourceNotFit": "default"}
+
+
+@pytest.mark.parametrize(
+    ("came", "matched", "seen", "weak", "strong"),
+    [
+        pytest.param(100, None, 3600, [], [], id="it came to other labels"),
+        pytest.param(600, 100, 3600, ["ends"], ["ends"], id="they changed since it came"),
+        pytest.param(600, 601, 3600, [], ["ends"], id="they changed as it came"),
+        pytest.param(600, 700, 3600, [], [], id="they changed before it came"),
+        pytest.param(600, None, 300, [], ["ends"], id="it came before the daemon"),
+        pytest.param(None, 100, 3600, [], [], id="it has yet to start"),
+    ],
+)
+@pytest.mark.parametrize("how", [WEAK, FULL, {}], ids=["no node matches", "they are full", "strong"])
+def test_only_labels_that_changed_since_it_came_kill_a_pod(
+    how: dict[str, str], came: float | None, matched: float | None, seen: float, weak: list[str], strong: list[str]
+) -> None:
+    started = None if came is None else NOW - came
+    there = running("p", "a", started=started, annotations=bound(FRONT, change="kill", **how), owner=("", "", ""))
+    view = columns([tier("a", "back"), tier("b", "back")], [there])
+    first, last = NOW - seen, NOW - (matched or 0)
+    earlier = {} if matched is None else {"a": (EarlierLabels(first, last, {"tier": "front"}),)}
+    past = PoolPast(labelled={"a": last if matched else first, "b": first}, earlier=earlier)
+    decisions = moving([Filters(), BindingRules(), strategy()], view, past)
+    assert [kind for _, kind in told(decisions)] == (weak if how else strong)
 
 
 # What changes, what is said of it, and how long ago it was.

@@ -14,6 +14,7 @@ from elasticd.model.moves import (
     PUT_BACK,
     TAKEN_BACK,
     Comebacks,
+    EarlierLabels,
     Look,
     Moved,
     MoveDecision,
@@ -35,6 +36,9 @@ RETURNED = 86400.0
 
 REJECTING = 600.0
 """Seconds for which other nodes are preferred to one whose kubelet did not start a moved pod."""
+
+EARLIER = 8
+"""Sets of labels that are remembered of a node, beside those it has."""
 
 MISSED = 3.0
 """After so many intervals without an evaluation, the earlier ones are forgotten."""
@@ -89,6 +93,7 @@ class PoolHistory:
         self.reported = LastReported()
         self._moved: deque[Moved] = deque()
         self._labelled: dict[str, float] = {}
+        self._earlier: dict[str, tuple[EarlierLabels, ...]] = {}
         self._nodes: dict[str, Node] = {}
         self._pods: OnNodes = {}
         self._last_look, self._plan = 0.0, MovesPlan()
@@ -107,12 +112,16 @@ class PoolHistory:
             old = previous.get(name)
             if old is node:
                 continue
+            if old is not None and old.labels != node.labels:
+                labels = EarlierLabels(self._labelled[name], now, old.labels)
+                self._earlier[name] = (*self._earlier.get(name, ()), labels)[-EARLIER:]
             if old is None or old.labels != node.labels:
                 self._labelled[name] = now
             if old is None or _placement_state(old) != _placement_state(node):
                 changed.add(name)
         for name in previous.keys() - self._nodes.keys():
             self._labelled.pop(name, None)
+            self._earlier.pop(name, None)
         if changed:
             self._comebacks = {key: found for key, found in self._comebacks.items() if key[1] not in changed}
         before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
@@ -161,6 +170,7 @@ class PoolHistory:
             self._comebacks,
             failing,
             frozenset(self._rejecting),
+            self._earlier,
         )
 
     def was_refused(self, uid: str) -> bool:

@@ -20,7 +20,7 @@ from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.listener import MovesPlanned, MoveTakenBack, Notice
-from elasticd.model.moves import MoveDecision, MovesPlan, Underway
+from elasticd.model.moves import EarlierLabels, MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView
@@ -145,6 +145,7 @@ async def test_a_changed_label_is_looked_at_and_timed_at_once() -> None:
     assert at == 32
     assert past.labelled["a"] == NOW + at
     assert past.labelled["b"] < NOW + 2
+    assert past.earlier == {"a": (EarlierLabels(NOW + SHOWN[0][0], NOW + at, node("a").labels),)}
 
 
 @pytest.mark.parametrize(
