@@ -327,6 +327,7 @@ class KubernetesCluster:
             self._events.begin,
             parts.identity,
             patience,
+            parts.lease,
         )
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
         deps.rollbacks.callbacks.append(self._restorer.forget_restored)

@@ -2,8 +2,9 @@
 
 import asyncio
 import base64
+import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,8 +13,9 @@ import msgspec
 from aiohttp import web
 
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
-from elasticd.cluster.kubernetes.restore.records import Records
+from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
+from elasticd.cluster.kubernetes.restore.seal import seal_of
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
@@ -35,6 +37,13 @@ SECRET = f"{SECRETS}/elasticd-restore-key"
 KEY = bytes(range(32))
 ACTION = Evict(Ref("shop", "Pod", "batch", "v1"), "u", "n1", "is preempted", restore=True)
 SPEC = {"schedulerName": "elasticd", "restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "i"}]}
+NAME = "elasticd-restore-u"
+COPY: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "batch", "namespace": "shop", "annotations": {"elasticd.io/restored-from": "u"}},
+    "spec": SPEC,
+}
 TAKEN = status(409, "AlreadyExists", "it exists")
 NONE = status(404, "NotFound", "none")
 
@@ -44,6 +53,21 @@ def running(uid: str = "u", **meta: Any) -> dict[str, Any]:
     named = {"name": "batch", "namespace": "shop", "uid": uid, "labels": {"app": "batch"}, **meta}
     named.setdefault("resourceVersion", "7")
     return {"metadata": named, "spec": {**SPEC, "nodeName": "n1"}}
+
+
+def data(**changed: str) -> dict[str, str]:
+    """What a record of the pod says."""
+    now = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%dT%H:%M:%SZ}"
+    restoration = Restoration(ACTION.workload, "u", json.dumps(COPY), "one", why="is preempted", since="7", written=now)
+    return {**restoration.data(), **changed}
+
+
+def record(
+    said: Mapping[str, str], name: str = NAME, key: bytes = KEY, namespace: str = "home", **patched: str
+) -> dict[str, Any]:
+    """A ConfigMap with a seal of that key, for that namespace, patched afterwards."""
+    sealed = {**said, "seal": seal_of(key, namespace, name, said), **patched}
+    return {"metadata": {"name": name, "labels": {"elasticd.io/restore": "pod"}}, "data": sealed}
 
 
 class Server:
@@ -142,6 +166,10 @@ class Server:
             self._history.append({"type": "DELETED", "object": self.pod})
         self.pod = None
 
+    def show(self, pod: dict[str, Any]) -> None:
+        """A watch shows the pod."""
+        self._history.append({"type": "ADDED", "object": pod})
+
     def remember(self) -> Any:
         if not self.remembers:
             return status(410, "Expired", "too old resource version")
@@ -237,6 +265,7 @@ async def daemon(
     leads: Callable[[], bool] = lambda: True,
     announce: Callable[[Announce], None] = lambda _: None,
     stores: tuple[PodStore, NodeStore] | None = None,
+    lease: str = "",
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
@@ -256,6 +285,7 @@ async def daemon(
         announce,
         identity,
         quiet=4.0,
+        lease=lease,
     )
     restorer = Restorer(parts)
     task = asyncio.create_task(restorer.run()) if resumes else None

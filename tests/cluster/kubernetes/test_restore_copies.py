@@ -9,7 +9,20 @@ import pytest
 
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
-from tests.cluster.kubernetes.restoring import ACTION, POD, PODS, SPEC, Server, daemon, granted, running, seen
+from tests.cluster.kubernetes.restoring import (
+    ACTION,
+    COPY,
+    POD,
+    PODS,
+    SPEC,
+    Server,
+    daemon,
+    data,
+    granted,
+    record,
+    running,
+    seen,
+)
 
 
 def once(fate: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
@@ -115,6 +128,27 @@ async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
     (watch,) = server.api.asked("WATCH", PODS)
     version = "9" if noted else "7"
     assert (watch.query["fieldSelector"], watch.query["resourceVersion"]) == ("metadata.name=batch", version)
+
+
+async def test_a_copy_just_created_by_another_daemon_is_not_gone(
+    server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    server.pod, server.waits = None, 0
+    server.record(record(data()))
+
+    def create_first(_: int, what: str) -> str:
+        if what == "WATCH pods" and server.pod is None:
+            created = {**COPY, "metadata": {**COPY["metadata"], "uid": "new-1", "resourceVersion": "9"}}
+            server.pod = {**created, "status": {"phase": "Running"}}
+            server.show(server.pod)
+        return ""
+
+    server.fault = create_first
+    async with daemon(session, clock, resumes=True) as one:
+        await until(lambda: not server.records)
+        await until(lambda: not one.underway)
+    assert (server.created, "is gone" in caplog.text) == ([], False)
 
 
 @pytest.mark.slow

@@ -6,8 +6,7 @@ import pytest
 
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
-from tests.cluster.kubernetes.restoring import ACTION, NAMESPACES, Server, daemon, granted, running
-from tests.cluster.kubernetes.test_restore_seal import data, record
+from tests.cluster.kubernetes.restoring import ACTION, NAMESPACES, Server, daemon, data, granted, record, running
 
 LATER = [pytest.param(None, id="gone"), pytest.param("ns-2", id="another of its name")]
 FORBIDDEN = status(403, "Forbidden", "may not")

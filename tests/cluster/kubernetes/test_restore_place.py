@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
-from tests.cluster.kubernetes.restoring import ACTION, RECORDS, Server, daemon, granted, running
-from tests.cluster.kubernetes.test_restore_seal import data, record
+from tests.cluster.kubernetes.restoring import ACTION, RECORDS, Server, daemon, data, granted, record, running
 
 MOVE = replace(ACTION, target="n2")
 

@@ -1,6 +1,8 @@
 """Records of evicted pods: who may write them, and which are left alone."""
 
 import asyncio
+import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -8,7 +10,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
-from tests.cluster.kubernetes.restoring import ACTION, RECORDS, Server, daemon, granted
+from tests.cluster.kubernetes.restoring import ACTION, RECORDS, SECRET, Server, daemon, data, granted, record
 
 
 @pytest.mark.parametrize("name", [pytest.param("two", id="two names"), pytest.param("one", id="one name")])
@@ -85,3 +87,48 @@ async def test_records_that_cannot_be_listed_are_reported(
         await until(lambda: not one.unread)
     assert len(api.asked("GET", RECORDS)) == 3
     assert server.untouched()
+
+
+@pytest.mark.parametrize(
+    ("begun_by", "lease", "continues"),
+    [
+        pytest.param("ops/elasticd", "ops/elasticd", True, id="its own"),
+        pytest.param("ops/elasticd", "ops/trial", False, id="of a trial"),
+        pytest.param("ops/elasticd", "", False, id="of a daemon without one"),
+        pytest.param("", "ops/trial", True, id="of an earlier version, which wrote none"),
+    ],
+)
+async def test_only_daemons_of_its_lease_continue_a_record(
+    server: Server, session: Session, clock: HurriedClock, begun_by: str, lease: str, *, continues: bool
+) -> None:
+    server.fault = lambda _, what: "killed after" if what == "POST eviction" else ""
+    async with daemon(session, clock, lease=begun_by) as one:
+        task = asyncio.create_task(one.evict(ACTION, granted))
+        await until(server.killed.is_set)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    looks = len(server.api.asked("GET", RECORDS))
+    server.steps.clear()
+    async with daemon(session, clock, lease=lease, resumes=True) as other:
+        if continues:
+            await until(server.made_anew)
+            return
+        await until(lambda: len(server.api.asked("GET", RECORDS)) > looks + 1)
+        (move,) = other.underway
+        assert (move.uid, move.step, move.fault) == ("u", f"recorded by daemons of Lease {begun_by}", "")
+    assert {*server.steps} <= {f"GET {path.rpartition('/')[2]}" for path in (RECORDS, SECRET)}
+
+
+async def test_a_record_that_another_lease_leaves_long_is_reported(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server.ahead = clock.now() - 660 - time.time()
+    written = f"{datetime.fromtimestamp(clock.now() - 660, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    server.record(record(data(written=written, lease="ops/elasticd")))
+    async with daemon(session, clock, lease="ops/trial", resumes=True) as other:
+        await until(lambda: other.underway)
+        (move,) = other.underway
+        assert move.fault == (
+            "shop/Pod/batch was to be evicted and recreated 11 min ago by daemons of Lease ops/elasticd: only they "
+            "continue, its record is ConfigMap home/elasticd-restore-u"
+        )

@@ -4,8 +4,6 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,43 +16,24 @@ from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, until
 from tests.cluster.kubernetes.restoring import (
     ACTION,
+    COPY,
     KEY,
+    NAME,
     RECORDS,
-    SPEC,
     Server,
     daemon,
+    data,
     granted,
+    record,
     seen,
 )
 
-NAME = "elasticd-restore-u"
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "batch", "namespace": "shop", "annotations": {"elasticd.io/restored-from": "u"}},
-    "spec": SPEC,
-}
 PRIVILEGED = {
-    **POD,
+    **COPY,
     "metadata": {"name": "root", "namespace": "kube-system"},
     "spec": {"containers": [{"name": "main", "image": "i", "securityContext": {"privileged": True}}]},
 }
 OTHER = bytes(32)
-
-
-def data(**changed: str) -> dict[str, str]:
-    """What a record of the pod says."""
-    now = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%dT%H:%M:%SZ}"
-    restoration = Restoration(ACTION.workload, "u", json.dumps(POD), "one", why="is preempted", since="7", written=now)
-    return {**restoration.data(), **changed}
-
-
-def record(
-    said: Mapping[str, str], name: str = NAME, key: bytes = KEY, namespace: str = "home", **patched: str
-) -> dict[str, Any]:
-    """A ConfigMap with a seal of that key, for that namespace, patched afterwards."""
-    sealed = {**said, "seal": seal_of(key, namespace, name, said), **patched}
-    return {"metadata": {"name": name, "labels": {"elasticd.io/restore": "pod"}}, "data": sealed}
 
 
 def key_of(server: Server) -> bytes:
@@ -68,7 +47,7 @@ async def test_a_sealed_record_has_its_pod_created(server: Server, session: Sess
     server.record(record(data()))
     async with daemon(session, clock, resumes=True) as one:
         await until(lambda: server.created)
-        assert (server.created, one.left_alone) == ([POD], "")
+        assert (server.created, one.left_alone) == ([COPY], "")
 
 
 async def test_a_newer_versions_record_counts_also_once_noted(
@@ -81,7 +60,7 @@ async def test_a_newer_versions_record_counts_also_once_noted(
         await until(lambda: server.records[NAME]["data"]["made"])
         said = server.records[NAME]["data"]
         assert (said["later"], said["seal"]) == ("x", seal_of(KEY, "home", NAME, said))
-    assert server.created == [POD]
+    assert server.created == [COPY]
 
 
 BY_OTHERS = "somebody else wrote or changed it, or Secret elasticd-restore-key has another key than it was sealed with"

@@ -50,6 +50,8 @@ class Restoration(Struct, frozen=True):
     """The UID of the pod's namespace; empty: it is not known."""
     place: str = ""
     """The place that was found for its copy, as JSON (Place); empty: none was, or it is not known."""
+    lease: str = ""
+    """Namespace and name of the Lease whose daemons continue it; empty: any does, as earlier versions wrote none."""
     others: tuple[tuple[str, str], ...] = ()
     """What a newer version of elasticd has written beside: it is sealed with the rest."""
 
@@ -71,6 +73,7 @@ class Restoration(Struct, frozen=True):
             "written": self.written,
             **({"namespace": self.namespace} if self.namespace else {}),
             **({"place": self.place} if self.place else {}),
+            **({"lease": self.lease} if self.lease else {}),
         }
 
 
@@ -223,7 +226,9 @@ def _restoration(record: _WireRecord) -> Restoration | None:
     except UNREADABLE:
         return None
     pod, uid, manifest = Ref(meta.namespace, "Pod", meta.name, "v1"), data.get("uid", ""), data.get("pod", "")
-    namespace, place = data.get("namespace", ""), data.get("place", "")
-    restoration = Restoration(pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace, place)
+    namespace, place, lease = (data.get(key, "") for key in ("namespace", "place", "lease"))
+    restoration = Restoration(
+        pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace, place, lease
+    )
     others = tuple(item for item in data.items() if item[0] not in restoration.data() and item[0] != SEAL)
     return replace(restoration, others=others) if restoration.name == record.metadata.name else None

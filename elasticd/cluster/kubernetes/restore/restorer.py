@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -41,6 +42,9 @@ AGAIN = 30.0
 SHOWN = 3600.0
 """Seconds for which it is shown that a pod is not created again."""
 
+LATE = 600.0
+"""Seconds after which it is reported that daemons of another Lease have not brought a pod back."""
+
 _REMEMBERED = 10_000
 _NAMED = 5
 """How many records that do not count are told of one by one."""
@@ -62,6 +66,8 @@ class Restorer:
         """UIDs of the pods that were brought back, so that copies of their records do nothing."""
         self._over = deque[Underway](maxlen=_REMEMBERED)
         """Pods that are not created again."""
+        self._of_others: list[Restoration] = []
+        """The records that daemons of other Leases continue, as last seen."""
         self.unread = ""
         """Why the records cannot be looked for, in one line; empty: they can."""
         self._left_alone: list[LeftAlone] = []
@@ -87,10 +93,23 @@ class Restorer:
 
     @property
     def underway(self) -> list[Underway]:
-        """The pods that are being recreated, and for a while those that are not, after all."""
+        """The pods that are being recreated, by whomever, and for a while those that are not, after all."""
         while self._over and self._over[0].since < self._parts.clock.now() - SHOWN:
             self._over.popleft()
-        return [*(steps.underway for steps in self._steps.values()), *self._over]
+        of_others = map(self._underway_elsewhere, self._of_others)
+        return [*(steps.underway for steps in self._steps.values()), *of_others, *self._over]
+
+    def _underway_elsewhere(self, restoration: Restoration) -> Underway:
+        since = datetime.fromisoformat(restoration.written).timestamp()
+        seconds, fault = self._parts.clock.now() - since, ""
+        if seconds > LATE:
+            record = f"ConfigMap {self._records.home}/{restoration.name}"
+            fault = (
+                f"{restoration.pod} was to be evicted and recreated {seconds / 60:.0f} min ago by daemons of Lease "
+                f"{restoration.lease}: only they continue, its record is {record}"
+            )
+        step = f"recorded by daemons of Lease {restoration.lease}"
+        return Underway(restoration.pod, restoration.uid, "anew", step, since, fault=fault, why=restoration.why)
 
     async def promises(self, led_since: float) -> list[Promise]:
         """The places for the pods that are being recreated. Looks for records first, if that was not done since this
@@ -162,6 +181,7 @@ class Restorer:
             since=state.version,
             namespace=namespace,
             place=place_for(action, copy),
+            lease=self._parts.lease,
         )
 
     async def _claim(self, restoration: Restoration, allowed: Allowed) -> Restoration | Answer:
@@ -220,7 +240,7 @@ class Restorer:
             if self._parts.leading():
                 await self._look()
             else:
-                self.unread, self._left_alone = "", []
+                self.unread, self._left_alone, self._of_others = "", [], []
             await self._parts.clock.sleep_until(self._parts.clock.now() + (AGAIN if self._parts.leading() else 1.0))
 
     async def _look(self) -> None:
@@ -228,7 +248,9 @@ class Restorer:
         try:
             restorations, left_alone = await self._records.all()
             self._tell(left_alone)
-            for restoration in restorations:
+            own = [each for each in restorations if each.lease in ("", self._parts.lease)]
+            self._of_others = [each for each in restorations if each not in own]
+            for restoration in own:
                 await self._resume(restoration)
             self.unread = ""
         except ApiError as error:

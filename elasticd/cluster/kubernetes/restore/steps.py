@@ -67,8 +67,9 @@ LATE = 60.0
 
 
 class RestorerParts(Struct, frozen=True):
-    """What restoring pods needs. `identity` is the daemon's name, which others may have too. A recorded pod that stays
-    untouched for `quiet` seconds will not be evicted any more: that is longer than a request in flight lasts."""
+    """What restoring pods needs. `identity` is the daemon's name, which others may have too; `lease` are namespace and
+    name of its Lease, empty where it has none. A recorded pod that stays untouched for `quiet` seconds will not be
+    evicted any more: that is longer than a request in flight lasts."""
 
     session: Session
     budget: Budget
@@ -82,6 +83,7 @@ class RestorerParts(Struct, frozen=True):
     announce: Callable[[Announce], None]
     identity: str = ""
     quiet: float = 30.0
+    lease: str = ""
 
 
 class RestorationSteps:
@@ -198,8 +200,7 @@ class RestorationSteps:
         if record is None:
             return True
         if self._copy_may_have_run and await self._has_run(record):
-            logger.info("%s was recreated, has run, and is gone since", self.restoration.pod)
-            return await self._forget()
+            return await self._forget_deleted()
         self._count_lost()
         if self._clock.now() < self._wait_until or not await self._parts.budget.take(PAUSES.longest):
             return False
@@ -221,6 +222,14 @@ class RestorationSteps:
             and state.annotations.get(RESTORED) == self.restoration.uid
             and await self._follow_copy(state)
         )
+
+    async def _forget_deleted(self) -> bool:
+        """Remove the record of a copy that has run and was deleted: if one is there, another daemon has created it only
+        since it was looked for."""
+        if await read_pod(self._parts.session, self.restoration.pod) is not None:
+            return False
+        logger.info("%s was recreated, has run, and is gone since", self.restoration.pod)
+        return await self._forget()
 
     async def _namespace_is_gone(self) -> bool:
         """Whether the namespace that the pod was in does not exist any more, as far as that can be known."""
