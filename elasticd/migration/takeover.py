@@ -8,6 +8,8 @@ Every step says how things shall be, so a run after one that was killed goes on 
     takeover   fence, daemon holds | stop, controller has seen it | no fence: elasticd scales
     --back     fence, daemon holds | restore, daemon yields to it | no fence: the autoscaler scales
 
+Where the autoscaler was deleted after a run that was killed, `takeover` only removes the fence.
+
 Knows the steps and what each waits for; knows nothing of how a daemon decides.
 """
 
@@ -89,6 +91,8 @@ async def take_over(site: Site) -> str:
     does not come about; it can be run again."""
     workload, autoscaler = await _workload(site), await _find_autoscaler(site)
     fenced = FENCE in _annotations(workload)
+    if autoscaler is None and fenced:
+        return await _end_without(site)
     if autoscaler is None or (autoscaler.stopped and not fenced):
         return f"elasticd scales {site.ref} already: no other autoscaler does"
     _check_managers(site, workload, autoscaler)
@@ -101,11 +105,22 @@ async def take_over(site: Site) -> str:
     return f"elasticd scales {site.ref}, {decision.current} -> {decision.replicas} replicas; {autoscaler} is stopped"
 
 
+async def _end_without(site: Site) -> str:
+    """End a takeover, or a way back, that was killed and whose autoscaler was deleted since."""
+    _check_daemon(site, yields=False)
+    await _unfence(site)
+    decision = await _decided(site, lambda decision: not _holds(decision), "decides without a fence")
+    change = f"{decision.current} -> {decision.replicas} replicas"
+    return f"elasticd scales {site.ref}, {change}; it was fenced still, and no other autoscaler is there"
+
+
 async def hand_back(site: Site) -> str:
     """Let the autoscaler scale the workload again, as it did before. Raises as `take_over` does."""
     workload, autoscaler = await _workload(site), await _find_autoscaler(site)
     if autoscaler is None:
-        raise UnavailableError(f"{site.ref}: must have an autoscaler to go back to, has none")
+        fenced = FENCE in _annotations(workload)
+        hint = f", and is fenced ({FENCE}): `elasticd takeover` without --back ends that" if fenced else ""
+        raise UnavailableError(f"{site.ref}: must have an autoscaler to go back to, has none{hint}")
     if not autoscaler.noted and FENCE not in _annotations(workload):
         return f"{autoscaler} scales {site.ref} already"
     _check_managers(site, workload, autoscaler)

@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.objects import Objects
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config import Settings, read_policies
 from elasticd.decision.workload.vetoes import FREEZE, UNTIL
+from elasticd.kit.handover import FENCE
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.kinds import BUILT_IN
 from elasticd.model.policy import Policy, Select
@@ -166,6 +167,8 @@ async def _annotate_one(objects: Objects, governing: GoverningPolicies, ref: Ref
             raise UnavailableError(f"{ref}: must be there, is not{near(str(ref), governing.refs())}") from None
         raise UnavailableError(f"{ref}: must be writable, is not: {error}") from None
     if text is None:
-        return [f"{ref}: resumed"]
+        fence = (patched["metadata"].get("annotations") or {}).get(FENCE)
+        still = f"{ref}: it changes hands, and stands still until `elasticd takeover {ref}` has ended: {FENCE}: "
+        return [f"{ref}: resumed", *([f"{still}{one_line(fence, 200)}"] if fence is not None else [])]
     why = governing.why_none(ref, patched["metadata"].get("labels") or {})
     return [f"{ref}: {text}", *([f"{ref}: {why}"] if why else [])]

@@ -78,9 +78,12 @@ class Workloads(JsonHandler):
 
 
 def manifest(name: str) -> dict[str, Any]:
-    """An object of NAMESPACE/PLURAL/NAME, labelled by its name."""
+    """An object of NAMESPACE/PLURAL/NAME, labelled by its name; the last Deployment changes hands."""
     namespace, _, own = name.split("/")
-    return {"metadata": {"namespace": namespace, "name": own, "labels": {"app": own}}}
+    fence = (
+        {"annotations": {"elasticd.io/fenced": "takeover from HorizontalPodAutoscaler web"}} if name == OTHER else {}
+    )
+    return {"metadata": {"namespace": namespace, "name": own, "labels": {"app": own}, **fence}}
 
 
 class Site:
@@ -160,6 +163,16 @@ def test_a_named_workload_needs_no_policy_and_no_daemon(
         assert list(there.frozen) == [name]
         assert there.run("resume", *words) == (0, f"{written}: resumed\n")
         assert not there.frozen
+
+
+def test_resume_tells_that_a_workload_changes_hands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with site(tmp_path, capsys) as there:
+        code, printed = there.run("resume", "test/Deployment/web")
+    still = (
+        "it changes hands, and stands still until `elasticd takeover test/Deployment/web` has ended: elasticd.io/fenced"
+    )
+    lines = ["test/Deployment/web: resumed", f"test/Deployment/web: {still}: takeover from HorizontalPodAutoscaler web"]
+    assert (code, printed.splitlines()) == (0, lines)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ which sees objects some steps late.
 import asyncio
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, cast
 
@@ -97,9 +98,14 @@ class World:
         hpa = self.view("hpa", "horizontalpodautoscalers")
         wire = msgspec.convert({**hpa, "metadata": {**hpa["metadata"]}}, WireAutoscaler)
         autoscaler = to_autoscaler(wire)
-        self.scale("hpa", THEIRS, active=not autoscaler.stopped and not autoscaler.half_stopped)
+        active = not autoscaler.stopped and not autoscaler.half_stopped and _is_about_web(hpa)
+        self.scale("hpa", THEIRS, active=active)
         if hpa is self.newest("horizontalpodautoscalers") and not (hpa.get("status") or {}).get("conditions"):
             self.write("horizontalpodautoscalers", {"status": {"conditions": [{"type": "AbleToScale"}]}})
+
+    def delete_autoscaler(self) -> None:
+        """A person deletes the HPA: what there is now is about another workload."""
+        self.write("horizontalpodautoscalers", {"spec": {"scaleTargetRef": {"name": "other"}}})
 
     def scale(self, who: str, count: int, *, active: bool) -> None:
         if active and self.newest("deployments")["spec"]["replicas"] != count:
@@ -136,7 +142,7 @@ class World:
             message = f"the workload is annotated {FENCE}: {annotations[FENCE]}"
             limits.append(Limit("Fenced", message, 4, 4, name=FENCED))
         autoscaler = to_autoscaler(msgspec.convert(hpa, WireAutoscaler))
-        if not autoscaler.stopped:
+        if not autoscaler.stopped and _is_about_web(hpa):
             reason = "HalfStopped" if autoscaler.half_stopped else "ForeignOwner"
             limits.append(Limit(reason, "HorizontalPodAutoscaler web", 4, 4, name=AUTOSCALER))
         if not limits and workload["spec"]["replicas"] != OURS:
@@ -177,6 +183,10 @@ class World:
             raise KilledError
         self.step()
         return self.newest(resource.plural)
+
+
+def _is_about_web(hpa: Table) -> bool:
+    return bool(hpa["spec"]["scaleTargetRef"]["name"] == "web")
 
 
 def run(world: World, *, back: bool, kill_at: int, moment: str) -> None:
@@ -259,6 +269,30 @@ def test_without_an_autoscaler_nothing_changes() -> None:
     with pytest.raises(UnavailableError, match="must have an autoscaler to go back to, has none"):
         asyncio.run(hand_back(site))
     assert world.writes == 0
+
+
+def fenced(world: World) -> bool:
+    return FENCE in (world.newest("deployments")["metadata"].get("annotations") or {})
+
+
+@given(seed=st.integers(0, 10_000), kill_at=st.integers(1, 6), moment=MOMENT, back=st.booleans())
+def test_a_fence_ends_once_its_autoscaler_is_deleted(seed: int, kill_at: int, moment: str, *, back: bool) -> None:
+    world = World(Random(seed))
+    site = Site(REF, cast(Objects, world), world.status, 30.0, lambda step: None, 0.0)
+    if back:
+        asyncio.run(take_over(site))
+        settle(world, OURS)
+    world.writes, world.kill_at, world.moment = 0, kill_at, moment
+    with suppress(KilledError):
+        asyncio.run((hand_back if back else take_over)(site))
+    world.kill_at = -1
+    world.delete_autoscaler()
+    if fenced(world):
+        with pytest.raises(UnavailableError, match=f"has none, and is fenced .{FENCE}.: `elasticd takeover` without"):
+            asyncio.run(hand_back(site))
+        assert asyncio.run(take_over(site)).endswith("it was fenced still, and no other autoscaler is there")
+    assert not fenced(world)
+    settle(world, OURS)
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
