@@ -275,7 +275,10 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     ordered: bool = False
     """A StatefulSet that creates a pod only once all of lower ordinals are available (OrderedReady)."""
     writer: str = ""
-    """The field manager that last set spec.replicas; empty if unknown."""
+    """The field manager that owns spec.replicas; empty if unknown. It need not be who set the count last: before
+    Kubernetes 1.22 (inferred) the scale subresource leaves that out."""
+    writer_since: float = 0.0
+    """When it last wrote, in seconds since the epoch by the API server's clock; 0: unknown."""
     owner: str = ""
     """Its controller, KIND/NAME, where that sets its count, as a Deployment does that of its ReplicaSets. Empty for
     kinds whose controllers may leave the count to others."""

@@ -17,7 +17,7 @@ from elasticd.kit.surge import MOVED, SURGE, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
-from elasticd.model.workload import Limit, Observation, Ref
+from elasticd.model.workload import Limit, Observation, Ref, Workload
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both. `elasticd pause` adds
@@ -27,6 +27,9 @@ UNTIL = "until "
 
 OURSELVES = "elasticd"
 """The name under which the API server notes what this daemon writes."""
+
+CLOCKS_APART = 60.0
+"""Seconds by which the API server's clock may be behind elasticd's."""
 
 _FROZEN = {"up": (False, True), "down": (True, False), "both": (True, True)}
 
@@ -140,13 +143,19 @@ def _find_overwriter(foreign: Foreign, observation: Observation, past: Past) -> 
     since = _find_pause_start(strikes(past.changes, changes), foreign)
     if since is None or observation.at - since >= foreign.pause:
         return ""
-    writer = observation.workload.writer
-    if writer in ("", OURSELVES):
-        writer = "somebody else"
+    who = _who(observation.workload, past.changes, since)
     return (
-        f"{writer} set another count after elasticd {foreign.strikes} times within "
+        f"{who} set another count after elasticd {foreign.strikes} times within "
         f"{foreign.within:g} s; it is left alone for {foreign.pause - (observation.at - since):.0f} s more"
     )
+
+
+def _who(workload: Workload, ours: Sequence[Change], struck: float) -> str:
+    """Who set the count over ours at this time, as far as the workload tells: whoever owns the field since before our
+    own count, as before Kubernetes 1.22 does who created the workload, is not who changed it."""
+    last = max((change.at for change in ours if change.at <= struck), default=0.0)
+    known = workload.writer not in ("", OURSELVES) and workload.writer_since >= last - CLOCKS_APART
+    return workload.writer if known else "somebody else"
 
 
 def strikes(ours: Sequence[Change], theirs: Sequence[Change]) -> list[float]:

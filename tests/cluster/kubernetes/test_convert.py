@@ -459,20 +459,23 @@ FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
 @pytest.mark.parametrize(
-    ("managed", "writer"),
+    ("managed", "writer", "since"),
     [
-        pytest.param(None, "", id="an old server"),
-        pytest.param([], "", id="nobody"),
-        pytest.param([owner("kubectl", FIRST, **SPEC)], "kubectl", id="one"),
-        pytest.param([owner("kcm", FIRST, **OTHER)], "", id="other fields, and the status's count"),
-        pytest.param([owner("argocd", SECOND, **SPEC), owner("kubectl", FIRST, **SPEC)], "argocd", id="the last"),
-        pytest.param([{"manager": "odd"}], "", id="one that owns nothing"),
+        pytest.param(None, "", 0.0, id="an old server"),
+        pytest.param([], "", 0.0, id="nobody"),
+        pytest.param([owner("kubectl", FIRST, **SPEC)], "kubectl", 1767225600.0, id="one"),
+        pytest.param([owner("kcm", FIRST, **OTHER)], "", 0.0, id="other fields, and the status's count"),
+        pytest.param(
+            [owner("argocd", SECOND, **SPEC), owner("kubectl", FIRST, **SPEC)], "argocd", 1767312000.0, id="the last"
+        ),
+        pytest.param([owner("kubectl", "", **SPEC)], "kubectl", 0.0, id="one at no time"),
+        pytest.param([{"manager": "odd"}], "", 0.0, id="one that owns nothing"),
     ],
-)  # fmt: skip
-def test_who_set_the_count_last(managed: Any, writer: str) -> None:
+)
+def test_who_owns_the_count_and_since_when(managed: Any, writer: str, since: float) -> None:
     wire = {"metadata": {"name": "web", "managedFields": managed}, "spec": {"replicas": 3}}
-    found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
-    assert to_workload("apps/v1", "Deployment", found).writer == writer
+    found = to_workload("apps/v1", "Deployment", msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload))
+    assert (found.writer, found.writer_since) == (writer, since)
 
 
 def test_a_rollout_shows_in_the_workload() -> None:

@@ -42,12 +42,13 @@ def decided(
     autoscaler: str = "",
     bounds: tuple[int, int] = (1, 100),
     writer: str = "",
+    writer_since: float = NOW,
     age: float = 0.0,
     **policy: Any,
 ) -> Decision:
     """The decision of a policy that acts, about a workload of so many replicas."""
     shown = seen(current)
-    workload = replace(shown.workload, annotations=annotations or {}, writer=writer)
+    workload = replace(shown.workload, annotations=annotations or {}, writer=writer, writer_since=writer_since)
     shown = replace(shown, workload=workload, autoscaler=autoscaler, confirmed=NOW - age)
     voices: tuple[Strategy, ...] = (Wants(replicas=wish),)
     table = {"name": "p", "replicas": Bounds(bounds[1], bounds[0]), "strategies": voices, "limits": limits}
@@ -253,12 +254,19 @@ def test_it_yields_to_who_overwrites_its_counts(past: Past, foreign: dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("writer", "who"),
-    [("argocd", "argocd set"), ("", "somebody else set"), ("elasticd", "somebody else set")],
+    ("writer", "since", "who"),
+    [
+        pytest.param("argocd", NOW - 90, "argocd", id="known"),
+        pytest.param("argocd", NOW - 160, "argocd", id="known, by a clock that is behind"),
+        pytest.param("kubectl", NOW - 161, "somebody else", id="only who wrote before elasticd did"),
+        pytest.param("kubectl", 0.0, "somebody else", id="nobody knows when"),
+        pytest.param("", 0.0, "somebody else", id="nobody knows who"),
+        pytest.param("elasticd", NOW, "somebody else", id="elasticd itself"),
+    ],
 )
-def test_it_names_who_that_is(writer: str, who: str) -> None:
-    message = decided(9, past=fought(*FIGHT), writer=writer).message
-    assert message == f"{who} another count after elasticd 3 times within 600 s; it is left alone for 1710 s more"
+def test_it_names_who_that_is(writer: str, since: float, who: str) -> None:
+    message = decided(9, past=fought(*FIGHT), writer=writer, writer_since=since).message
+    assert message == f"{who} set another count after elasticd 3 times within 600 s; it is left alone for 1710 s more"
 
 
 @pytest.mark.parametrize(

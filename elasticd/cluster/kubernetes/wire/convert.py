@@ -8,14 +8,14 @@ is read once, and its pods share the resulting records.
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from elasticd.base.units import amount
+from elasticd.base.units import amount, parse_time
 from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.selector import to_text
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
@@ -550,6 +550,7 @@ def annotations_of(meta: wire.Metadata) -> dict[str, str]:
 
 def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> model.Workload:
     """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
+    writer, writer_since = _writer(workload.metadata.managed_fields)
     return model.Workload(
         ref=_ref_of(workload.metadata, api_version, kind),
         uid=workload.metadata.uid,
@@ -563,7 +564,8 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
         ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
-        writer=_writer(workload.metadata.managed_fields),
+        writer=writer,
+        writer_since=writer_since,
         owner=owner_of(api_version, kind, workload.metadata),
     )
 
@@ -576,15 +578,17 @@ def owner_of(api_version: str, kind: str, meta: wire.Metadata) -> str:
     return sys.intern(owners[0]) if owners else ""
 
 
-def _writer(managed: list[wire.ManagedFields] | None) -> str:
-    """The field manager that owns spec.replicas; of several, the last to have set it."""
+def _writer(managed: list[wire.ManagedFields] | None) -> tuple[str, float]:
+    """The field manager that owns spec.replicas, and since when, in seconds since the epoch (0: unknown); of several,
+    the last to have set it."""
     latest = ""
     writer = ""
     for entry in managed or ():
         fields = entry.fields_v1
         if fields and fields.spec and fields.spec.replicas is not None and entry.time >= latest:
             latest, writer = entry.time, entry.manager
-    return sys.intern(writer)
+    since = parse_time(latest)
+    return sys.intern(writer), 0.0 if isnan(since) else since
 
 
 def scaled_workload(api_version: str, kind: str, meta: wire.Metadata, scale: wire.WireScale) -> model.Workload:
