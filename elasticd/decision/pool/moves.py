@@ -234,8 +234,10 @@ class _Draft:
         if not uid or table.single or surge:
             return None
         ready = columns.siblings(uid) + (columns.outside.siblings(uid) if columns.outside else 0)
-        others = ready - self._ready_gone[uid] - bool(pod.ready)
-        return ("Single", "no other of its controller would be ready") if others < 1 else None
+        others = ready - bool(pod.ready)
+        if others < 1:
+            return "Single", "no other of its controller would be ready"
+        return (ENOUGH, "the others of its controller go first") if others <= self._ready_gone[uid] else None
 
     def _why_local(self, pod: Pod) -> Refused | None:
         """Why a pod stays whose claim is bound to a folder of its node."""

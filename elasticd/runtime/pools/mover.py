@@ -240,7 +240,8 @@ class Mover:
                 self._recreated[action.uid] = decision
         if use and pod is not None and outcome.result == "done":
             self._placer.views.moved_with(pod, use, outcome.at)
-        if not history.did(decision, action, pod, outcome):
+        is_news = history.did(decision, action, pod, outcome)
+        if not (is_news or written):  # what is written has an outcome of its own
             return
         if outcome.result == "done" and not written:
             self._publish(decision)

@@ -98,7 +98,7 @@ def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
 
 def test_hook_rebind_pods_is_followed_while_there_is_room() -> None:
     view = columns([node("a"), node("b", cpu=1)], [running(f"p{i}", cpu=0.4) for i in range(3)])
-    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Single")]
+    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Enough")]
 
 
 def test_hook_rebalance_nodes_comes_after_and_moves_no_pod_twice() -> None:
@@ -397,7 +397,7 @@ def test_a_pod_is_single_if_no_other_would_be_ready(
 def test_pods_that_are_not_ready_leave_no_other_single() -> None:
     pods = [running("p0", ready=False), running("p1"), running("p2")]
     view = columns([node("a"), node("b")], pods)
-    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Single")]
+    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Enough")]
 
 
 def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
@@ -485,7 +485,7 @@ PODS = ("p0", "p1", "p2", "p3")
 def test_move_goes_only_where_its_use_fits_beside_earlier_moves() -> None:
     view = four(a=3.0, b=1.0, c=1.4)
     found = told(moves(view, Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
-    assert found == [("p0", "b"), ("p1", "c"), ("p2", "b"), ("p3", "Single")]
+    assert found == [("p0", "b"), ("p1", "c"), ("p2", "b"), ("p3", "Enough")]
     found = told(moves(four(a=3.0, b=1.5, c=1.4), Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
     assert found == [("p0", "c"), *[(name, "NoOtherNode") for name in PODS[1:]]]
 

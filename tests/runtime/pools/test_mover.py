@@ -21,7 +21,7 @@ from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.listener import MovesPlanned, MoveTakenBack, Notice
 from elasticd.model.moves import EarlierLabels, MoveDecision, MovesPlan, Underway
-from elasticd.model.placement import PodOutcome
+from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView
 from elasticd.model.workload import Node, Pod, Readings, Ref
@@ -684,3 +684,30 @@ async def test_a_rejecting_node_is_remembered_for_a_while(monkeypatch: pytest.Mo
         await it.until(REJECTING + 60)
     assert {at for at, past in SHOWN if past.rejecting} == {at for at, _ in SHOWN if at <= 1 + REJECTING}
     assert all(past.rejecting <= {"b"} for _, past in SHOWN)
+
+
+async def test_pods_that_are_refused_in_turn_stay_listed(tmp_path: Path) -> None:
+    pods = [running("p", "a"), running("q", "a")]
+    with closing(Journal(tmp_path)) as journal:
+        async with bench([node("a", labels=LEAVE), node("b")], pods, every=2, journal=journal) as it:
+            it.board.refuse = lambda _: Answer("refused", 500, "more than one", "Budgets")
+            for at in range(4, 60, 2):
+                await it.until(at)
+                assert [(one.decision.pod.name, one.reason) for one in held(tmp_path)] == [
+                    ("p", "Budgets"),
+                    ("q", "Budgets"),
+                ]
+
+
+async def test_a_move_that_is_decided_anew_has_its_own_outcome(tmp_path: Path) -> None:
+    shut = DisruptionBudget("shop", "web", frozenset({"uid-p"}), 0)
+    pods = [running("p", "a"), running("q", "b")]
+    with closing(Journal(tmp_path)) as journal:
+        async with bench([node("a", labels=LEAVE), node("b")], pods, journal=journal) as it:
+            it.board.refuse = lambda _: Answer("refused", 403, "no", "Forbidden")
+            reasons = []
+            for at, limits in ((31, ()), (61, (shut,)), (91, ())):
+                it.board.limits = limits
+                await it.until(at)
+                reasons += [one.reason for one in held(tmp_path)]
+    assert reasons == ["Forbidden", "Budget", "Forbidden"]
