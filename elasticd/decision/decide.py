@@ -20,6 +20,7 @@ from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.decision.workload.victims import choice, chosen, going, leftover
 from elasticd.decision.workload.zero import markings, paused
+from elasticd.kit.surge import own_count
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision, Verdict
@@ -233,6 +234,8 @@ def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
     if not standing or judgement.reason == "StaleCluster":
         return judgement
     current = case.observation.workload.replicas
+    if judgement.wish == current:  # no change is wished for, which is no wish for what a move has added
+        judgement = replace(judgement, wish=own_count(case.observation.workload))
     limits = [
         replace(veto.limit, bound=veto.limit.clamp(judgement.replicas) != judgement.replicas) for veto in standing
     ]

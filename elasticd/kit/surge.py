@@ -115,6 +115,12 @@ def noted(annotations: Mapping[str, str | None]) -> Note | None:
         return None
 
 
+def own_count(workload: Workload) -> int:
+    """The count of a workload without the replica that a move has added for a time."""
+    note = noted(workload.annotations) if surged(workload) is not None else None
+    return workload.replicas - (note is not None and workload.replicas == note.count + 1)
+
+
 def begin(
     workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, origin: Origin
 ) -> Mark | tuple[str, str]:

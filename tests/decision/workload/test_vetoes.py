@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -13,7 +14,7 @@ from elasticd.decision.decide import Case, announcements, decide
 from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
 from elasticd.kit.handover import FENCE, HALF_STOPPED, UNREAD
 from elasticd.kit.history import begin, remember
-from elasticd.kit.surge import SURGE
+from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.policy import Bounds, Foreign, Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
@@ -339,6 +340,31 @@ def test_a_count_that_a_move_has_changed_is_nobody_elses() -> None:
     past = remember(past, during)
     after = remember(past, decided(5, 5, past=past))
     assert (past.foreign, past.count, after.foreign) == ((), 5, ())
+
+
+def note(count: int, phase: Phase = "wait") -> dict[str, str]:
+    """The annotation of a move that began at this count."""
+    return {SURGE: msgspec.json.encode(Note("web-1", "uid-1", "a", count, phase, NOW, NOW + 300)).decode()}
+
+
+@pytest.mark.parametrize(
+    ("current", "wish", "annotations", "wishes"),
+    [
+        pytest.param(5, 5, note(4), [4], id="no change, while one more is there"),
+        pytest.param(5, 3, note(4), [3, 4], id="fewer"),
+        pytest.param(5, 7, note(4), [7, 4], id="more"),
+        pytest.param(4, 4, note(4, "up"), [4], id="no change, before one more is there"),
+        pytest.param(5, 5, NOTED, [5, 4], id="a note that cannot be read"),
+        pytest.param(5, 5, {}, [5, 4], id="no move"),
+    ],
+)
+def test_a_replica_that_a_move_adds_is_no_wish(
+    current: int, wish: int, annotations: dict[str, str], wishes: list[int]
+) -> None:
+    past = remember(begin(NOW - 60, 4), decided(4, 4))
+    during = decided(wish, current, past=past, annotations=annotations)
+    assert during.replicas == max(current, wish)
+    assert remember(past, during).wishes(NOW - 300) == wishes
 
 
 THEIRS = "HorizontalPodAutoscaler theirs"
