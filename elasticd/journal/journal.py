@@ -208,7 +208,7 @@ class Journal:
         self._latest[key] = record
         if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
             acts = record.mode == "act"
-            past = self.past(*key, record.at, record.current, acts=acts)
+            past = self.past(*key, record.at, record.current, record.uid, acts=acts)
             self._pasts[key] = history.remember(past, record)
             if acts:
                 self._acting[record.workload] = record.policy
@@ -233,16 +233,17 @@ class Journal:
         until = [count.at for count in self._nodes][1:]
         return tuple([(at, count.ready) for at, count in zip([*until, self._newest], self._nodes, strict=False)])
 
-    def past(self, policy: str, ref: Ref, at: float, replicas: int, *, acts: bool = False) -> Past:
+    def past(self, policy: str, ref: Ref, at: float, replicas: int, uid: str = "", *, acts: bool = False) -> Past:
         """The history of a workload; for one without a recent history, one that begins with `replicas` now. A policy
-        that `acts` knows all changes of the workload, also those that were made under another policy or name."""
+        that `acts` knows all changes of the workload, also those that were made under another policy or name, but not
+        those of an earlier object of the name (`uid`: of the present one; empty: it does not matter)."""
         past = self._pasts.get((policy, ref))
         past = history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
         former = self._acting.get(ref, "") if acts else ""
         last = self._pasts.get((former, ref))
         if last is None:
-            return past
-        last = history.resume(history.settle(last, replicas), at, replicas)
+            return history.about(past, uid)
+        last = history.resume(history.settle(history.about(last, uid), replicas), at, replicas)
         return last if former == policy else history.inherit(past, last)
 
     def repeat(self, policy: str, ref: Ref, at: float, observed: Iterable[Series], recall: float) -> None:

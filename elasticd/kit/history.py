@@ -36,6 +36,15 @@ def resume(past: Past, at: float, replicas: int) -> Past:
     return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None, count=None)
 
 
+def about(past: Past, uid: str) -> Past:
+    """The past as a decision about the object of this UID must see it. What an earlier object of the name wanted is
+    what the load asks for; its changes, and those that others made of it, are none of the new one, whose count when it
+    was created is nobody's change. An empty UID is not known."""
+    if not uid or past.uid in ("", uid):
+        return past
+    return replace(past, uid=uid, changes=(), foreign=(), count=None, bounds_from=None, asked=None)
+
+
 def settle(past: Past, replicas: int) -> Past:
     """The past, with the last change that was asked for where the count now found shows that it was made, although no
     answer says so: the daemon was killed before, or the answer was lost."""
@@ -57,6 +66,7 @@ def inherit(past: Past, former: Past) -> Past:
         asked=former.asked,
         resizes=former.resizes,
         recommends_since=former.recommends_since,
+        uid=former.uid,
     )
 
 
@@ -91,7 +101,7 @@ def remember(past: Past, decision: Decision) -> Past:
         past.since, runs, past.changes, decision.interval, decision.at, blind_since, points,
         past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.current,
         bounds_from, Change(decision.at, action.before, action.after, decision.reason) if action else None,
-        past.resizes, past.recommends_since,
+        past.resizes, past.recommends_since, decision.uid or past.uid,
     )  # fmt: skip
 
 
@@ -101,7 +111,7 @@ def repeat(past: Past, at: float, observed: Iterable[Series], recall: float) -> 
     return Past(
         past.since, (*past.runs[:-1], Run(last.first, at, last.replicas)), past.changes, past.interval, at,
         past.blind_since, _add_points(past.points, observed, at, recall) if recall else past.points, past.foreign,
-        past.count, past.bounds_from, past.asked, past.resizes, past.recommends_since,
+        past.count, past.bounds_from, past.asked, past.resizes, past.recommends_since, past.uid,
     )  # fmt: skip
 
 

@@ -64,6 +64,8 @@ class Past(Struct, frozen=True, gc=False):
     """By pod's uid, when a change of its requests was last sent."""
     recommends_since: float | None = None
     """When the cluster last said that it cannot change requests in place; None: it never did."""
+    uid: str = ""
+    """The UID of the object whose count this was; empty: it is not known."""
 
     def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""

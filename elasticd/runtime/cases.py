@@ -71,7 +71,7 @@ def case_of(
     if previous is not None and previous.stands(observation, policy):
         return None
     evaluations[key] = LastEvaluation(observation)
-    past = journal.past(name, ref, now, workload.replicas, acts=policy.mode == "act")
+    past = journal.past(name, ref, now, workload.replicas, workload.uid, acts=policy.mode == "act")
     return Case(policy, observation, past, hooks, policy_index.off(name), policy_index.caps)
 
 

@@ -111,6 +111,25 @@ def test_a_change_without_outcome_counts_where_it_shows(
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the daemon runs on", "it starts again"])
+@pytest.mark.parametrize("acts", [True, False], ids=["acting", "observing"])
+def test_changes_of_an_earlier_object_are_none_of_the_next(tmp_path: Path, restarts: bool, acts: bool) -> None:
+    journal, mode = Journal(tmp_path), "act" if acts else "observe"
+    for number in range(3):
+        at, uid = number * 10.0, f"uid-{number}"
+        journal.append(decision(at, uid=uid, mode=mode))
+        journal.append(outcome(at + 1))
+        journal.append(decision(at + 2, uid=uid, current=3, action=None, mode=mode))
+    if restarts:
+        journal.close()
+        journal = Journal(tmp_path)
+    past = journal.past(*KEY, 30.0, 2, "uid-3", acts=acts)
+    assert (past.changes, past.foreign, past.count, past.asked, past.wishes(0.0)) == ((), (), None, None, [3])
+    present = journal.past(*KEY, 30.0, 3, "uid-2", acts=acts)
+    assert ([change.at for change in present.changes], present.foreign, present.count) == ([21.0], (), 3)
+    journal.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["the daemon runs on", "it starts again"])
 def test_changes_stay_when_another_policy_governs_the_workload(tmp_path: Path, restarts: bool) -> None:
     journal, renamed = Journal(tmp_path), ("renamed", WEB)
     fill(journal, 2)

@@ -16,7 +16,7 @@ from elasticd.kit.windows import Rate
 from elasticd.limits.behavior import RateLimit, Stabilization
 from elasticd.model.actions import Action, Announce, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
-from elasticd.model.policy import Select, Target
+from elasticd.model.policy import Foreign, Select, Target
 from elasticd.model.workload import Pod, Ref
 from tests.kit.loops import DB, WEB, Play, Want, gaps, policy
 
@@ -285,6 +285,18 @@ async def test_a_selected_workload_that_one_snapshot_lacks_keeps_its_past() -> N
     assert (later.since, later.changes) == (past.since, past.changes)
     assert later.runs[: len(past.runs) - 1] == past.runs[:-1]
     assert (later.runs[-1].first, later.runs[-1].replicas) == (past.runs[-1].first, past.runs[-1].replicas)
+
+
+@pytest.mark.parametrize("recreated", [True, False], ids=["each time another object", "the same object"])
+async def test_a_workload_created_again_is_no_count_overwritten(*, recreated: bool) -> None:
+    play = Play(policy("p", Want(), interval=5.0, foreign=Foreign(strikes=1)), web=9)
+    for number in range(3):
+        uid = f"uid-{number}" if recreated else "uid"
+        play.cluster.has[WEB] = replace(play.cluster.has[WEB], uid=uid, replicas=3)
+        play.cluster.version += 1
+        await play.to(20.0 * (number + 1))
+    assert play.cluster.has[WEB].replicas == (9 if recreated else 3)
+    assert ("ForeignOwner" in [made.reason for made in play.made]) is not recreated
 
 
 async def test_one_that_stays_away_is_forgotten_after_the_horizon() -> None:
