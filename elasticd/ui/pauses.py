@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.objects import Objects
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config import Settings, read_policies
-from elasticd.decision.workload.vetoes import FREEZE, UNTIL
+from elasticd.decision.workload.vetoes import BY, FREEZE, UNTIL
 from elasticd.kit.handover import FENCE
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.kinds import BUILT_IN
@@ -79,7 +79,7 @@ def note(way: str, until: float | None, why: str) -> str:
     """The annotation of a pause in a direction, until a time (seconds since the epoch; None: until it is resumed)."""
     parts = [way, *([f"{UNTIL}{moment(until)}"] if until is not None else [])]
     parts += [
-        f"by {getpass.getuser()}@{socket.gethostname()}",
+        f"{BY}{getpass.getuser()}@{socket.gethostname()}",
         *([one_line(why.replace(";", ","), 200)] if why else []),
     ]
     return "; ".join(parts)

@@ -9,7 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from elasticd.decision.workload.vetoes import annotated_freeze
 from elasticd.model.records import Decision
 from elasticd.model.reports import StatusReport
 from elasticd.ui import pauses
@@ -120,6 +123,17 @@ def site(
 def test_a_pause_notes_until_when_who_and_why(until: float | None, why: str, parts: list[str]) -> None:
     noted = pauses.note("down", until, why).split("; ")
     assert ["by" if part.startswith("by ") else part for part in noted] == parts
+
+
+WHYS = st.one_of(st.text(), st.builds("{} {}".format, st.sampled_from(["until", "by", "; until", "; by"]), st.text()))
+
+
+@given(way=st.sampled_from(["up", "down", "both"]), until=st.sampled_from([None, 1e9, 2e9]), why=WHYS)
+@example(way="down", until=None, why="until the sale is over")
+@example(way="down", until=2e9, why="until 2001-09-09T01:46:40Z")
+def test_whatever_its_reason_a_pause_is_read_as_written(way: str, until: float | None, why: str) -> None:
+    read = annotated_freeze({FREEZE: pauses.note(way, until, why)}, 1.5e9)
+    assert read == ("" if until == 1e9 else way)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ A person on call reaches for these, so they are always on and the last word but 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from math import isnan
 
 from msgspec import Struct
@@ -21,9 +22,10 @@ from elasticd.model.workload import Limit, Observation, Ref, Workload
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both. `elasticd pause` adds
-until when, who and why, as in "down; until 2026-03-02T08:00:00Z; by anna@ops; the sale"."""
+until when, who and why, as in "down; until 2026-03-02T08:00:00Z; by anna@ops; the sale". What stands after who is text,
+also where it begins with "until"."""
 
-UNTIL = "until "
+UNTIL, BY = "until ", "by "
 
 OURSELVES = "elasticd"
 """The name under which the API server notes what this daemon writes."""
@@ -97,7 +99,8 @@ def annotated_freeze(annotations: Mapping[str, str], at: float) -> str:
     if FREEZE not in annotations:
         return ""
     way, *notes = [part.strip() for part in annotations[FREEZE].split(";")]
-    times = [parse_time(note.removeprefix(UNTIL)) for note in notes if note.startswith(UNTIL)]
+    before_who = takewhile(lambda note: not note.startswith(BY), notes)
+    times = [parse_time(note.removeprefix(UNTIL)) for note in before_who if note.startswith(UNTIL)]
     if way not in _FROZEN or any(isnan(time) for time in times):
         return "?"
     return "" if any(time <= at for time in times) else way

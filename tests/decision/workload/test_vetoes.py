@@ -86,6 +86,11 @@ def test_a_policy_freezes(freeze: Ways, wish: int, replicas: int) -> None:
         pytest.param("both; until 2100-01-01T00:00:00Z; by anna@ops", "Frozen", id="for now"),
         pytest.param("both; until 1970-01-01T00:00:01Z; by anna@ops", "Wanted", id="over"),
         pytest.param("both; until tomorrow", "FreezeUnreadable", id="unreadable time"),
+        pytest.param("both; by anna@ops; until the sale is over", "Frozen", id="a reason that begins with until"),
+        pytest.param("both; by anna@ops; until 1970-01-01T00:00:01Z", "Frozen", id="a reason that is a time"),
+        pytest.param(
+            "both; until 1970-01-01T00:00:01Z; by anna@ops; until then", "Wanted", id="over, with such a reason"
+        ),
         pytest.param("often; until 1970-01-01T00:00:01Z", "FreezeUnreadable", id="unreadable way"),
     ],
 )
