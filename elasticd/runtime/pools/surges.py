@@ -209,7 +209,8 @@ class Surging:
         departures = Departures(now, partial(self._disruption, now), snapshot.budgets() if workloads else ())
         for workload in workloads:
             if workload.uid not in self.actions:
-                self._advance(self._surges[workload.uid], workload, snapshot.pods(workload), departures, now)
+                pods = _without_ghosts(snapshot.pods(workload), snapshot)
+                self._advance(self._surges[workload.uid], workload, pods, departures, now)
         return bool(workloads)
 
     def _disruption(self, now: float) -> DisruptionState:
@@ -315,6 +316,12 @@ class Surging:
             note = noted(workload.annotations)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
                 tell(self._listeners, MoveTakenBack(note.uid))
+
+
+def _without_ghosts(pods: Sequence[Pod], snapshot: Snapshot) -> list[Pod]:
+    """The pods, those as not ready whose nodes are gone: a kubelet may say otherwise until they are deleted too."""
+    names = {node.name for node in snapshot.nodes()}
+    return [replace(pod, ready=False) if pod.node and pod.node not in names else pod for pod in pods]
 
 
 def _pod_ref(workload: Workload, note: Note) -> Ref:

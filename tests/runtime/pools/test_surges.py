@@ -23,7 +23,7 @@ from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.actions import Actions
 from elasticd.runtime.pools.surges import ALARM, Surging
 from tests.kit.clusters import Scripted, Shown
-from tests.kit.pools import NOW, pod
+from tests.kit.pools import NOW, node, pod
 from tests.kit.surges import OLD, REF, World
 
 EVICT = Evict(OLD.ref, OLD.uid, OLD.node, "Cordoned", owner="rs")
@@ -38,6 +38,8 @@ class Site(Scripted):
         self.acts: list[Action] = []
         self.answer: Callable[[Action], Answer | None] = lambda _: None
         self.also: tuple[Pod, ...] = ()
+        self.lost: frozenset[str] = frozenset()
+        """Nodes that are gone though pods of them are there."""
         self.hpa = ""
         self.state = DisruptionState()
         self.begun: tuple[Underway, ...] = (Underway(Ref("shop", "Pod", "bare", "v1"), "x", "anew", "gone", NOW),)
@@ -63,7 +65,9 @@ class Seen(Shown):
     """The site as it is."""
 
     def __init__(self, site: Site) -> None:
-        super().__init__((site.world.workload, tuple(site.world.pods)))
+        names = {pod.node for pod in site.world.pods} - site.lost
+        nodes = tuple([node(name) for name in sorted(names)])
+        super().__init__((site.world.workload, tuple(site.world.pods)), nodes=nodes)
         self._site = site
 
     def on_nodes(self) -> dict[str, list[Pod]]:
@@ -550,3 +554,14 @@ async def test_only_daemons_of_its_lease_continue_a_surge(begun_by: str, lease: 
     bench.site.lease = begun_by
     assert await bench.begin() == Answer("done", 200, "another is made first")
     assert await bench.steps(lease) == found
+
+
+async def test_a_replacement_on_a_gone_node_is_not_ready() -> None:
+    it = Bench()
+    await it.begin()
+    it.site.lost = frozenset({"c"})
+    await it.turn(20)
+    assert (it.surging, OLD.uid in [pod.uid for pod in it.site.world.pods]) == (True, True)
+    it.site.lost = frozenset()
+    await it.turn(10)
+    assert (it.surging, OLD.uid in [pod.uid for pod in it.site.world.pods]) == (False, False)
