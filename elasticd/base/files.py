@@ -2,8 +2,8 @@
 
 import errno
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,18 +57,13 @@ def content_of(path: Path, most: int) -> bytes:
 @contextmanager
 def replacing(path: Path, mode: str, *, encoding: str | None = None, newline: str | None = None) -> Iterator[IO[Any]]:
     """A file that takes its name only once all of it is on the disk; an incomplete one is deleted. Raises OSError."""
-    temporary: Path | None = None
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
-        with tempfile.NamedTemporaryFile(
-            mode, encoding=encoding, newline=newline, dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
+        with temporary.open(mode.replace("w", "x"), encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        temporary = None
     finally:
-        if temporary:
-            with suppress(OSError):
-                temporary.unlink()
+        with suppress(OSError):
+            temporary.unlink()

@@ -18,6 +18,7 @@ import tomli
 from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError, UnavailableError, near
+from elasticd.base.files import replacing
 from elasticd.base.shapes import moment
 from elasticd.base.text import counted, one_line, plain
 from elasticd.base.units import go_seconds
@@ -240,13 +241,20 @@ def _write(folder: Path, policies: Sequence[Imported], *, force: bool) -> None:
         files[SOURCES] = head + sources
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not force and (there := sorted(name for name in files if (folder / name).exists())):
+        to_write = {name: text for name, text in files.items() if not _has(folder / name, text)}
+        if not force and (there := sorted(name for name in to_write if (folder / name).exists())):
             raise ConfigError(str(folder / there[0]), "", "must not be there yet, is: --force writes over it")
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
+        for name, text in to_write.items():
+            with replacing(folder / name, "w", encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
-        raise UnavailableError(f"{error.filename or folder}: must be writable, is not: {error.strerror}") from None
+        raise UnavailableError(f"{folder}: must be writable, is not: {error.strerror}") from None
     print(f"{folder}: {counted(len(policies), 'policy')}{f', and {SOURCES}' if SOURCES in files else ''}")
+
+
+def _has(path: Path, text: str) -> bool:
+    """Whether a file is there and has this text, as a run that was killed has left it. Raises OSError."""
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 TAKEOVER = "Let elasticd scale a workload in place of its HPA or ScaledObject, or with --back the other way round."

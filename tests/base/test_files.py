@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base import files
-from elasticd.base.files import content_of, linked, regular
+from elasticd.base.files import content_of, linked, regular, replacing
 
 
 def _socket(path: Path) -> None:
@@ -87,3 +87,10 @@ def test_a_file_is_made_written_and_read(tmp_path: Path) -> None:
             file.write("x")
     with open(tmp_path / "file", encoding="utf-8", opener=regular) as file:
         assert file.read() == "xx"
+
+
+def test_a_replaced_file_is_readable_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("x")
+    with replacing(tmp_path / "file", "w", encoding="utf-8") as file:
+        file.write("x")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -1,5 +1,6 @@
 """`elasticd import` as its users run it: files, stdin, folders, mistakes; and what it says."""
 
+import errno
 import io
 import json
 from pathlib import Path
@@ -72,13 +73,38 @@ def test_a_policy_that_cannot_be_is_not_written(capsys: pytest.CaptureFixture[st
     assert "no policy is written: strategy[0].formula.expression: must use min, max, abs" in err
 
 
-def test_files_that_are_there_stay(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = written(tmp_path, hpa([EXTERNAL]))
+def test_files_that_were_changed_stay(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, policy = written(tmp_path, hpa([EXTERNAL])), tmp_path / "shop.web.toml"
     arguments = ("import", "hpa", file, "--out", tmp_path)
     assert called(capsys, *arguments)[0] == 0
+    imported = policy.read_text()
+    policy.write_text(imported.replace('"observe"', '"act"'))
     code, _, err = called(capsys, *arguments)
-    assert (code, err) == (78, f"{tmp_path}/shop.web.toml: must not be there yet, is: --force writes over it\n")
+    assert (code, err) == (78, f"{policy}: must not be there yet, is: --force writes over it\n")
     assert called(capsys, *arguments, "--force")[0] == 0
+    assert policy.read_text() == imported
+
+
+def test_a_policy_is_written_whole_or_not_at_all(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at the second file; later a second run goes on."""
+    hpas = [hpa([EXTERNAL]) | {"metadata": {"namespace": "shop", "name": name}} for name in ("a", "b", "c")]
+    out, done = tmp_path / "policies", list[int]()
+    arguments = ("import", "hpa", written(tmp_path, *hpas), "--out", out)
+
+    def fill(descriptor: int) -> None:
+        done.append(descriptor)
+        if len(done) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", fill)
+        code, _, err = called(capsys, *arguments)
+    assert (code, err) == (69, f"{out}: must be writable, is not: No space left on device\n")
+    assert [path.name for path in out.iterdir()] == ["shop.a.toml"]
+    assert called(capsys, *arguments)[:2] == (0, f"{out}: 3 policies, and sources.txt\n")
+    assert called(capsys, "check", out)[:2] == (0, "3 policies are fine\n")
 
 
 @pytest.mark.parametrize(
