@@ -127,6 +127,8 @@ class _Draft:
         self._tries = TRIES + 4 * self._remaining
         self._ready_gone = Counter[str]()
         """By controller, how many of its ready pods go."""
+        self._surging = set[str]()
+        """The controllers of which a pod is to be replaced first: their Deployments take one such at a time."""
         self._use_by_series: dict[str, Column] = {}
         self._relieved: dict[tuple[str, str], Sequence[float]] = {}
         self._hopeful = True  # that there is a place for the next pod, as there was for the last one
@@ -186,6 +188,8 @@ class _Draft:
         draft.budgets.spend(pod)
         self._remaining -= 1
         self._ready_gone[pod.owner[2]] += bool(pod.ready)
+        if self._surges(pod, move.how):
+            self._surging.add(pod.owner[2])
         self._relieve(strategy, move)
         restore = not pod.owner[0] and move.how != "kill"
         first = pod.needs.restart == "OnFailure"
@@ -204,6 +208,12 @@ class _Draft:
             return "NotYet", move.waits
         if move.benefit < self._case.policy.moves.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
+        return self._why_later(move.pod)
+
+    def _why_later(self, pod: Pod) -> Refused | None:
+        """Why a pod waits for others that are moved at this look; None: it need not."""
+        if pod.owner[2] in self._surging:
+            return ENOUGH, "another pod of its controller is replaced first"
         return self._why_enough if self._remaining <= 0 else None
 
     def _why_foreign(self, pod: Pod, *, optional: bool) -> Refused | None:
@@ -230,14 +240,17 @@ class _Draft:
     def _why_single(self, pod: Pod, how: How) -> Refused | None:
         """Why a pod stays without which none of its controller would be ready, on nodes of the pool or others."""
         table, uid, columns = self._case.policy.moves, pod.owner[2], self._draft.columns
-        surge = table.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
-        if not uid or table.single or surge:
+        if not uid or table.single or self._surges(pod, how):
             return None
         ready = columns.siblings(uid) + (columns.outside.siblings(uid) if columns.outside else 0)
         others = ready - bool(pod.ready)
         if others < 1:
             return "Single", "no other of its controller would be ready"
         return (ENOUGH, "the others of its controller go first") if others <= self._ready_gone[uid] else None
+
+    def _surges(self, pod: Pod, how: How) -> bool:
+        """Whether another is made first for a pod that is moved."""
+        return self._case.policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"
 
     def _why_local(self, pod: Pod) -> Refused | None:
         """Why a pod stays whose claim is bound to a folder of its node."""

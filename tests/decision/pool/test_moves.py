@@ -400,6 +400,26 @@ def test_pods_that_are_not_ready_leave_no_other_single() -> None:
     assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Enough")]
 
 
+@pytest.mark.parametrize(
+    ("how", "owner", "second"),
+    [
+        pytest.param("reschedule", OWNED, "Enough", id="of a ReplicaSet"),
+        pytest.param("reschedule", ("StatefulSet", "db", "rs-1"), "b", id="of another controller"),
+        pytest.param("kill", OWNED, "", id="none is made first"),
+    ],
+)
+def test_one_pod_of_a_controller_is_replaced_at_a_time(how: str, owner: tuple[str, str, str], second: str) -> None:
+    pods = [running(name, owner=owner) for name in ("p0", "p1")] + [running("p2", on="b", owner=owner)]
+    other = running("q", owner=("ReplicaSet", "api", "rs-2"))
+    view = columns([node("a"), node("b")], [*pods, other])
+    decisions = moves(view, Fits(), Leave(node="a", how=how), surge=True)
+    assert dict(told(decisions)) == {
+        "p0": "" if how == "kill" else "b",
+        "p1": second,
+        "q": "Single" if how == "kill" else "b",
+    }
+
+
 def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
     view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
