@@ -100,7 +100,7 @@ class Server:
         self.remembers = True
         """Whether it still knows what has become of pods."""
         self._history: list[dict[str, Any]] = []
-        self._reads_left = self.waits = 2
+        self.reads_left = self.waits = 2
         api.on("GET", "/api/v1", served("v1"))
         for method, path, do in (
             ("GET", POD, self._read),
@@ -142,8 +142,8 @@ class Server:
 
     def _read(self) -> Any:
         if self.pod is not None and "deletionTimestamp" in self.pod["metadata"]:
-            self._reads_left -= 1
-            if self._reads_left < 0:
+            self.reads_left -= 1
+            if self.reads_left < 0:
                 self.pod = None
         if self.pod is not None and self.pod["metadata"]["uid"].startswith("new"):
             self.waits -= 1

@@ -3,11 +3,16 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from elasticd.base.backoff import Backoff
+from elasticd.cluster.kubernetes.restore import steps
+from elasticd.cluster.kubernetes.restore.copies import read_compared
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, drop, status, until
@@ -335,3 +340,19 @@ async def test_a_pod_recreated_by_somebody_else_is_left_alone(
             await until(lambda: not server.records)
     assert server.pod == running("applied")
     assert "shop/Pod/batch was recreated by somebody else" in caplog.text
+
+
+async def test_a_pod_is_recreated_once_the_watch_shows_it_gone(
+    server: Server, session: Session, clock: HurriedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "PAUSES", Backoff(100_000.0, 100_000.0))
+    pods = PodStore()
+    there = read_compared(msgspec.json.encode(running()), "batch", "u").pod
+    pods.put(there, listed=True)
+    server.reads_left = 1_000_000
+    async with daemon(session, clock, stores=(pods, NodeStore())) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: [step.step for step in one.underway] == ["leaving"])
+        server.take_away()
+        pods.remove(there)
+        await until(lambda: server.created)

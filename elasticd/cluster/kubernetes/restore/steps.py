@@ -52,6 +52,9 @@ logger = logging.getLogger(__name__)
 PAUSES = Backoff(0.5, 10.0)
 """Between attempts at one step."""
 
+GLANCE = 0.25
+"""Between looks at what the watch shows of an evicted pod, which cost nothing."""
+
 WAITS = Backoff(10.0, 300.0)
 """Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
@@ -125,7 +128,20 @@ class RestorationSteps:
         """Go on until nothing is left to do."""
         while not await self._attempt():
             self._attempts += 1
-            await self._clock.sleep_until(self._clock.now() + PAUSES.delay(self._attempts))
+            await self._rest(self._clock.now() + PAUSES.delay(self._attempts))
+
+    async def _rest(self, until: float) -> None:
+        """Wait until then, or until the watch has seen that the evicted pod is gone."""
+        while self._is_watched() and (now := self._clock.now()) + GLANCE < until:
+            await self._clock.sleep_until(now + GLANCE)
+            if not self._is_watched():
+                return
+        await self._clock.sleep_until(until)
+
+    def _is_watched(self) -> bool:
+        """Whether the watch shows the evicted pod."""
+        pod = self._parts.pods.get(self.restoration.pod.namespace, self.restoration.pod.name)
+        return pod is not None and pod.uid == self.restoration.uid
 
     async def _attempt(self) -> bool:
         fault = ""
