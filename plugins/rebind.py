@@ -58,12 +58,12 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
     nodeSelector and required node affinity. Each says for itself what happens to the pod; where several no longer
     match, kill goes before reschedule. `still`, the default of an annotation, leaves the pod. reschedule: the pod
     leaves when another matching node has a place for it, and stays until then, also where the binding is weak. kill:
-    the pod is deleted, and its controller, if it has one, may create another. An annotation that cannot be read is
-    ignored and loosens no rule.
+    the pod is evicted for good, as far as budgets let it go, and waits for no replacements of others; its controller,
+    if it has one, may create another. An annotation that cannot be read is ignored and loosens no rule.
 
-    A pod is killed only if its node matched when it came, and not where it was placed by a weak binding (default) that
-    did not match. Where the labels are known only since later, as a daemon began then, a weak binding leaves the pod,
-    and another kills it, as no pod would have been placed there.
+    A pod is killed only if its node matched while it was there, not where it was placed despite its labels, as by a
+    weak binding (default). Where these are known only since later, as a daemon began then, a weak binding leaves the
+    pod, and another kills it, as no pod would have been placed there.
 
     In mode "paper" reschedule is back to the queue, as in the thesis: the pod leaves whether another node matches or
     not, and waits for one; where its binding is weak it may come back.
