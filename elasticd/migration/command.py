@@ -38,6 +38,7 @@ from elasticd.migration.kube_scheduler import scheduler_policies
 from elasticd.migration.policy import Imported, sources_text
 from elasticd.migration.takeover import Site, hand_back, take_over
 from elasticd.migration.vpa import vpa_policy
+from elasticd.model.kinds import BUILT_IN
 from elasticd.model.reports import StatusReport
 from elasticd.model.workload import Ref
 from elasticd.registry import Registry, discover
@@ -380,12 +381,15 @@ def _acting(arguments: argparse.Namespace) -> tuple[Kubernetes, Settings]:
 
 
 def _workload_of(arguments: argparse.Namespace, status: StatusReport) -> Ref:
-    """The workload that the arguments name, of those that the daemon has decided about."""
+    """The workload that the arguments name, of those that the daemon has decided about; the way back is open to any of
+    Kubernetes' own kinds, as its policy may have been removed."""
     refs = {str(decision.workload): decision.workload for decision in status.decisions}
     name = workload_of(arguments.workload, arguments.namespace, lambda: refs)
-    if name not in refs:
+    space, kind, own_name = name.split("/")
+    versions = [version for version, built_in in BUILT_IN if built_in == kind] if arguments.back else []
+    if name not in refs and not versions:
         raise UnavailableError(f"{one_line(name)}: must have a policy that has decided, has none{near(name, refs)}")
-    return refs[name]
+    return refs.get(name) or Ref(space, kind, own_name, versions[0])
 
 
 COMMANDS = (

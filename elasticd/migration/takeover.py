@@ -8,7 +8,8 @@ Every step says how things shall be, so a run after one that was killed goes on 
     takeover   fence, daemon holds | stop, controller has seen it | no fence: elasticd scales
     --back     fence, daemon holds | restore, daemon yields to it | no fence: the autoscaler scales
 
-Where the autoscaler was deleted after a run that was killed, `takeover` only removes the fence.
+Where the autoscaler was deleted after a run that was killed, `takeover` only removes the fence. Where no policy acts on
+the workload any more, --back only restores.
 
 Knows the steps and what each waits for; knows nothing of how a daemon decides.
 """
@@ -124,6 +125,10 @@ async def hand_back(site: Site) -> str:
     if not autoscaler.noted and FENCE not in _annotations(workload):
         return f"{autoscaler} scales {site.ref} already"
     _check_managers(site, workload, autoscaler)
+    if not _acting(_leading_status(site), site.ref):  # nobody is there to be fenced off
+        await _restore(site, autoscaler)
+        await _unfence(site)
+        return f"{autoscaler} scales {site.ref} again; no policy acts on it"
     _check_daemon(site, yields=False)
     await _fence(site, f"back to {autoscaler}")
     await _restore(site, autoscaler)
@@ -197,11 +202,7 @@ def _check_managers(site: Site, workload: Object, autoscaler: _Autoscaler) -> No
 def _check_daemon(site: Site, *, yields: bool) -> Decision:
     """The daemon's last decision about the workload. Refuse where it would not act, or does not know what is needed;
     `yields`: it must see the autoscaler and leave the count to it."""
-    status = site.status()
-    if status.dry_run or not status.leading:
-        what = "has dry_run = true" if status.dry_run else "waits to lead: ask the one that does"
-        raise UnavailableError(f"elasticd: must act, but {what}")
-    decision = _latest(status, site.ref)
+    decision = _latest(_leading_status(site), site.ref)
     if decision is None:
         raise UnavailableError(f"{site.ref}: must have a policy with mode act that has decided, has none")
     if yields and not _yields(decision):
@@ -211,8 +212,22 @@ def _check_daemon(site: Site, *, yields: bool) -> Decision:
     return decision
 
 
+def _leading_status(site: Site) -> StatusReport:
+    """The status of the daemon. Refuse where it would not act."""
+    status = site.status()
+    if status.dry_run or not status.leading:
+        what = "has dry_run = true" if status.dry_run else "waits to lead: ask the one that does"
+        raise UnavailableError(f"elasticd: must act, but {what}")
+    return status
+
+
+def _acting(status: StatusReport, ref: Ref) -> list[Decision]:
+    """The last decisions of policies that act on the workload: one of each."""
+    return [each for each in status.decisions if str(each.workload) == str(ref) and each.mode == "act"]
+
+
 def _latest(status: StatusReport, ref: Ref) -> Decision | None:
-    acting = [each for each in status.decisions if str(each.workload) == str(ref) and each.mode == "act"]
+    acting = _acting(status, ref)
     return acting[0] if len(acting) == 1 else None
 
 

@@ -6,10 +6,12 @@ which sees objects some steps late.
 
 import asyncio
 import copy
+import json
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 import pytest
@@ -28,6 +30,7 @@ from elasticd.migration.takeover import Site, hand_back, take_over
 from elasticd.model.records import Decision
 from elasticd.model.reports import StatusReport
 from tests.kit.daemons import called
+from tests.migration.api_servers import JsonHandler, served
 
 REF = Ref("shop", "Deployment", "web")
 THEIRS, OURS = 4, 8
@@ -69,6 +72,8 @@ class World:
         self.writes, self.kill_at, self.moment = 0, -1, "after"
         self.decided: list[Limit] = []
         self.leader, self.in_flight = "daemon a", ""
+        self.mode: Literal["act", "observe"] | None = "act"
+        """Of the policy; None: it was removed."""
         self.decide()  # a daemon that has decided nothing yet does not yield, and is refused
 
     def newest(self, plural: str) -> Table:
@@ -145,7 +150,7 @@ class World:
         if not autoscaler.stopped and _is_about_web(hpa):
             reason = "HalfStopped" if autoscaler.half_stopped else "ForeignOwner"
             limits.append(Limit(reason, "HorizontalPodAutoscaler web", 4, 4, name=AUTOSCALER))
-        if not limits and workload["spec"]["replicas"] != OURS:
+        if not limits and workload["spec"]["replicas"] != OURS and self.mode == "act":
             self.in_flight = workload["metadata"]["resourceVersion"]
         self.decided = limits
 
@@ -154,7 +159,10 @@ class World:
     def status(self) -> StatusReport:
         self.step()
         replicas = self.newest("deployments")["spec"]["replicas"]
-        decision = Decision("1", 1.0, "web", REF, "act", replicas, replicas, "hold", "", "", limits=tuple(self.decided))
+        if self.mode is None:
+            return StatusReport(True, True, False, ())
+        limits = tuple(self.decided)
+        decision = Decision("1", 1.0, "web", REF, self.mode, replicas, replicas, "hold", "", "", limits=limits)
         return StatusReport(True, True, False, (decision,))
 
     async def resource(self, kinds: Sequence[tuple[str, str]]) -> Resource:
@@ -275,6 +283,25 @@ def fenced(world: World) -> bool:
     return FENCE in (world.newest("deployments")["metadata"].get("annotations") or {})
 
 
+@pytest.mark.parametrize("kill_at", [-1, 1, 2])
+@pytest.mark.parametrize("mode", ["observe", None], ids=["it observes now", "its policy was removed"])
+def test_the_way_back_is_open_without_an_acting_policy(mode: Literal["observe"] | None, kill_at: int) -> None:
+    world, plural = World(Random(1)), "horizontalpodautoscalers"
+    spec = world.newest(plural)["spec"]
+    run(world, back=False, kill_at=-1, moment="after")
+    settle(world, OURS)
+    run_once = Site(REF, cast(Objects, world), world.status, 30.0, lambda step: None, 0.0)
+    world.writes, world.kill_at = 0, kill_at
+    with suppress(KilledError):  # the way back begins while the policy acts
+        asyncio.run(hand_back(run_once)) if kill_at > 0 else None
+    world.kill_at, world.mode = -1, mode
+    world.decide()
+    said = asyncio.run(hand_back(run_once))
+    assert said == "HorizontalPodAutoscaler web scales shop/Deployment/web again; no policy acts on it"
+    settle(world, THEIRS)
+    assert (world.newest(plural)["spec"], fenced(world)) == (spec, False)
+
+
 @given(seed=st.integers(0, 10_000), kill_at=st.integers(1, 6), moment=MOMENT, back=st.booleans())
 def test_a_fence_ends_once_its_autoscaler_is_deleted(seed: int, kill_at: int, moment: str, *, back: bool) -> None:
     world = World(Random(seed))
@@ -299,3 +326,40 @@ def test_a_fence_ends_once_its_autoscaler_is_deleted(seed: int, kill_at: int, mo
 def test_a_takeover_without_patience_begins_nothing(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = called(capsys, "takeover", "shop/Deployment/web", "--patience", seconds)
     assert (code, error) == (78, f"--patience: must be > 0, is {seconds}\n")
+
+
+class Undecided(JsonHandler):
+    """A daemon whose policies are about nothing, and an API server that has a Deployment and no autoscaler."""
+
+    def get(self) -> None:
+        deployments = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
+        autoscalers = {"resources": [{"name": "horizontalpodautoscalers", "kind": "HorizontalPodAutoscaler"}]}
+        answers: dict[str, Any] = {
+            "/version": {"gitVersion": "v1.36.2"},
+            "/status": json.loads(msgspec.json.encode(StatusReport(True, True, False, ()))),
+            "/apis/apps/v1": deployments,
+            "/apis/apps/v1/namespaces/shop/deployments/web": {"metadata": {"name": "web", "namespace": "shop"}},
+            "/apis/autoscaling/v2": autoscalers,
+        }
+        path = self.path.partition("?")[0]
+        empty: Any = {"items": []} if path.endswith("horizontalpodautoscalers") else None
+        found = answers.get(path, empty)
+        self.answer(404 if found is None else 200, found or {"kind": "Status"})
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param(["shop/Deployment/web"], "must have a policy that has decided, has none", id="there"),
+        pytest.param(["shop/Deployment/web", "--back"], "must have an autoscaler to go back to, has none", id="back"),
+        pytest.param(
+            ["shop/Game/web", "--back"], "must have a policy that has decided, has none", id="of a custom kind"
+        ),
+    ],
+)
+def test_only_the_way_back_needs_no_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], problem: str
+) -> None:
+    with served(Undecided, tmp_path) as config:
+        code, _, error = called(capsys, "takeover", *words, "--config", config)
+    assert (code, error) == (69, f"{words[0]}: {problem}\n")
