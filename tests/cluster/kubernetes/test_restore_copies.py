@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from elasticd.cluster.kubernetes.restore import steps
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
 from tests.cluster.kubernetes.restoring import (
@@ -247,3 +248,60 @@ async def test_pod_that_waits_long_to_run_keeps_its_record(
         assert server.records
         server.waits = 0
         await until(server.made_anew)
+
+
+GREEDY = {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "900"}}}]}
+GATED = {"schedulingGates": [{"name": "g"}]}
+
+
+@pytest.mark.parametrize(
+    ("made", "now", "copies"),
+    [
+        pytest.param(GREEDY, {}, 2, id="admission asked for more than it does now"),
+        pytest.param({}, {"nodeSelector": {"tier": "gold"}}, 2, id="it asks for more now"),
+        pytest.param({}, {}, 1, id="it is as it would be"),
+        pytest.param(GREEDY, GATED, 1, id="it would be gated"),
+        pytest.param({}, {"containers": [{"name": "main", "image": "j"}]}, 1, id="another image"),
+    ],
+)
+async def test_a_copy_that_would_be_made_otherwise_is_remade(
+    server: Server,
+    session: Session,
+    clock: HurriedClock,
+    monkeypatch: pytest.MonkeyPatch,
+    made: Any,
+    now: Any,
+    copies: int,
+) -> None:
+    monkeypatch.setattr(steps, "LATE", 1.0)
+    server.waits, server.fate = 10_000, once(lambda copy: {**copy, "spec": {**copy["spec"], **made}})
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: [step.step for step in one.underway] == ["waiting for a node"])
+        trials = server.steps.count("POST pods dry")
+        server.admit = lambda spec: {**spec, **now}
+        await until(lambda: len(server.created) == 2 or server.steps.count("POST pods dry") > trials + 1)
+        assert len(server.created) == copies
+        server.waits = 0
+        await until(lambda: not server.records)
+
+
+async def test_a_copy_that_has_a_node_by_now_stays(
+    server: Server, session: Session, clock: HurriedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "LATE", 1.0)
+    server.waits = 10_000
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: [step.step for step in one.underway] == ["waiting for a node"])
+
+        def admit(spec: dict[str, Any]) -> dict[str, Any]:
+            assert server.pod is not None
+            server.pod = {**server.pod, "spec": {**server.pod["spec"], "nodeName": "n"}}
+            return {**spec, "nodeSelector": {"tier": "gold"}}
+
+        server.admit = admit
+        await until(lambda: [step.step for step in one.underway] == ["starting on n"])
+        assert (len(server.created), server.evictions) == (1, 1)
+        server.waits = 0
+        await until(lambda: not server.records)
