@@ -5,7 +5,6 @@ Knows how series are looked up and which of several sources is taken; knows no c
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,7 +21,6 @@ from elasticd.model.workload import (
     Ref,
     Sample,
     Series,
-    Total,
     Workload,
     samples_of,
 )
@@ -103,27 +101,8 @@ def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
     return tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted), expected
 
 
-_expected = Memo(_sample_keys)
-
-
-def totals_of(last: Observation, readings: Sequence[Readings], at: float, max_age: float) -> dict[str, Total] | None:
-    """The sum of each series of a workload whose pods are as they were at its last evaluation, without looking at each
-    sample. None: not every series is as good as it was then, or that is not known without looking."""
-    if len(readings) != 1 or not last.series:
-        return None
-    reading, totals = readings[0], dict[str, Total]()
-    if reading.error or reading.faults or reading.forecasts or reading.parts:
-        return None
-    keys, _ = _expected(last.workload.ref, last.pods)
-    for name, series in last.series.items():
-        table: object = reading.pods.get(name)
-        if series.quality is not Quality.FRESH or series.source != reading.source or not isinstance(table, BulkLookup):
-            return None
-        total = table.total(keys)
-        if total is None or not (total.highest < inf and at - max_age <= total.measured <= at + FUTURE):
-            return None
-        totals[name] = total
-    return totals
+sample_keys = Memo(_sample_keys)
+"""Of a workload and its pods, the keys of the pods' samples, and how many pods should have some."""
 
 
 class _Fresh(NamedTuple):
@@ -152,7 +131,7 @@ class _Cut:
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
         self._ref, self._pods, self._at = ref, pods, at
-        self._keys, self._expected = _expected(ref, pods)
+        self._keys, self._expected = sample_keys(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted, else the one with most of its samples, else one that says why not."""

@@ -6,8 +6,11 @@ Pure. Knows the last evaluation and the present samples; knows nothing of readin
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
+from elasticd.decision.observe import sample_keys
 from elasticd.decision.workload.asking import Case
-from elasticd.model.workload import NEVER, Band, Observation, Series, Total
+from elasticd.model.workload import NEVER, Band, BulkLookup, Observation, Quality, Readings, Series
 
 Bands = Mapping[str, Band]
 
@@ -48,15 +51,61 @@ def steady(bands: Bands, before: Mapping[str, Series], now: Mapping[str, Series]
     return True
 
 
-def keep_in_bands(bands: Bands, before: Mapping[str, Series], totals: Mapping[str, Total]) -> bool:
-    """The same as `steady`, of series that differ from those before in no more than their sums and times."""
-    for name, total in totals.items():
-        if total.measured != before[name].measured:
-            band = bands.get(name, _ANY)
-            surely = band.lowest <= total.lowest and total.highest <= band.highest
-            if not surely and not band.lowest <= total.exact() <= band.highest:
-                return False
-    return True
+class Sums:
+    """What one reading says of sums of samples, without looking at each sample."""
+
+    def __init__(self, reading: Readings) -> None:
+        self.reading, self.table, self.source = reading, reading.pods, reading.source
+        flawed = reading.error or reading.faults or reading.forecasts or reading.parts
+        tables = {} if flawed else reading.pods
+        self.tables = {name: table for name, table in tables.items() if isinstance(table, BulkLookup)}
+
+
+class Watched(Struct):
+    """A workload whose pods are as they were at its last evaluation: the bands of its series since then, and what is
+    known of their sums in the reading (`table`) in which they were looked at last: when each series was measured, and
+    whether all are in their bands. Without `measured` nothing is known."""
+
+    last: Observation
+    keys: tuple[str, ...]
+    source: str
+    """Of all series; empty where one was not good, so that sums say nothing of it."""
+    series: tuple[tuple[str, float, Band | None], ...]
+    """Of each its name, when it was measured, and its band; None: it is not known."""
+    table: object = None
+    measured: tuple[float, ...] = ()
+    steady: bool = False
+
+    def look(self, sums: Sums) -> None:
+        """Compare sums with their bands. Where nothing was measured since, no band is needed."""
+        self.table, self.measured, self.steady = sums.table, (), True
+        if sums.source != self.source:
+            return
+        measured = []
+        for name, before, band in self.series:
+            table = sums.tables.get(name)
+            bounds = None if table is None else table.bounds()
+            ends = None if bounds is None else bounds.by_keys.get(self.keys)
+            if table is None or bounds is None or ends is None:
+                return
+            measured.append(bounds.measured)
+            if bounds.measured != before:
+                if band is None:
+                    return
+                if not (band.lowest <= ends[0] and ends[1] <= band.highest) and self.steady:
+                    self.steady = band.lowest <= table.sum(self.keys) <= band.highest
+        self.measured = tuple(measured)
+
+
+def watch(last: Observation, bands: Bands | None) -> Watched:
+    """Begin to look at sums after an evaluation. `bands`: None: they are not known."""
+    sources = {series.source if series.quality is Quality.FRESH else "" for series in last.series.values()}
+    keys, _ = sample_keys(last.workload.ref, last.pods)
+    series = tuple(
+        (name, series.measured, None if bands is None else bands.get(name, _ANY))
+        for name, series in last.series.items()
+    )
+    return Watched(last, keys, sources.pop() if len(sources) == 1 else "", series)
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:

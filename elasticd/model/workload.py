@@ -5,7 +5,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 """
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, repeat
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -465,14 +465,12 @@ class Readings(Struct, frozen=True, gc=False):
 Samples = tuple[Sample, ...]
 
 
-class Total(NamedTuple):
-    """The sum of the samples of some pods, none of which is below 0: between which values it is, when all of them were
-    measured, and the sum itself, in the pods' order, which may have to be computed first."""
+class SumBounds(NamedTuple):
+    """Between which values sums of samples are, the lowest and the highest, by the keys of the pods that have them.
+    None of the samples is below 0 or infinite, and all were measured at one time."""
 
-    lowest: float
-    highest: float
     measured: float
-    exact: Callable[[], float]
+    by_keys: Mapping[tuple[str, ...], tuple[float, float]]
 
 
 class BulkLookup:
@@ -483,9 +481,13 @@ class BulkLookup:
         """The same as one_by_one."""
         raise NotImplementedError
 
-    def total(self, keys: tuple[str, ...]) -> Total | None:
-        """The sum of `together`, where each of these subjects has samples; None: not all have, or it is not known
-        without looking at them."""
+    def sum(self, keys: tuple[str, ...]) -> float:
+        """The sum of `together`, in its order."""
+        return sum([sample.value for sample in self.together(keys)])
+
+    def bounds(self) -> SumBounds | None:
+        """What is known of sums without looking at samples, of the pods of each workload that all have some; None:
+        nothing."""
         return None
 
 

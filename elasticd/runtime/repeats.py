@@ -32,13 +32,15 @@ class Repeat(NamedTuple):
 
 
 class _Standing(Struct):
-    """A decision that may come out again: the observation that it was made from, what it came to, how long it is not
-    forgotten, and when it last came out, from samples of which times."""
+    """A decision that may come out again: the observation that it was made from, what it came to, for how long nobody
+    decides again where nothing has changed, how long it is not forgotten, and when it last came out, from samples of
+    which times."""
 
     last: Observation
     wish: int
     limits: tuple[Limit, ...]
     repeat: Repeat
+    soonest: float
     longest: float
     at: float
     measured: tuple[float, ...]
@@ -60,7 +62,9 @@ class Repeats:
         repeat, last = Repeat(decision.interval, (), decision.recall), case.observation
         measured = tuple([series.measured for series in last.series.values()])
         longest = max(GAP, 3 * decision.interval)
-        self._standing[key] = _Standing(last, wish, decision.limits, repeat, longest, last.at, measured)
+        self._standing[key] = _Standing(
+            last, wish, decision.limits, repeat, soonest(case.policy), longest, last.at, measured
+        )
 
     def of(self, key: Key, scene: Scene, readings: Sequence[Readings], screening: Screening) -> Repeat | bool:
         """The last decision again; True where nothing has changed since, so that nobody would decide; False where it
@@ -68,14 +72,14 @@ class Repeats:
         standing, policy, now = self._standing.get(key), scene.policy_index.members[key], scene.at
         if standing is None or not _is_as_it_was(standing.last, key, scene):
             return False
-        totals = screening.totals(key, policy, standing.last, readings, now)
-        if totals is None or not totals.steady:
+        sums = screening.sums(key, policy, standing.last, readings, now)
+        if sums is None or not sums.steady:
             return False
-        if totals.measured == standing.measured and now - standing.at < soonest(policy):
+        if sums.measured == standing.measured and now - standing.at < standing.soonest:
             return True
         if not self._comes_out_again(key, scene, standing):
             return False
-        standing.at, standing.measured = now, totals.measured
+        standing.at, standing.measured = now, sums.measured
         return standing.repeat if not standing.repeat.recall else _with_series(standing, policy, readings, now)
 
     def _comes_out_again(self, key: Key, scene: Scene, standing: _Standing) -> bool:

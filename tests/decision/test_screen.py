@@ -13,12 +13,12 @@ from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, 
 from elasticd.base.decode import convert
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import failed
-from elasticd.decision.screen import bands_of, keep_in_bands, stand, steady
+from elasticd.decision.screen import Sums, bands_of, stand, steady, watch
 from elasticd.decision.workload.asking import Case
 from elasticd.kit import band_around
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.model.workload import Readings, Total
+from elasticd.model.workload import BulkLookup, Readings, SumBounds
 from elasticd.registry import Hooks, discover
 from elasticd.runtime.workers import BandWorker
 from elasticd.testing import NOW, observation
@@ -55,6 +55,21 @@ def is_stirred(asked: Case, said: Readings, at: float) -> bool:
     return not steady(bands_of(asked), seen.series, series)
 
 
+class Table(BulkLookup, dict[str, Any]):
+    """Knows between which values the sum of two pods is, and notes when that is computed."""
+
+    def __init__(self, lowest: float, highest: float, value: float, measured: float) -> None:
+        super().__init__()
+        self.ends, self.value, self.measured, self.computed = (lowest, highest), value, measured, 0
+
+    def bounds(self) -> SumBounds:
+        return SumBounds(self.measured, {("default/web-0", "default/web-1"): self.ends})
+
+    def sum(self, keys: tuple[str, ...]) -> float:
+        self.computed += 1
+        return self.value
+
+
 @pytest.mark.parametrize(
     ("lowest", "highest", "value", "computed", "stays"),
     [
@@ -69,16 +84,36 @@ def is_stirred(asked: Case, said: Readings, at: float) -> bool:
 def test_sums_are_computed_only_where_they_may_leave_bands(
     lowest: float, highest: float, value: float, computed: int, stays: bool
 ) -> None:
-    sums: list[float] = []
+    table = Table(lowest, highest, value, NOW + 15)
+    watched = watch(observation([0.75, 0.75]), {"cpu": Band(1.0, 2.0)})
+    watched.look(Sums(Readings("test", NOW + 15, pods={"cpu": table})))
+    assert (watched.steady, watched.measured, table.computed) == (stays, (NOW + 15,), computed)
 
-    def exact() -> float:
-        sums.append(value)
-        return value
 
-    before = observation([1.5]).series
-    total = Total(lowest, highest, NOW + 15, exact)
-    assert keep_in_bands({"cpu": Band(1.0, 2.0)}, before, {"cpu": total}) is stays
-    assert len(sums) == computed
+@pytest.mark.parametrize(
+    ("bands", "measured", "options", "known"),
+    [
+        pytest.param({"cpu": Band()}, NOW + 15, {}, (NOW + 15,), id="in its band"),
+        pytest.param(None, NOW + 15, {}, (), id="without a band"),
+        pytest.param(None, NOW, {}, (NOW,), id="without a band, and nothing was measured since"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"source": "other"}, (), id="from another source"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"error": "is down"}, (), id="with an error"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"faults": {"cpu": "late"}}, (), id="with a fault"),
+    ],
+)
+def test_sums_are_known_of_good_readings_alone(
+    bands: dict[str, Band] | None, measured: float, options: dict[str, Any], known: tuple[float, ...]
+) -> None:
+    watched = watch(observation([0.75, 0.75]), bands)
+    seen = Readings("test", NOW + 15, pods={"cpu": Table(1.0, 2.0, 1.5, measured)})
+    watched.look(Sums(replace(seen, **options)))
+    assert watched.measured == known
+
+
+def test_sums_are_unknown_of_pods_that_were_not_evaluated() -> None:
+    watched = watch(observation([0.5, 0.5, 0.5]), {"cpu": Band()})
+    watched.look(Sums(Readings("test", NOW + 15, pods={"cpu": Table(1.0, 2.0, 1.5, NOW + 15)})))
+    assert not watched.measured
 
 
 class Plain(Strategy, tag="plain", frozen=True):

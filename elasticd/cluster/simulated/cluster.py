@@ -131,19 +131,19 @@ class SimulatedSnapshot:
 
     @cached_property
     def _workloads(self) -> tuple[Workload, ...]:
-        views = self._view.views.values()
-        return tuple(view.workload for view in views if self._asked(view.workload.ref))
+        workloads = [view.workload for view in self._view.views.values()]
+        return tuple(w for w in workloads if (w.ref.api_version, w.ref.kind) in self.kinds)
 
     def workloads(self) -> Collection[Workload]:
         return self._workloads
 
     def workload(self, ref: Ref) -> Workload | None:
         view = self._view.views.get(ref)
-        return view.workload if view and self._asked(ref) else None
+        return view.workload if view is not None and (ref.api_version, ref.kind) in self.kinds else None
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         view = self._view.views.get(workload.ref)
-        return view.pods if view else ()
+        return () if view is None else view.pods
 
     def selector_fault(self, workload: Workload) -> str:
         return ""  # it owns its pods
@@ -172,9 +172,6 @@ class SimulatedSnapshot:
 
     def autoscaler(self, ref: Ref) -> str:
         return ""
-
-    def _asked(self, ref: Ref) -> bool:
-        return (ref.api_version, ref.kind) in self.kinds
 
 
 class SimulatedCluster:

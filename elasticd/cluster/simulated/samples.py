@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from itertools import chain
-from math import floor, isnan, nan
-from typing import NamedTuple
+from math import floor, inf, isnan, nan
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,13 +16,16 @@ from msgspec.structs import replace
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.options import MetricsOptions
 from elasticd.cluster.simulated.pods import Bare, Parts, ServingPods, SimulatedWorkload
-from elasticd.model.workload import BulkLookup, Readings, Sample, Samples, Total, one_by_one
+from elasticd.model.workload import BulkLookup, Readings, Sample, Samples, SumBounds, one_by_one
 
 _WHOLE: Parts = (("", 1.0),)
 _ITSELF: Parts = ()
 """Of a workload, which has no containers."""
 
 _NOBODY = ServingPods()
+
+_OF_CONTAINERS = ("cpu", "memory")
+"""The series that have a sample of each container."""
 
 _LESS, _MORE = 1.0 - 1e-9, 1.0 + 1e-9
 """What rounding can do to a sum, and far more."""
@@ -41,8 +44,7 @@ class _Times(NamedTuple):
 
 class Block(Struct, frozen=True, dict=True):
     """The samples of one workload's pods, or of the workload: the same number for each key, in the keys' order, and
-    each pod's come to `value` but for their errors. They are made when they are asked for: mostly it is enough between
-    which values their sum is."""
+    each pod's come to `value` but for their errors. They are made when they are asked for."""
 
     pods: ServingPods = _NOBODY
     value: float = 0.0
@@ -50,14 +52,9 @@ class Block(Struct, frozen=True, dict=True):
     parts: Parts = _WHOLE
     moment: "_Moment | None" = None
 
-    @cached_property
-    def total(self) -> Total | None:
-        if self.moment is None or not self.value >= 0.0:
-            return None
-        whole, noise = self.value * len(self.pods.keys), self.moment.noise
-        return Total(whole * (1.0 - noise) * _LESS, whole * (1.0 + noise) * _MORE, self.moment.measured, self._sum)
-
-    def _sum(self) -> float:
+    @property
+    def total(self) -> float:
+        """The sum of the samples."""
         return sum(self._values)
 
     @cached_property
@@ -90,22 +87,39 @@ class LazySamples(BulkLookup, Mapping[str, Samples]):
     """A series: samples by key. Counting or iterating computes all of them.
 
     `owner` says which workload a key belongs to, `make` makes a workload's block; `everyone` has a key of each.
+    `bound` says what is known of the sums of pods.
     """
 
-    def __init__(self, owner: Callable[[str], str], make: Callable[[str], Block], everyone: Iterable[str]) -> None:
+    def __init__(
+        self,
+        owner: Callable[[str], str],
+        make: Callable[[str], Block],
+        everyone: Iterable[str],
+        bound: Callable[[], SumBounds | None] = lambda: None,
+    ) -> None:
         self.blocks: dict[str, Block] = {}
         """Those that were looked at, by workload."""
-        self._owner, self._make = owner, make
+        self._owner, self._make, self._bound = owner, make, bound
         self._everyone = everyone
+        self._bounds: SumBounds | None = None
 
     def together(self, keys: tuple[str, ...]) -> Samples:
         """The samples of these keys. Nearly always they are all those of one workload, in its own order."""
         block = self._block_of(keys[0]) if keys else _NONE
         return block.samples if block.pods.keys == keys else one_by_one(self, keys)
 
-    def total(self, keys: tuple[str, ...]) -> Total | None:
-        block = self._block_of(keys[0]) if keys else _NONE
-        return block.total if block.pods.keys == keys else None
+    def bounds(self) -> SumBounds | None:
+        if self._bounds is None:
+            self._bounds = self._bound()
+        return self._bounds
+
+    def sum(self, keys: tuple[str, ...]) -> float:
+        block = self._block_of(keys[0])
+        return block.total if block.pods.keys == keys else super().sum(keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The samples of a key. Mapping's own would raise and catch an error for each pod without any."""
+        return self._block_of(key).by_key.get(key, default)
 
     def __getitem__(self, key: str) -> Samples:
         return self._block_of(key).by_key[key]
@@ -143,15 +157,28 @@ class _Moment:
         pods = _NOBODY if workload is None else workload.serving_at(self.measured)
         if workload is None or not pods.keys:
             return _NONE
-        parts = workload.parts
-        if series == "memory":
-            value = workload.memory
-        elif series == "cpu":
-            # A NaN that comes first is what max and min give back.
-            value = min(max(workload.cpu(self.t), 0.0) / len(pods.keys), workload.most_cpu)
-        else:
-            value, parts = self._series_value(workload, series, "pod") / len(pods.keys), _WHOLE
+        value, parts = self._value(series, workload, pods), workload.parts if series in _OF_CONTAINERS else _WHOLE
         return _NONE if isnan(value) else Block(pods, value, series, parts, self)
+
+    def bounds_of_pods(self, series: str) -> SumBounds:
+        """Between which values the sum of each workload's samples is, but for sums that may be below 0."""
+        bounds: dict[tuple[str, ...], tuple[float, float]] = {}
+        least, most, measured = (1.0 - self.noise) * _LESS, (1.0 + self.noise) * _MORE, self.measured
+        for workload in self._usage.workloads.values():
+            pods = workload.serving_at(measured)
+            if pods.keys and 0.0 <= (value := self._value(series, workload, pods)) < inf:
+                whole = value * len(pods.keys)
+                bounds[pods.keys] = whole * least, whole * most
+        return SumBounds(measured, bounds)
+
+    def _value(self, series: str, workload: SimulatedWorkload, pods: ServingPods) -> float:
+        """What one of these pods uses, but for errors; NaN: it is not known."""
+        if series == "memory":
+            return workload.memory
+        if series == "cpu":
+            # A NaN that comes first is what max and min give back.
+            return min(max(workload.cpu(self.t), 0.0) / len(pods.keys), workload.most_cpu)
+        return self._series_value(workload, series, "pod") / len(pods.keys)
 
     def of_workload(self, series: str, key: str) -> Block:
         workload = self._usage.workloads.get(key)
@@ -242,7 +269,10 @@ class SimulatedUsage:
             # Pods that serve use memory, so their time is known without computing all samples.
             served = any(workload.serving_at(moment.measured).keys for workload in self.workloads.values())
             of_pods, of_workload, owner_of = moment.of_pods, moment.of_workload, self.owner_of
-            pods = {name: LazySamples(owner_of, partial(of_pods, name), self.leads) for name in self.pod_series}
+            pods = {
+                name: LazySamples(owner_of, partial(of_pods, name), self.leads, partial(moment.bounds_of_pods, name))
+                for name in self.pod_series
+            }
             workloads = {
                 name: LazySamples(str, partial(of_workload, name), self.workloads) for name in self.workload_series
             }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elasticd.cluster.simulated.samples import LazySamples
-from elasticd.model.workload import Sample
+from elasticd.model.workload import Sample, SumBounds
 from tests.cluster.simulated.test_kit import START, Play, web
 
 
@@ -207,14 +207,18 @@ async def test_a_sum_is_between_the_values_that_are_known_before(noise: float, s
     for t in range(60, 90):
         table = (await play.cluster.usage(START + t)).pods[series]
         assert isinstance(table, LazySamples)
-        total = table.total(keys := tuple(table))
-        assert total is not None
-        assert total.lowest <= total.exact() <= total.highest
-        assert total.exact() == sum(values(list(table.together(keys))))
+        bounds = table.bounds()
+        assert bounds is not None
+        ((keys, (lowest, highest)),) = bounds.by_keys.items()
+        assert keys == tuple(table)
+        assert lowest <= table.sum(keys) <= highest
+        assert table.sum(keys) == sum(values(list(table.together(keys))))
+        assert {sample.measured for sample in table.together(keys)} == {bounds.measured}
 
 
 async def test_of_sums_below_zero_each_sample_is_looked_at() -> None:
     play = Play(web(series=[{"name": "queue", "per": "pod", "demand": flat(-2)}]))
     table = (await play.cluster.usage(START + 60)).pods["queue"]
     assert isinstance(table, LazySamples)
-    assert table.total(tuple(table)) is None
+    assert table.bounds() == SumBounds(START + 60, {})
+    assert table.sum(tuple(table)) == -2.0
