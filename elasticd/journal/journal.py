@@ -95,6 +95,8 @@ class Journal:
         """`now`: records on disk from later than that are not remembered."""
         self.folder, self._segment_bytes, self._limit = folder, segment_bytes, segment_bytes * segments
         self._pasts: dict[Key, Past] = {}
+        self._repeated: dict[Key, float] = {}
+        """When the last decision last came out again, where that is not in the workload's past yet."""
         self._acting: dict[Ref, str] = {}
         """The policy that last decided about a workload in mode act: its past has the workload's changes."""
         self._latest: dict[Key, Decision] = {}
@@ -190,8 +192,8 @@ class Journal:
             self._take_decision(record)
         elif isinstance(record, Outcome):
             key = (record.policy, record.workload)
-            if key in self._pasts:
-                self._pasts[key] = history.carry(self._pasts[key], record)
+            if past := self._past(key):
+                self._pasts[key] = history.carry(past, record)
         elif isinstance(record, MoveDecision):  # what is known of other pods is read from the cluster
             self._moves[record.policy, record.pod] = record
             if record.verdict == "over":
@@ -201,7 +203,8 @@ class Journal:
         elif isinstance(record, NodesCounted):
             self._nodes.append(record)
         elif isinstance(record, Reopened):
-            self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
+            pasts = {key: self._past(key) for key in self._pasts}
+            self._pasts = {key: replace(past, until=float("-inf")) for key, past in pasts.items() if past}
 
     def _take_decision(self, record: Decision) -> None:
         key = (record.policy, record.workload)
@@ -237,10 +240,10 @@ class Journal:
         """The history of a workload; for one without a recent history, one that begins with `replicas` now. A policy
         that `acts` knows all changes of the workload, also those that were made under another policy or name, but not
         those of an earlier object of the name (`uid`: of the present one; empty: it does not matter)."""
-        past = self._pasts.get((policy, ref))
+        past = self._past((policy, ref))
         past = history.begin(at, replicas) if past is None else history.resume(past, at, replicas)
         former = self._acting.get(ref, "") if acts else ""
-        last = self._pasts.get((former, ref))
+        last = self._past((former, ref)) if former else None
         if last is None:
             return history.about(past, uid)
         last = history.resume(history.settle(history.about(last, uid), replicas), at, replicas)
@@ -248,7 +251,18 @@ class Journal:
 
     def repeat(self, policy: str, ref: Ref, at: float, observed: Iterable[Series], recall: float) -> None:
         """Remember that the last decision about a workload came out again, from these series; it is not written."""
-        self._pasts[policy, ref] = history.repeat(self._pasts[policy, ref], at, observed, recall)
+        if recall:
+            self._pasts[policy, ref] = history.repeat(self._pasts[policy, ref], at, observed, recall)
+        else:
+            self._repeated[policy, ref] = at
+
+    def _past(self, key: Key) -> Past | None:
+        """What is remembered of a workload, with the last repeat of its last decision."""
+        past, at = self._pasts.get(key), self._repeated.pop(key, None)
+        if past is None or at is None:
+            return past
+        past = self._pasts[key] = history.repeat(past, at, (), 0.0)
+        return past
 
     def reopen(self, at: float) -> None:
         """Open every window afresh at the next look, because another daemon may have acted since."""
@@ -287,7 +301,8 @@ class Journal:
         self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
         governed = {ref for _, ref in keep}
         kept = {*keep, *[(policy, ref) for ref, policy in self._acting.items() if ref in governed]}
-        self._pasts = {key: past for key, past in self._pasts.items() if key in kept or past.until >= before}
+        pasts = {key: self._past(key) for key in self._pasts}
+        self._pasts = {key: past for key, past in pasts.items() if past and (key in kept or past.until >= before)}
         self._acting = {ref: policy for ref, policy in self._acting.items() if (policy, ref) in self._pasts}
 
     def flush(self) -> None:

@@ -260,9 +260,10 @@ class Loop:
         if not (pollers_by_key or self._screening.fresh):
             return [], 0
         scene = Scene(policy_index, self._evaluations, snapshot, now)
-        moved = self._pollers_by_key(policy_index, await self._screen_workloads(scene, pollers_by_key.keys()))
-        readings |= await self.router.read_or_last(moved, now)
-        pollers_by_key |= moved
+        if self._screening.fresh:
+            moved = self._pollers_by_key(policy_index, await self._screen_workloads(scene, pollers_by_key.keys()))
+            readings |= await self.router.read_or_last(moved, now)
+            pollers_by_key |= moved
         cases: list[tuple[Key, Case | Decision | Repeat]] = []
         unchanged = 0
         for key in pollers_by_key:
@@ -303,8 +304,6 @@ class Loop:
     async def _screen_workloads(self, scene: Scene, due: Collection[Key]) -> list[Key]:
         """The workloads that are not due, and are worth a look for what was read since the last tick; those being acted
         on are looked at after their action."""
-        if not self._screening.fresh:
-            return []
         soon = self._schedule.between(scene.at, scene.at + SOON)
         moved = await self._screening.screened(scene, {*due, *soon, *self._brisk})
         self._missed.update(self.actions.keys() & moved)
@@ -463,8 +462,9 @@ class Loop:
         if policy.jitter:
             # On average an evaluation is half a quantum early: without this, jitter would make them more frequent.
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)
-        if now < (until := self._next_change(key)):
-            wait = min(wait, until - now)
+        evaluation = self._evaluations.get(key)
+        if evaluation is not None and now < evaluation.until:
+            wait = min(wait, evaluation.until - now)
         when = now + wait
         if not self._screening.screens(policy.name):
             # Never later than the interval; but just after an update of a source, if one comes before.

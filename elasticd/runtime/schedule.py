@@ -21,7 +21,8 @@ class Schedule(Generic[K]):
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, K]] = []
-        self._due: dict[K, tuple[float, int]] = {}
+        self._due: dict[K, tuple[float, int, K]] = {}
+        """The heap entry of each key that counts."""
         self._count = 0
 
     def __contains__(self, key: K) -> bool:
@@ -34,10 +35,10 @@ class Schedule(Generic[K]):
     def set(self, key: K, when: float) -> None:
         """Make the key due at this time, whatever was set before."""
         self._count += 1
-        self._due[key] = (when, self._count)
-        heapq.heappush(self._heap, (when, self._count, key))
+        entry = self._due[key] = (when, self._count, key)
+        heapq.heappush(self._heap, entry)
         if len(self._heap) > 2 * len(self._due) + 64:  # moved often, and long before it was due
-            self._heap = [(*entry, of) for of, entry in self._due.items()]
+            self._heap = list(self._due.values())
             heapq.heapify(self._heap)
 
     def advance(self, key: K, when: float) -> None:
@@ -47,14 +48,14 @@ class Schedule(Generic[K]):
 
     def between(self, after: float, before: float) -> list[K]:
         """The keys that are due later than the one time and sooner than the other."""
-        return [key for key, (when, _) in self._due.items() if after < when < before]
+        return [key for key, (when, _, _) in self._due.items() if after < when < before]
 
     def drop(self, key: K) -> None:
         self._due.pop(key, None)
 
     def next(self) -> float | None:
         """The earliest due time; None when nothing is scheduled."""
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
+        while self._heap and self._due.get(self._heap[0][2]) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
@@ -62,8 +63,9 @@ class Schedule(Generic[K]):
         """Remove every key whose time has come, earliest first."""
         keys: list[K] = []
         while self._heap and self._heap[0][0] <= now:
-            when, count, key = heapq.heappop(self._heap)
-            if self._due.get(key) == (when, count):
+            entry = heapq.heappop(self._heap)
+            key = entry[2]
+            if self._due.get(key) is entry:
                 del self._due[key]
                 keys.append(key)
         return keys
