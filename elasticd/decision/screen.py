@@ -5,6 +5,7 @@ Pure. Knows the last evaluation and the present samples; knows nothing of readin
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from msgspec import Struct
 
@@ -63,8 +64,9 @@ class Sums:
 
 class Watched(Struct):
     """A workload whose pods are as they were at its last evaluation: the bands of its series since then, and what is
-    known of their sums in the reading (`table`) in which they were looked at last: when each series was measured, and
-    whether all are in their bands. Without `measured` nothing is known."""
+    known of their sums in the reading (`table`) in which they were looked at last: when each series was measured, the
+    `oldest` and the `newest` of these times, and whether all are in their bands. Without `measured` nothing is known.
+    """
 
     last: Observation
     keys: tuple[str, ...]
@@ -74,6 +76,8 @@ class Watched(Struct):
     """Of each its name, when it was measured, and its band; None: it is not known."""
     table: object = None
     measured: tuple[float, ...] = ()
+    oldest: float = inf
+    newest: float = -inf
     steady: bool = False
 
     def look(self, sums: Sums) -> None:
@@ -94,7 +98,8 @@ class Watched(Struct):
                     return
                 if not (band.lowest <= ends[0] and ends[1] <= band.highest) and self.steady:
                     self.steady = band.lowest <= table.sum(self.keys) <= band.highest
-        self.measured = tuple(measured)
+        if measured:
+            self.measured, self.oldest, self.newest = tuple(measured), min(measured), max(measured)
 
 
 def watch(last: Observation, bands: Bands | None) -> Watched:

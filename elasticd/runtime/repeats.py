@@ -36,6 +36,7 @@ class _Standing(Struct):
     decides again where nothing has changed, how long it is not forgotten, and when it last came out, from samples of
     which times."""
 
+    policy: Policy
     last: Observation
     wish: int
     limits: tuple[Limit, ...]
@@ -63,16 +64,16 @@ class Repeats:
         measured = tuple([series.measured for series in last.series.values()])
         longest = max(GAP, 3 * decision.interval)
         self._standing[key] = _Standing(
-            last, wish, decision.limits, repeat, soonest(case.policy), longest, last.at, measured
+            case.policy, last, wish, decision.limits, repeat, soonest(case.policy), longest, last.at, measured
         )
 
     def of(self, key: Key, scene: Scene, readings: Sequence[Readings], screening: Screening) -> Repeat | bool:
         """The last decision again; True where nothing has changed since, so that nobody would decide; False where it
         must be decided."""
-        standing, policy, now = self._standing.get(key), scene.policy_index.members[key], scene.at
+        standing, now = self._standing.get(key), scene.at
         if standing is None or not _is_as_it_was(standing.last, key, scene):
             return False
-        sums = screening.sums(key, policy, standing.last, readings, now)
+        sums = screening.sums(key, standing.policy, standing.last, readings, now)
         if sums is None or not sums.steady:
             return False
         if sums.measured == standing.measured and now - standing.at < standing.soonest:
@@ -80,7 +81,7 @@ class Repeats:
         if not self._comes_out_again(key, scene, standing):
             return False
         standing.at, standing.measured = now, sums.measured
-        return standing.repeat if not standing.repeat.recall else _with_series(standing, policy, readings, now)
+        return standing.repeat if not standing.repeat.recall else _with_series(standing, readings, now)
 
     def _comes_out_again(self, key: Key, scene: Scene, standing: _Standing) -> bool:
         """Whether the past and the limits say what they did, of a workload that is as it was."""
@@ -100,9 +101,9 @@ class Repeats:
     def _is_held(self, key: Key, scene: Scene, standing: _Standing) -> bool:
         """Whether the limits leave of a wish for another count what they left. Those that let a wish for this count
         pass need not be asked: they allow no less as time passes."""
-        last, policy, hooks = standing.last, scene.policy_index.members[key], scene.policy_index.hooks
+        last, policy = standing.last, standing.policy
         past = self._journal.past(*key, scene.at, last.workload.replicas)
-        case = Case(policy, replace(last, at=scene.at), past, hooks(policy))
+        case = Case(policy, replace(last, at=scene.at), past, scene.policy_index.hooks(policy))
         answers = case.ask("limit", wish=standing.wish)
         left = restrained(standing.wish, answers.given, policy.replicas, last.workload.replicas)
         return not answers.failures and not isinstance(left, str) and left.limits == standing.limits
@@ -111,15 +112,16 @@ class Repeats:
 def _is_as_it_was(last: Observation, key: Key, scene: Scene) -> bool:
     """Whether this is the last evaluation of a workload, which is now as it was then, as are its pods, and no time has
     come at which a strategy may change its mind."""
-    evaluation, workload = scene.evaluations.get(key), scene.snapshot.workload(key[1])
+    evaluation = scene.evaluations.get(key)
     if evaluation is None or evaluation.last is not last or scene.at >= evaluation.until:
         return False
-    return workload is last.workload and scene.snapshot.pods(workload) is last.pods
+    snapshot, workload = scene.snapshot, last.workload
+    return snapshot.workload(key[1]) is workload and snapshot.pods(workload) is last.pods
 
 
-def _with_series(standing: _Standing, policy: Policy, readings: Sequence[Readings], now: float) -> Repeat:
+def _with_series(standing: _Standing, readings: Sequence[Readings], now: float) -> Repeat:
     last = standing.last
-    series = series_of(policy, last.workload.ref, last.pods, readings, frozenset(last.series), now)
+    series = series_of(standing.policy, last.workload.ref, last.pods, readings, frozenset(last.series), now)
     return standing.repeat._replace(series=tuple(series.values()))
 
 

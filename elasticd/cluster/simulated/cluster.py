@@ -60,19 +60,38 @@ class WorkloadView(NamedTuple):
 
 
 class WorldView:
-    """The state of the world between two changes, and what is derived from it when first asked for."""
+    """The state of the world between two changes, and what is derived from it when first asked for.
+
+    Workloads that changed lately are kept apart from the others, so that a change costs no copy of all."""
 
     def __init__(
         self,
-        views: Mapping[Ref, WorkloadView],
         nodes: tuple[Node, ...],
         budgets: Sequence[BudgetTable],
-        before: "WorldView | None" = None,
+        others: Mapping[Ref, WorkloadView] | None = None,
+        recent: Mapping[Ref, WorkloadView] | None = None,
+        earlier: OnNodes | None = None,
     ) -> None:
-        self.views, self.nodes = views, nodes
-        self._budgets = budgets
-        # Of the one before only what is shared is kept, or all there ever were would be.
-        self.earlier: OnNodes = {} if before is None else vars(before).get("on_nodes", before.earlier)
+        self.nodes, self._budgets = nodes, budgets
+        self._others, self._recent = others or {}, recent or {}
+        self._earlier = earlier or {}
+
+    def changed(self, views: Mapping[Ref, WorkloadView], nodes: tuple[Node, ...]) -> "WorldView":
+        """The state after a change of these workloads and nodes. This one stays as it is."""
+        others, recent = self._others, {**self._recent, **views}
+        if len(recent) ** 2 > len(others):
+            others, recent = {**others, **recent}, {}
+        # Of this one only what is shared is kept, or all there ever were would be.
+        return WorldView(nodes, self._budgets, others, recent, vars(self).get("on_nodes", self._earlier))
+
+    def view(self, ref: Ref) -> WorkloadView | None:
+        """A workload and its pods; None: there is no such workload."""
+        return self._recent.get(ref) or self._others.get(ref)
+
+    @cached_property
+    def views(self) -> Mapping[Ref, WorkloadView]:
+        """All of them, in an order that stays."""
+        return {**self._others, **self._recent}
 
     @cached_property
     def on_nodes(self) -> OnNodes:
@@ -82,7 +101,8 @@ class WorldView:
             if pod.phase not in ENDED:
                 pods_by_node.setdefault(pod.node, []).append(pod)
         fresh = {node: tuple(sorted(pods_by_node[node], key=_by_name)) for node in sorted(pods_by_node)}
-        return {node: self.earlier[node] if pods == self.earlier.get(node) else pods for node, pods in fresh.items()}
+        earlier = self._earlier
+        return {node: earlier[node] if pods == earlier.get(node) else pods for node, pods in fresh.items()}
 
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
@@ -138,11 +158,11 @@ class SimulatedSnapshot:
         return self._workloads
 
     def workload(self, ref: Ref) -> Workload | None:
-        view = self._view.views.get(ref)
+        view = self._view.view(ref)
         return view.workload if view is not None and (ref.api_version, ref.kind) in self.kinds else None
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        view = self._view.views.get(workload.ref)
+        view = self._view.view(workload.ref)
         return () if view is None else view.pods
 
     def selector_fault(self, workload: Workload) -> str:
@@ -189,7 +209,7 @@ class SimulatedCluster:
     def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
         self.clock, self.world, self._usage, self._budgets = clock, world, usage, budgets
-        self._view = WorldView({}, world.nodes.nodes, budgets)
+        self._view = WorldView(world.nodes.nodes, budgets)
         self._callbacks: list[Callable[[], None]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -223,10 +243,9 @@ class SimulatedCluster:
         world = self.world
         world.advance(now)
         if world.changed or world.nodes.nodes is not self._view.nodes:
-            # Earlier snapshots keep theirs.
-            views = {**self._view.views, **{w.ref: _look(w) for w in world.changed}}
+            views = {workload.ref: _look(workload) for workload in world.changed}
             world.changed.clear()
-            self._view = WorldView(views, world.nodes.nodes, self._budgets, self._view)
+            self._view = self._view.changed(views, world.nodes.nodes)
         self._tell()
         return self._view
 
