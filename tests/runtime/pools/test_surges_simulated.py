@@ -20,12 +20,18 @@ from elasticd.model.actions import Mark, Scale
 from elasticd.model.listener import Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
-from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.policy import Bounds, MovesTable, Policy, PoolPolicy, PoolSelect, Target
 from elasticd.model.workload import Pod, Workload
+from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.surges import ROLLING
+from elasticd.sources.poller import opened
+from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
+from elasticd_plugins.hpa import Hpa
+from elasticd_plugins.hpa.options import Resource
 from elasticd_plugins.least_requested import LeastRequested
 from tests.cluster.simulated.test_kit import KINDS, simulated
 
@@ -284,3 +290,26 @@ async def test_surges_ready_at_once_go_within_the_budgets() -> None:
     assert times[0] > 100
     assert all(sum(first <= time < first + 9.5 for time in times) <= 2 for first in times)
     assert set(site.least.values()) == {1}
+
+
+async def test_a_policy_takes_no_replica_of_a_surge_for_wanted() -> None:
+    """Near its target, by the HPA's defaults, no metric asks for a change while one more is there."""
+    site = Site(web("web", 10, demand={"formula": "1.5"}, started=True))
+    policy = Policy(
+        name="scale",
+        mode="act",
+        interval=2.0,
+        workload=Target(namespace="default", name="web"),
+        replicas=Bounds(30, 2),
+        strategies=(Hpa(metrics=(Resource(resource="cpu", utilization=50),)),),
+    )
+    journal = Journal()
+    loop = Loop(site.cluster, journal, site.clock)
+    async with opened([ResourceMetrics()], loop.site) as pollers:
+        loop.set_sources(pollers, wait=None)
+        loop.apply([policy], ROLLING)
+        site.does = {float(at): lambda site: loop.tick(site.clock.now()) for at in range(1, int(END))}
+        end = await site.run()
+    (decision,) = journal.decisions()
+    assert [one.reason for one in site.outcomes].count("Moved") > 1
+    assert ([workload.replicas for workload in end.workloads()], decision.wish) == ([10], 10)
