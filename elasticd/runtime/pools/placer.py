@@ -21,7 +21,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
-from elasticd.model.actions import Announce, Answer, Evict, Nominate, TryEvict
+from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate, TryEvict
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
 from elasticd.model.moves import Promise
@@ -60,8 +60,8 @@ NUDGE = 0.02
 """Seconds in which events are gathered before a tick."""
 
 HANGS = 10.0
-"""Seconds without an answer to a request for a pod after which that is told. While so many requests are under way that
-others wait, these wait for elasticd: their time has not begun."""
+"""Seconds for which a pod is being bound after which that is told. While so many requests are under way that others
+wait, these wait for elasticd: their time has not begun."""
 
 UNANSWERED = "NoAnswer"
 """The reason of a pod whose binding has had no answer for so long."""
@@ -81,7 +81,7 @@ class _Retry(Struct):
 
 
 class _Acting(Struct):
-    """`since`: when its request was begun that is under way now."""
+    """`since`: when its binding was begun; inf: none is under way."""
 
     pod: Pod
     decision: PodDecision
@@ -198,18 +198,17 @@ class Placer:
             if acting.decision.verdict != "bind" and acting.decision.policy == name:  # else it waits no more
                 uids[uid] = None
         counts = self.decisions.waiting(uids)
-        hanging = [acting.decision for acting in self._hanging() if acting.decision.policy == name]
-        counts.update(UNANSWERED for decision in hanging if decision.verdict == "bind")
+        counts.update(UNANSWERED for acting in self._hanging() if acting.decision.policy == name)
         if pool.waiting.changed(counts):
             tell(self._listeners, PodsWaiting(name, counts))
 
     def _hanging(self) -> list[_Acting]:
-        """The pods for which a request was begun long ago, and has not come to its end."""
+        """The pods whose binding was begun long ago, and has not come to its end."""
         latest = self._clock.now() - HANGS
         return [acting for acting in self._acting.values() if acting.since < latest]
 
     def hanging(self) -> Iterator[str]:
-        """A line for each namespace for whose pods the API server does not carry out bindings (or what makes room)."""
+        """A line for each namespace whose pods have been being bound for long."""
         by_namespace: dict[str, list[_Acting]] = {}
         for acting in self._hanging():
             by_namespace.setdefault(acting.pod.namespace, []).append(acting)
@@ -218,8 +217,9 @@ class Placer:
             where = min(nodes) if len(nodes) == 1 else counted(len(nodes), "node")
             seconds = self._clock.now() - min(acting.since for acting in waiting)
             yield (
-                f"the API server has not bound {counted(len(waiting), 'pod')} of namespace {namespace} to {where}, nor "
-                f"said why, for up to {seconds:.0f} s: does a webhook for pods/binding hold it up?"
+                f"{counted(len(waiting), 'pod')} of namespace {namespace} should be bound to {where}, and the API "
+                f"server has not done or refused it for up to {seconds:.0f} s: does a webhook for pods/binding, "
+                "Retry-After or writes_per_second hold it up?"
             )
 
     def _is_due(self, pod: Pod, now: float) -> bool:
@@ -440,8 +440,10 @@ class Placer:
         `evictions` that are to make room would be let through, because then none would be of use."""
         about = action.evict if isinstance(action, TryEvict) else action
         async with self._slots.slot(about.workload.namespace):  # a webhook may make those of one namespace wait
-            self._acting[pod.uid].since = self._clock.now()
+            acting = self._acting[pod.uid]
+            acting.since = self._clock.now() if isinstance(action, Bind) else inf
             answer = await attempt(self._clock, self._request(action, pod, evictions))
+            acting.since = inf
         outcome = pod_outcome(decision, about, answer)
         if about is action or outcome.result != "done":
             self._journal.append(outcome)

@@ -171,7 +171,7 @@ async def test_bindings_without_an_answer_are_told_after_a_while(monkeypatch: py
         assert ([*it.placer.hanging()], now(it)) == ([], {})
         await it.until(2 * HANGS)
         (line,) = it.placer.hanging()
-        assert line.startswith("the API server has not bound 2 pods of namespace shop to 2 nodes, nor said why")
+        assert line.startswith("2 pods of namespace shop should be bound to 2 nodes, and the API server has not done")
         assert now(it) == {UNANSWERED: 2}
 
 
@@ -192,3 +192,17 @@ async def test_what_waits_for_other_bindings_is_not_told(monkeypatch: pytest.Mon
         assert ([*it.placer.hanging()], now(it)) == ([], {})
         await it.until(2 * HANGS)
         assert now(it) == {UNANSWERED: IN_FLIGHT}
+
+
+async def test_evictions_that_wait_are_no_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench([node("a", cpu=1)], [LESSER, URGENT]) as it:
+        act = it.board.act
+
+        async def never(action: Action) -> Answer:
+            if isinstance(action, Evict):
+                await asyncio.Event().wait()
+            return await act(action)
+
+        monkeypatch.setattr(it.board, "act", never)
+        await it.until(2 * HANGS)
+        assert ([*it.placer.hanging()], sum(now(it).values())) == ([], 1)
