@@ -48,7 +48,6 @@ from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
-from elasticd.runtime.pools.surges import ROLLING
 from elasticd.runtime.workers import (
     BandWorker,
     DecisionWorker,
@@ -131,10 +130,8 @@ class Daemon:
         if self.shared is not None:
             self.shared.note_policies(summarized(policies))
         self.placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
-        disturbs = any(pool.disturbs for pool in self.placer.pools)
-        # Rollouts must be known where pods may be made to leave, because no pod of a rollout is.
-        also = ROLLING if disturbs else frozenset()
-        self.loop.apply([policy for policy in policies if isinstance(policy, Policy)], also, self.caps)
+        workloads = [policy for policy in policies if isinstance(policy, Policy)]
+        self.loop.apply(workloads, self.placer.also_observed, self.caps)
 
     async def drain(self, patience: float) -> None:
         """Wait for the actions under way in all loops, at most `patience` seconds."""

@@ -34,6 +34,7 @@ from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.surges import Surging
 from elasticd.sources.poller import opened
 from elasticd.ui.decisions import cause
 
@@ -344,16 +345,18 @@ async def play(
             loop.leave_out_repeats()
         pollers = await stack.enter_async_context(opened(sources, loop.site))
         loop.set_sources(pollers, wait=None)
-        loop.apply([policy for policy in policies if isinstance(policy, Policy)])
         placer = Placer(cluster, loop.look, journal, clock, listeners)
         placer.set_sources(pollers, wait=None)
         placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        loop.apply([policy for policy in policies if isinstance(policy, Policy)], placer.also_observed)
         mover = Mover(cluster, placer, journal, clock, listeners)
         await loop.tick(start)
         if placer.pools:
-            beside: list[Placer | Mover] = [placer]
+            beside: list[Placer | Mover | Surging] = [placer]
             if any(pool.moves for pool in placer.pools):
                 beside.append(mover)
+            if any(pool.moves and pool.policy.moves.surge for pool in placer.pools):
+                beside.append(mover.surging)
             await _together(loop, beside, cluster, clock, end)
         if not loop.governed():  # nothing would ever be due
             await clock.sleep_until(end)
@@ -363,7 +366,7 @@ async def play(
 
 
 async def _together(
-    loop: Loop, beside: Sequence[Placer | Mover], cluster: SimulatedCluster, clock: Clock, end: float
+    loop: Loop, beside: Sequence[Placer | Mover | Surging], cluster: SimulatedCluster, clock: Clock, end: float
 ) -> None:
     """All loops, each at its times; and the cluster tells at once what happens in it, as an API server does."""
     due = [worker.due() for worker in beside]

@@ -21,6 +21,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
+from elasticd.kit.surge import DEPLOYMENT
 from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate, TryEvict
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
@@ -28,7 +29,7 @@ from elasticd.model.moves import Promise
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Pod, Readings
-from elasticd.ports.cluster import Budgeted, Cluster, Pretending, Snapshot
+from elasticd.ports.cluster import Budgeted, Cluster, Kind, Pretending, Snapshot
 from elasticd.runtime.actions import STOPPED, Actions, attempt
 from elasticd.runtime.execute import PodAction, pod_outcome
 from elasticd.runtime.pools.deduplicated import LastDecisions
@@ -39,6 +40,9 @@ from elasticd.runtime.pools.usage_view import UsageView, WantedSeries
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
+
+ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
+"""The kinds that replace pods of an old template by themselves: they may be in a rollout."""
 
 MOST = 1000
 """Pods in one plan, at most: the next plan is made while the bindings of this one are under way."""
@@ -133,6 +137,11 @@ class Placer:
         self._retries.clear()
         self._changed.set()
         tell(self._listeners, PoolsApplied({policy.name for policy in policies}))
+
+    @property
+    def also_observed(self) -> frozenset[Kind]:
+        """The kinds of which rollouts must be known, where pods may be made to leave: no pod of a rollout is."""
+        return ROLLING if any(pool.disturbs for pool in self.pools) else frozenset()
 
     async def run(self) -> None:
         while True:

@@ -42,9 +42,6 @@ from elasticd.runtime.actions import Actions, Attempt, attempt, record
 
 logger = logging.getLogger(__name__)
 
-ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
-"""The kinds that replace pods of an old template by themselves: they may be in a rollout."""
-
 EVERY = 1.0
 """Seconds between looks for surges while there are none."""
 
@@ -123,6 +120,7 @@ class Surging:
         """Pods, by UID, at the last step of their surge: they may still be ending when its note is gone."""
         self._in_vain: dict[str, _InVain] = {}
         """By a workload's UID."""
+        self._due = clock.now()
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod by a surge; None: it belongs to no ReplicaSet, so no surge is possible."""
@@ -194,8 +192,17 @@ class Surging:
     async def run(self) -> None:
         """Continue every surge that is found, until cancelled."""
         while True:
-            busy = await self.tick(self._clock.now())
-            await self._clock.sleep_until(self._clock.now() + (SOON if busy else EVERY))
+            await self.turn()
+            await self._clock.sleep_until(self.due())
+
+    def due(self) -> float:
+        """The time of the next look."""
+        return self._due
+
+    async def turn(self) -> None:
+        """Tick now, and look again soon if there are surges."""
+        busy = await self.tick(self._clock.now())
+        self._due = self._clock.now() + (SOON if busy else EVERY)
 
     async def tick(self, now: float) -> bool:
         """Take one step of each surge; whether there are any."""

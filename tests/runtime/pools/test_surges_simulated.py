@@ -16,6 +16,7 @@ from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.evictability import SPARE
 from elasticd.kit.surge import SURGE
+from elasticd.lab.simulate import play
 from elasticd.model.actions import Mark, Scale
 from elasticd.model.listener import Notice
 from elasticd.model.moves import Underway
@@ -24,8 +25,7 @@ from elasticd.model.policy import Bounds, MovesTable, Policy, PoolPolicy, PoolSe
 from elasticd.model.workload import Pod, Workload
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import Placer
-from elasticd.runtime.pools.surges import ROLLING
+from elasticd.runtime.pools.placer import ROLLING, Placer
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.drain import Drain
@@ -313,3 +313,27 @@ async def test_a_policy_takes_no_replica_of_a_surge_for_wanted() -> None:
     (decision,) = journal.decisions()
     assert [one.reason for one in site.outcomes].count("Moved") > 1
     assert ([workload.replicas for workload in end.workloads()], decision.wish) == ([10], 10)
+
+
+async def test_a_trial_takes_every_step_of_a_surge() -> None:
+    heard, clock = Heard(), VirtualClock(0.0)
+    cluster = simulated(web("web", 3), nodes=NODES).build(clock)
+    moves = MovesTable(every=3.0, min_age=1.0, surge=True)
+    strategies = (Filters(), LeastRequested(), Drain())
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=moves)
+    await play(cluster, [policy], END, None, sources=(), listeners=[heard])
+    end = await cluster.observe(END, KINDS)
+    assert [workload.replicas for workload in end.workloads()] == [3]
+    assert [pod.node for workload in end.workloads() for pod in end.pods(workload)] == 3 * ["new"]
+    assert ("surge", "Moved") in {(one.action, one.reason) for one in heard.outcomes}
+
+
+class Heard:
+    """What became of actions on pods."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[PodOutcome] = []
+
+    def on(self, record: Notice) -> None:
+        if isinstance(record, PodOutcome):
+            self.outcomes.append(record)
