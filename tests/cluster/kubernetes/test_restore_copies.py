@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from elasticd.cluster.kubernetes.restore import steps
 from elasticd.cluster.kubernetes.session import Session
@@ -251,57 +253,68 @@ async def test_pod_that_waits_long_to_run_keeps_its_record(
 
 
 GREEDY = {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "900"}}}]}
+GOLD = {"nodeSelector": {"tier": "gold"}}
+KEYED = {"tolerations": [{"key": "k", "operator": "Exists"}]}
 GATED = {"schedulingGates": [{"name": "g"}]}
+RULES = "its nodeSelector or node affinity"
 
 
 @pytest.mark.parametrize(
-    ("made", "now", "copies"),
+    ("made", "now", "values"),
     [
-        pytest.param(GREEDY, {}, 2, id="admission asked for more than it does now"),
-        pytest.param({}, {"nodeSelector": {"tier": "gold"}}, 2, id="it asks for more now"),
-        pytest.param({}, {}, 1, id="it is as it would be"),
-        pytest.param(GREEDY, GATED, 1, id="it would be gated"),
-        pytest.param({}, {"containers": [{"name": "main", "image": "j"}]}, 1, id="another image"),
+        pytest.param(GREEDY, {}, "its request of cpu", id="admission asked for more than it does now"),
+        pytest.param({}, {**GREEDY, **GOLD}, f"its request of cpu, {RULES}", id="it asks for more now"),
+        pytest.param(KEYED, {}, "its tolerations", id="somebody added a toleration"),
+        pytest.param({}, {"runtimeClassName": "gvisor"}, "its runtimeClassName", id="another runtime"),
+        pytest.param({}, {}, "", id="it is as it would be"),
+        pytest.param(GREEDY, GATED, "", id="it would be gated"),
+        pytest.param({}, {"containers": [{"name": "main", "image": "j"}]}, "", id="another image"),
     ],
 )
-async def test_a_copy_that_would_be_made_otherwise_is_remade(
+async def test_a_waiting_copy_tells_what_would_be_created_otherwise(
     server: Server,
     session: Session,
     clock: HurriedClock,
     monkeypatch: pytest.MonkeyPatch,
     made: Any,
     now: Any,
-    copies: int,
+    values: str,
 ) -> None:
     monkeypatch.setattr(steps, "LATE", 1.0)
     server.waits, server.fate = 10_000, once(lambda copy: {**copy, "spec": {**copy["spec"], **made}})
+    told = (
+        f" (it would now be created with other values of {values}: delete it, and elasticd creates it so)"
+        if values
+        else ""
+    )
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(lambda: [step.step for step in one.underway] == ["waiting for a node"])
-        trials = server.steps.count("POST pods dry")
         server.admit = lambda spec: {**spec, **now}
-        await until(lambda: len(server.created) == 2 or server.steps.count("POST pods dry") > trials + 1)
-        assert len(server.created) == copies
+        trials = server.steps.count("POST pods dry")
+        await until(lambda: server.steps.count("POST pods dry") > trials + 2)
+        assert re.fullmatch(rf".*: waiting for a node for \d+ s{re.escape(told)}", one.fault)
+        assert (len(server.created), server.steps.count("POST eviction")) == (1, 1)
+        server.take_away()
+        await until(lambda: len(server.created) == 2)
         server.waits = 0
         await until(lambda: not server.records)
 
 
-async def test_a_copy_that_has_a_node_by_now_stays(
+async def test_no_dry_run_of_a_waiting_copy_breaks_the_quiet(
     server: Server, session: Session, clock: HurriedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "LATE", 1.0)
-    server.waits = 10_000
+    server.waits, times = 10_000, list[float]()
+
+    async def refuse(_: web.Request) -> web.Response:
+        times.append(clock.now())
+        return web.json_response({"reason": "TooManyRequests"}, status=429, headers={"Retry-After": "20"})
+
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(lambda: [step.step for step in one.underway] == ["waiting for a node"])
-
-        def admit(spec: dict[str, Any]) -> dict[str, Any]:
-            assert server.pod is not None
-            server.pod = {**server.pod, "spec": {**server.pod["spec"], "nodeName": "n"}}
-            return {**spec, "nodeSelector": {"tier": "gold"}}
-
-        server.admit = admit
-        await until(lambda: [step.step for step in one.underway] == ["starting on n"])
-        assert (len(server.created), server.evictions) == (1, 1)
-        server.waits = 0
-        await until(lambda: not server.records)
+        server.api.on("POST", PODS, refuse)
+        await until(lambda: len(times) == 2)
+        assert times[1] - times[0] >= 20
+        assert re.fullmatch(r".*: waiting for a node for \d+ s", one.fault)

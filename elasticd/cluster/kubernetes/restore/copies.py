@@ -177,3 +177,21 @@ def _grown(pod: Pod, copy: Pod) -> list[str]:
     """The resources of which a copy requests more than its pod."""
     before = needed(pod)
     return [resource for resource, amount in needed(copy).items() if amount > before.get(resource, 0)]
+
+
+_PLACING: tuple[tuple[str, Callable[[Pod], Any]], ...] = (
+    *_FIELDS,
+    ("its nodeSelector or node affinity", _node_rules),
+    ("its tolerations", lambda pod: frozenset(pod.needs.tolerations)),
+)
+"""What decides, beside requests, where a pod may run."""
+
+
+def difference_from(pod: Compared, fresh: Compared) -> str:
+    """How a pod without a node differs from what the server would create now, by what decides where it may run; empty:
+    in nothing."""
+    before, after = needed(pod.spec), needed(fresh.spec)
+    resources = sorted(each for each in {*before, *after} if before.get(each, 0) != after.get(each, 0))
+    fields = (name for name, value in _PLACING if value(pod.spec) != value(fresh.spec))
+    runtime = ("its runtimeClassName",) if pod.runtime_class != fresh.runtime_class else ()
+    return ", ".join((*(f"its request of {each}" for each in resources), *fields, *runtime))

@@ -5,10 +5,10 @@ So any daemon can continue where another has stopped:
     the pod is there               nothing was done to it: after a quiet time the record is removed
     it is being deleted            wait
     it is gone                     create it, if the record is still there: if not, another daemon has
-    its copy is there              note that in the record, and wait until it has run
+    its copy is there              note that in the record, and wait until it has run; while it waits for a node, tell
+                                   what the server would now create otherwise
     its copy has run               remove the record
-    its copy ended before it ran   evict that, so that its name is free; so too one that has waited for a node for a
-                                   minute, if the server would now create it with other needs
+    its copy ended before it ran   evict that, so that its name is free
     its copy is gone               create it again, each time after a longer pause; but where the server remembers that
                                    it ran, its deletion was intended: remove the record
     another has its name           wait until the name is free, unless it is the same pod, created by somebody else
@@ -33,7 +33,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import one_line
-from elasticd.cluster.kubernetes.restore.copies import read_compared
+from elasticd.cluster.kubernetes.restore.copies import difference_from, read_compared
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.places import promise_of
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
@@ -42,12 +42,11 @@ from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, trial_of
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
-from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
-from elasticd.model.actions import Announce, Answer, Evict
+from elasticd.model.actions import Announce, Evict
 from elasticd.model.moves import RESTORED, Underway
-from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
@@ -106,7 +105,7 @@ class RestorationSteps:
         self._copy_may_have_run = not evicted
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
         self._rejected_by, self._why_ended = frozenset[str](), ""
-        self._tried_at = 0.0
+        self._compared_at, self._differs = 0.0, ""
         self.gone = False
         """Whether the pod was seen to be gone, or replaced."""
         self.over = False
@@ -176,7 +175,7 @@ class RestorationSteps:
     def _delay(self) -> str:
         """Which step takes longer than it should though nothing fails; empty: none."""
         seconds = self._clock.now() - self._since
-        for_long = f"{self._at} for {seconds:.0f} s{self._waits_for}" if seconds > LATE else ""
+        for_long = f"{self._at} for {seconds:.0f} s{self._waits_for}{self._differs}" if seconds > LATE else ""
         if self._lost < 2:
             return for_long
         return f"{self._lost} copies of it went before they ran{self._why_ended}; now: {for_long or self._at}"
@@ -185,6 +184,7 @@ class RestorationSteps:
         self._waits_for = f" ({waits_for})" if waits_for else ""
         if step != self._at:
             self._at, self._since, self._attempts = step, self._clock.now(), 0
+            self._compared_at, self._differs = self._since, ""
 
     async def _step(self) -> bool:
         """Do the next step; return whether the restoration is complete."""
@@ -297,38 +297,35 @@ class RestorationSteps:
             self._rejected_by |= {state.node}
             self._why_ended = f" (the last on {state.node}{f': {life.reason}' if life.reason else ''})"
         if state.phase == "Failed" and not state.deleted:
-            await self._clear_away(state, "it ended before it ran")
-        elif self._at == WAITING and await self._is_outdated(state):
-            await self._clear_away(state, "it would be created otherwise now, and has no node")
+            await self._clear_away(state)
+        elif self._at == WAITING and self._clock.now() - self._compared_at >= LATE:
+            await self._compare(state)
         return False
 
-    async def _is_outdated(self, state: PodState) -> bool:
-        """Whether the server would now create otherwise what decides where a copy may run that has long waited for a
-        node: admission has changed since."""
-        now, ref = self._clock.now(), self.restoration.pod
-        if now - max(self._since, self._tried_at) < LATE or not await self._parts.budget.take(PAUSES.longest):
-            return False
-        self._tried_at = now
-        trial = encode(trial_of(msgspec.json.decode(self.restoration.manifest)))
+    async def _compare(self, state: PodState) -> None:
+        """Ask in a dry run what the server would create now, and keep in words how the copy differs from that: only
+        somebody who knows why may delete it. A webhook that answers otherwise each time makes every copy differ."""
+        if not await self._parts.budget.take(PAUSES.longest):
+            return
+        self._compared_at, self._differs = self._clock.now(), ""
+        ref, trial = self.restoration.pod, encode(trial_of(msgspec.json.decode(self.restoration.manifest)))
         try:
-            body = await self._parts.session.send(creation(ref, trial, dryRun="All"))
-        except ApiError:
-            return False  # it would not be created at all: this one may have a place yet
-        present, fresh = (replace(_needs_of(each, ref, state.uid), images=(), grace=0.0) for each in (state.body, body))
-        return present != fresh and not fresh.gated  # who opens a gate may have changed the rest
+            answer = await self._parts.session.send(creation(ref, trial, dryRun="All"))
+        except ApiError as error:
+            self._parts.budget.pause(error.quiet)
+            return  # it would not be created at all: this one may have a place yet
+        copy, fresh = (read_compared(body, ref.name, state.uid) for body in (state.body, answer))
+        if (values := difference_from(copy, fresh)) and not fresh.pod.needs.gated:  # who opens a gate may change more
+            self._differs = (
+                f" (it would now be created with other values of {values}: delete it, and elasticd creates it so)"
+            )
 
-    async def _clear_away(self, state: PodState, why: str) -> None:
-        """Evict a copy that will not run, because it holds the name that the next one needs; unless it has got another
-        node since."""
-
-        def unfit(present: PodState | None) -> Answer | None:
-            bound = present is not None and present.node != state.node
-            return conflict(409, "it has a node by now") if bound else None
-
-        evict = Evict(self.restoration.pod, state.uid, state.node, why)
-        answer = await self._parts.writer.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING, unfit)
+    async def _clear_away(self, state: PodState) -> None:
+        """Evict a copy that ended before it ran, because it holds the name that the next one needs."""
+        evict = Evict(self.restoration.pod, state.uid, state.node, "it ended before it ran")
+        answer = await self._parts.writer.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING)
         if answer.result == "failed":
-            raise ApiError(answer.code, answer.reason, f"{why}, and stays: {answer.message}")
+            raise ApiError(answer.code, answer.reason, f"it ended before it ran, and stays: {answer.message}")
 
     async def _resolve_taken_name(self, state: PodState) -> bool:
         if self._copy and state.annotations.get(RESTORED) == self._copy:
@@ -358,10 +355,6 @@ def _step_of(copy: PodState) -> str:
     if copy.phase == "Failed":
         return "ended before it ran"
     return f"starting on {copy.node}" if copy.node else WAITING
-
-
-def _needs_of(body: bytes, pod: Ref, uid: str) -> Needs:
-    return read_compared(body, pod.name, uid).spec.needs
 
 
 def creation(pod: Ref, manifest: bytes, **params: str) -> Request:
