@@ -1,14 +1,21 @@
 """Records of evicted pods: who may write them, and which are left alone."""
 
 import asyncio
+import re
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
+from elasticd.model.moves import Underway
+from elasticd.model.workload import Pod
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
 from tests.cluster.kubernetes.restoring import ACTION, RECORDS, SECRET, Server, daemon, data, granted, record
 
@@ -20,6 +27,8 @@ async def test_only_the_daemon_that_owns_the_record_evicts(
     async with daemon(session, clock) as one, daemon(session, clock, identity=name) as other:
         found = await asyncio.gather(one.evict(ACTION, granted), other.evict(ACTION, granted))
         assert sorted(answer.reason for answer in found) == ["", "UnderWay"]
+        record = "its record is ConfigMap home/elasticd-restore-u"
+        assert {answer.message for answer in found if answer.reason} == {f"another elasticd recreates it, {record}"}
         await until(server.made_anew)
     assert server.evictions == 1
 
@@ -119,16 +128,55 @@ async def test_only_daemons_of_its_lease_continue_a_record(
     assert {*server.steps} <= {f"GET {path.rpartition('/')[2]}" for path in (RECORDS, SECRET)}
 
 
-async def test_a_record_that_another_lease_leaves_long_is_reported(
-    server: Server, session: Session, clock: HurriedClock
-) -> None:
-    server.ahead = clock.now() - 660 - time.time()
-    written = f"{datetime.fromtimestamp(clock.now() - 660, UTC):%Y-%m-%dT%H:%M:%SZ}"
+PRESENT = Pod("shop", "batch", "u", "Running")
+COPIED = Pod("shop", "batch", "new-1", "Running", ready=True, annotations={"elasticd.io/restored-from": "u"})
+
+
+@asynccontextmanager
+async def beside_another_lease(
+    server: Server, session: Session, clock: HurriedClock, pod: Pod | None
+) -> AsyncIterator[Underway]:
+    """The move of a record that another Lease's daemons wrote 10.5 minutes ago, where the watch shows that pod."""
+    server.ahead = clock.now() - 630 - time.time()
+    written = f"{datetime.fromtimestamp(clock.now() - 630, UTC):%Y-%m-%dT%H:%M:%SZ}"
     server.record(record(data(written=written, lease="ops/elasticd")))
-    async with daemon(session, clock, lease="ops/trial", resumes=True) as other:
+    pods = PodStore()
+    if pod is not None:
+        pods.put(pod, listed=True)
+    async with daemon(session, clock, lease="ops/trial", resumes=True, stores=(pods, NodeStore())) as other:
         await until(lambda: other.underway)
         (move,) = other.underway
-        assert move.fault == (
-            "shop/Pod/batch was to be evicted and recreated 11 min ago by daemons of Lease ops/elasticd: only they "
-            "continue, its record is ConfigMap home/elasticd-restore-u"
+        yield move
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(None, id="no pod"),
+        pytest.param(replace(PRESENT, deleted=True), id="its pod ends"),
+        pytest.param(replace(COPIED, ready=False), id="a copy that is not ready"),
+        pytest.param(replace(COPIED, annotations={}), id="another pod of its name"),
+    ],
+)
+async def test_a_record_that_another_lease_leaves_long_is_reported(
+    server: Server, session: Session, clock: HurriedClock, pod: Pod | None
+) -> None:
+    async with beside_another_lease(server, session, clock, pod) as move:
+        assert re.fullmatch(
+            r"shop/Pod/batch was to be evicted and recreated 1\d min ago by daemons of Lease ops/elasticd: only they "
+            "continue, its record is ConfigMap home/elasticd-restore-u; if none of them runs any more and the pod is "
+            "missing, create it by hand, then delete the record",
+            move.fault,
+        )
+
+
+@pytest.mark.parametrize("pod", [pytest.param(PRESENT, id="its pod"), pytest.param(COPIED, id="a ready copy")])
+async def test_another_lease_s_record_whose_pod_runs_is_no_trouble(
+    server: Server, session: Session, clock: HurriedClock, pod: Pod
+) -> None:
+    async with beside_another_lease(server, session, clock, pod) as move:
+        assert move.fault == ""
+        assert move.step == (
+            "recorded by daemons of Lease ops/elasticd, and its pod is there: if none of them runs any more, delete "
+            "ConfigMap home/elasticd-restore-u"
         )

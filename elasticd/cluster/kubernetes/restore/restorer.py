@@ -29,7 +29,7 @@ from elasticd.cluster.kubernetes.write.answers import conflict, refused_by
 from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
 from elasticd.model.actions import Announce, Answer, Evict
-from elasticd.model.moves import Promise, Underway
+from elasticd.model.moves import RESTORED, Promise, Underway
 from elasticd.model.workload import Pod, Ref
 
 logger = logging.getLogger(__name__)
@@ -101,15 +101,26 @@ class Restorer:
 
     def _underway_elsewhere(self, restoration: Restoration) -> Underway:
         since = datetime.fromisoformat(restoration.written).timestamp()
-        seconds, fault = self._parts.clock.now() - since, ""
-        if seconds > LATE:
-            record = f"ConfigMap {self._records.home}/{restoration.name}"
+        seconds, lease, fault = self._parts.clock.now() - since, restoration.lease, ""
+        step = f"recorded by daemons of Lease {lease}"
+        record = f"ConfigMap {self._records.home}/{restoration.name}"
+        if seconds > LATE and self._is_there(restoration):
+            step += f", and its pod is there: if none of them runs any more, delete {record}"
+        elif seconds > LATE:
             fault = (
                 f"{restoration.pod} was to be evicted and recreated {seconds / 60:.0f} min ago by daemons of Lease "
-                f"{restoration.lease}: only they continue, its record is {record}"
+                f"{lease}: only they continue, its record is {record}; if none of them runs any more and the pod is "
+                "missing, create it by hand, then delete the record"
             )
-        step = f"recorded by daemons of Lease {restoration.lease}"
         return Underway(restoration.pod, restoration.uid, "anew", step, since, fault=fault, why=restoration.why)
+
+    def _is_there(self, restoration: Restoration) -> bool:
+        """Whether the watch shows the recorded pod and nobody deletes it, or a copy of it that is ready: then nothing
+        has to be created."""
+        pod = self._parts.pods.get(restoration.pod.namespace, restoration.pod.name)
+        if pod is None or pod.deleted:
+            return False
+        return pod.uid == restoration.uid or (pod.annotations.get(RESTORED) == restoration.uid and bool(pod.ready))
 
     async def promises(self, led_since: float) -> list[Promise]:
         """The places for the pods that are being recreated. Looks for records first, if that was not done since this
@@ -188,7 +199,8 @@ class Restorer:
         """Record the manifest."""
         self._preparing[restoration.uid] = promise_of(restoration)
         claimed = await self._written(partial(self._records.claim, restoration), allowed)
-        return claimed or Answer("refused", 409, "another elasticd recreates it", "UnderWay")
+        record = f"ConfigMap {self._records.home}/{restoration.name}"
+        return claimed or Answer("refused", 409, f"another elasticd recreates it, its record is {record}", "UnderWay")
 
     async def _tried_out(
         self, action: Evict, state: PodState, manifest: dict[str, Any], allowed: Allowed
