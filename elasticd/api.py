@@ -12,7 +12,7 @@ from elasticd.model.actions import Mark
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.history import Change, Past, Point, Run
 from elasticd.model.jobs import Job
-from elasticd.model.moves import EarlierLabels, Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand
+from elasticd.model.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand
 from elasticd.model.placement import (
     Candidate,
     Column,
@@ -111,7 +111,7 @@ __all__ = [
     # a pool: what is known of it, and what a strategy says of places, victims and moves
     "PoolPolicy", "PoolSelect", "PoolObservation", "PoolPast", "DisruptionBudget", "Nodes", "Column", "Mask",
     "Candidate", "Placement", "Places", "Refusal", "Mend", "Scores", "Selection", "Whole", "Victims", "Spared",
-    "Turn", "EvictionOrder", "Move", "Moved", "EarlierLabels", "Look", "Fits", "Stand", "NodeLevel",
+    "Turn", "EvictionOrder", "Move", "Moved", "Look", "Fits", "Stand", "NodeLevel",
     # records in the journal
     "Decision", "Outcome", "PodDecision", "PodOutcome", "MoveDecision",
     # sources

@@ -35,10 +35,6 @@ MoveHow = Literal["reschedule", "release", "kill"]
 SLACK = 1.0
 """Seconds by which a pod may seem to have come too early: an API server gives whole seconds."""
 
-PROMPT = 5.0
-"""Seconds in which a change of labels is seen, and a bound pod starts: of two so close it is not known which was
-first."""
-
 MOST_COOLDOWNS = 2**12
 """To so many times itself `cooldown` doubles at most; moves are remembered for an hour."""
 
@@ -61,9 +57,9 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
     the pod is evicted for good, as far as budgets let it go, and waits for no replacements of others; its controller,
     if it has one, may create another. An annotation that cannot be read is ignored and loosens no rule.
 
-    A pod is killed only if its node matched while it was there, not where it was placed despite its labels, as by a
-    weak binding (default). Where these are known only since later, as a daemon began then, a weak binding leaves the
-    pod, and another kills it, as no pod would have been placed there.
+    A pod is killed only if this daemon, while it led, saw it on its node while that matched: not where it was placed
+    despite the labels, as by a weak binding (default) or because `binding` does not have the rule, nor where the labels
+    changed before the daemon began. An edit of the policy forgets nothing of this, a restart all of it.
 
     In mode "paper" reschedule is back to the queue, as in the thesis: the pod leaves whether another node matches or
     not, and waits for one; where its binding is weak it may come back.
@@ -161,26 +157,8 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
                 broken = broken_here.get(id(claims))
                 if broken is None:
                     broken = broken_here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
-                if broken and not pod.deleted and (counting := self._counting(broken, pod, node, past)):
-                    yield pod, claims, counting, settled
-
-    def _counting(self, broken: "Claims", pod: Pod, node: Node, past: PoolPast) -> "Claims":
-        """The broken claims for which something is done about a pod: it is killed only for labels that have changed
-        since it came, not for those despite which it was placed there. Where that is not known, as they changed before
-        the daemon began, it is for a claim that lets no pod be placed there."""
-        if not any(claim.how == "kill" for claim in broken):
-            return broken
-        earlier, came = past.earlier.get(node.name, ()), inf if pod.started is None else pod.started
-        known_since = earlier[0].since if earlier else past.labelled.get(node.name, inf)
-
-        def counts(claim: _Claim) -> bool:
-            if claim.how != "kill":
-                return True
-            least = came + PROMPT if claim.weak else came - PROMPT
-            matched = any(before.until >= least and claim.fits(node.name, before.labels) for before in earlier)
-            return matched or (not claim.weak and came < known_since + PROMPT)
-
-        return tuple(filter(counts, broken))
+                if broken and not pod.deleted and (actionable := _actionable(broken, pod, past)):
+                    yield pod, claims, actionable, settled
 
     def _how(self, broken: "Claims") -> MoveHow:
         if any(claim.how == "kill" for claim in broken):
@@ -202,7 +180,6 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
                 binding.node_label_change,
                 f"{binding} ({origin})",
                 tuple(rule.expression for rule in binding.expressions),
-                weak="default" in (binding.collection_is_empty, binding.resource_not_fit),
             )
             for origin, binding in bound
             if binding.node_label_change != "still"
@@ -216,13 +193,12 @@ class Rebind(PoolStrategy, tag="rebind", frozen=True):
 
 class _Claim(NamedTuple):
     """A requirement that binds a pod: all `expressions` and one of `terms` (None: no terms) must match its node; `how`:
-    what happens to the pod where they do not; `weak`: it may be placed elsewhere."""
+    what happens to the pod where they do not."""
 
     how: How
     text: str
     expressions: tuple[Expression, ...]
     terms: tuple[Term, ...] | None = None
-    weak: bool = False
 
     def holds(self, node: Node) -> bool:
         return self.fits(node.name, node.labels)
@@ -238,6 +214,16 @@ class _Claim(NamedTuple):
 
 
 Claims = tuple[_Claim, ...]
+
+
+def _actionable(broken: Claims, pod: Pod, past: PoolPast) -> Claims:
+    """The broken claims for which something is done about a pod: it is killed only for labels that changed while it was
+    there, not for those despite which it was placed. Where that is not known it stays, as nothing may create it again.
+    """
+    earlier = past.earlier_labels.get(pod.uid, ())
+    return tuple(
+        claim for claim in broken if claim.how != "kill" or any(claim.fits(pod.node, labels) for labels in earlier)
+    )
 
 
 class _Returned:

@@ -113,22 +113,15 @@ class Comebacks(Struct, frozen=True, gc=False):
         return int(self.first) <= pod.created <= self.last + PUT_BACK
 
 
-class EarlierLabels(Struct, frozen=True, gc=False):
-    """Labels that a node had before it got others, and from when until when they were seen."""
-
-    since: float
-    until: float
-    labels: Mapping[str, str]
-
-
 class PoolPast(Struct, frozen=True, eq=False):
     """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
     are the moves of the last hour; `rejecting` are nodes whose kubelets did not start moved pods lately; `labelled` is
     when each node was last seen to change its labels, or to come; a node that has not since the daemon began has that
     time; `refused` is when each pod (its UID) was last told to go and not let through; `comebacks` are by `whose` and
     node; `failing` is until when each pod (its UID) is left alone whose evictions failed, as nobody answered or the API
-    server was in trouble; `earlier` are the last few sets of labels that each node had before those it has, the oldest
-    first: one without has had the same since it was first seen (`labelled`).
+    server was in trouble; `earlier_labels` are by pod (its UID): labels that its node was seen to have while the pod
+    was there, before it got others. Only changes of labels that a strategy or a binding of a pod there names count, the
+    last few, and none before this daemon led.
     """
 
     looks: tuple[Look, ...] = ()
@@ -138,7 +131,7 @@ class PoolPast(Struct, frozen=True, eq=False):
     comebacks: Mapping[tuple[str, str], Comebacks] = {}
     failing: Mapping[str, float] = {}
     rejecting: frozenset[str] = frozenset()
-    earlier: Mapping[str, tuple[EarlierLabels, ...]] = {}
+    earlier_labels: Mapping[str, tuple[Mapping[str, str], ...]] = {}
 
 
 class Promise(Struct, frozen=True, eq=False):

@@ -40,7 +40,7 @@ from tests.kube.pools import (
     uids,
 )
 from tests.kube.reports import NodeSpec
-from tests.kube.running import running
+from tests.kube.running import Running, running
 
 POLICY = """
 mode = "act"
@@ -60,6 +60,7 @@ type = "load-balance"
 type = "rebind"
 dwell = 1
 """
+LOOKS = "elasticd_move_plan_duration_seconds_count"
 
 
 async def relabel(kube: Kube, namespace: str, **tiers: str) -> None:
@@ -111,7 +112,7 @@ async def test_changed_labels_move_end_or_keep_pods_as_they_ask(kube: Kube, name
     policies = {"bound": POLICY.format(namespace=namespace)}
     async with (
         kube.nodes.having(*thesis(namespace, node1="frontend", node2="backend")),
-        running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies),
+        running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies) as daemon,
     ):
         await create(
             kube,
@@ -121,13 +122,23 @@ async def test_changed_labels_move_end_or_keep_pods_as_they_ask(kube: Kube, name
         )
         await kube.client.apply(deployment("web", 2, nodeSelector={"tier": "frontend"}), namespace)
         await counted(kube, namespace, {"node1": 4})
-        before = await uids(kube, namespace)
+        before, earlier = await uids(kube, namespace), await looks(daemon)
 
+        async def seen() -> bool:
+            return await looks(daemon) >= earlier + 2  # the first may have begun before the last pod was there
+
+        await wait_until(seen, what="the daemon has seen all pods there")
         await relabel(kube, namespace, node2="frontend", node1="backend")
         await counted(kube, namespace, {"node1": 1, "node2": 2})
         after = await uids(kube, namespace)
         assert "ends" not in after
         assert set(before.values()) & set(after.values()) == {before["stays"]}
+
+
+async def looks(daemon: Running) -> float:
+    """How often the daemon has looked at its pool."""
+    _, metrics = await daemon.page("/metrics")
+    return sum(float(line.split()[-1]) for line in metrics.splitlines() if line.startswith(LOOKS))
 
 
 async def counted(kube: Kube, namespace: str, expected: dict[str, int]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import EarlierLabels, Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term
+from elasticd.api import Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term
 from elasticd.decision.pool.finished_moves import over
 from elasticd.kit import BINDING, whose
 from elasticd.model.moves import MoveDecision
@@ -66,6 +66,11 @@ def long_ago(*nodes: Node) -> PoolPast:
     return PoolPast(labelled={one.name: LONG_AGO for one in nodes})
 
 
+def matched(pod: Pod, **more: Any) -> PoolPast:
+    """The node of a pod was seen to be in tier front while the pod was there."""
+    return PoolPast(earlier_labels={pod.uid: ({"tier": "front"},)}, **more)
+
+
 def test_the_labels_that_its_rules_name_are_reported() -> None:
     assert strategy(rule(FRONT, expression("disk", "exists"))).labels_of_nodes() == ("tier", "disk")
     assert strategy().labels_of_nodes() == ()
@@ -108,38 +113,49 @@ def test_in_mode_paper_reschedule_always_returns_pods_to_the_queue(
 ) -> None:
     there = running("p", "a", annotations=bound(FRONT, change=change), owner=("", "", ""))
     view = columns([tier("a", "back"), tier("b", other)], [there])
-    (decision,) = moving([Filters(), strategy(mode=mode)], view)
+    (decision,) = moving([Filters(), strategy(mode=mode)], view, matched(there))
     assert (decision.verdict, decision.how, decision.target or decision.refusal) == expected
     assert decision.action is None or decision.action.restore == (change == "reschedule")
 
 
-WEAK = {"collectionIsEmpty": "default"}
-FULL = {"resourceNotFit": "default"}
-
-
 @pytest.mark.parametrize(
-    ("came", "matched", "seen", "weak", "strong"),
+    ("of", "earlier", "expected"),
     [
-        pytest.param(100, None, 3600, [], [], id="it came to other labels"),
-        pytest.param(600, 100, 3600, ["ends"], ["ends"], id="they changed since it came"),
-        pytest.param(600, 601, 3600, [], ["ends"], id="they changed as it came"),
-        pytest.param(600, 700, 3600, [], [], id="they changed before it came"),
-        pytest.param(600, None, 300, [], ["ends"], id="it came before the daemon"),
-        pytest.param(None, 100, 3600, [], [], id="it has yet to start"),
+        pytest.param("p", [], [], id="none are known"),
+        pytest.param("p", ["front"], [("p", "ends")], id="they matched"),
+        pytest.param("p", ["middle"], [], id="they never matched"),
+        pytest.param("p", ["front", "middle"], [("p", "ends")], id="they matched at first"),
+        pytest.param("q", ["front"], [], id="they matched when another was there"),
     ],
 )
-@pytest.mark.parametrize("how", [WEAK, FULL, {}], ids=["no node matches", "they are full", "strong"])
+@pytest.mark.parametrize("owner", [SET, ("", "", "")], ids=["controlled", "bare"])
+@pytest.mark.parametrize(
+    ("annotations", "rules"),
+    [
+        pytest.param(bound(FRONT, change="kill", collectionIsEmpty="default"), [], id="placed where no node matches"),
+        pytest.param(bound(FRONT, change="kill", resourceNotFit="default"), [], id="placed where they are full"),
+        pytest.param(bound(FRONT, change="kill"), [], id="strong"),
+        pytest.param({}, [rule(FRONT, change="kill")], id="a rule that does not place it"),
+    ],
+)
 def test_only_labels_that_changed_since_it_came_kill_a_pod(
-    how: dict[str, str], came: float | None, matched: float | None, seen: float, weak: list[str], strong: list[str]
+    annotations: dict[str, str],
+    rules: list[dict[str, Any]],
+    owner: tuple[str, str, str],
+    of: str,
+    earlier: list[str],
+    expected: list[tuple[str, str]],
 ) -> None:
-    started = None if came is None else NOW - came
-    there = running("p", "a", started=started, annotations=bound(FRONT, change="kill", **how), owner=("", "", ""))
+    there = running("p", "a", annotations=annotations, owner=owner)
     view = columns([tier("a", "back"), tier("b", "back")], [there])
-    first, last = NOW - seen, NOW - (matched or 0)
-    earlier = {} if matched is None else {"a": (EarlierLabels(first, last, {"tier": "front"}),)}
-    past = PoolPast(labelled={"a": last if matched else first, "b": first}, earlier=earlier)
-    decisions = moving([Filters(), BindingRules(), strategy()], view, past)
-    assert [kind for _, kind in told(decisions)] == (weak if how else strong)
+    past = PoolPast(earlier_labels={pod(of).uid: tuple({"tier": value} for value in earlier)})
+    assert told(moving([Filters(), BindingRules(), strategy(*rules)], view, past, single=True)) == expected
+
+
+def test_a_pod_that_may_not_be_killed_still_moves() -> None:
+    there = running("p", "a", annotations=bound(FRONT, change="kill"), selector={"tier": "front"})
+    view = columns([tier("a", "back"), tier("b", "front")], [there])
+    assert told(moving([Filters(), strategy()], view, single=True)) == [("p", "b")]
 
 
 # What changes, what is said of it, and how long ago it was.
@@ -169,7 +185,7 @@ def test_a_pod_leaves_or_ends_once_changed_labels_have_lasted(
     by_rule = whence == "rule"
     there = running("p", "a", annotations={} if by_rule else bound(FRONT, change=change))
     asked = strategy(*([rule(FRONT, change=change)] if by_rule else []), dwell=dwell)
-    past = PoolPast(labelled={"a": NOW - ago, "b": NOW - ago})
+    past = matched(there, labelled={"a": NOW - ago, "b": NOW - ago})
     assert told(moving([Filters(), asked], columns(nodes, [there]), past, single=True)) == expected
 
 
@@ -257,7 +273,8 @@ def test_each_broken_binding_decides_what_becomes_of_its_pod(
     annotation: dict[str, str], rules: list[dict[str, Any]], needs: dict[str, Any], expected: str | None
 ) -> None:
     there = running("p", "a", annotations=annotation, labels={"app": "web"}, **needs)
-    found = told(moving([strategy(*rules)], columns([tier("a", "back"), tier("b", "front")], [there]), single=True))
+    view = columns([tier("a", "back"), tier("b", "front")], [there])
+    found = told(moving([strategy(*rules)], view, matched(there), single=True))
     assert found == ([] if expected is None else [("p", expected)])
 
 

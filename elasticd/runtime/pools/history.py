@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
 from elasticd.base.news import LastReported
+from elasticd.kit.bindings import binding_of
 from elasticd.kit.evictability import one_failed
 from elasticd.model.actions import Evict
 from elasticd.model.moves import (
     PUT_BACK,
     TAKEN_BACK,
     Comebacks,
-    EarlierLabels,
     Look,
     Moved,
     MoveDecision,
@@ -37,8 +37,8 @@ RETURNED = 86400.0
 REJECTING = 600.0
 """Seconds for which other nodes are preferred to one whose kubelet did not start a moved pod."""
 
-EARLIER = 8
-"""Sets of labels that are remembered of a node, beside those it has."""
+EARLIER = 4
+"""Sets of labels of its node that are remembered of a pod, beside those it has."""
 
 MISSED = 3.0
 """After so many intervals without an evaluation, the earlier ones are forgotten."""
@@ -93,7 +93,7 @@ class PoolHistory:
         self.reported = LastReported()
         self._moved: deque[Moved] = deque()
         self._labelled: dict[str, float] = {}
-        self._earlier: dict[str, tuple[EarlierLabels, ...]] = {}
+        self._earlier_labels: dict[str, tuple[Mapping[str, str], ...]] = {}
         self._nodes: dict[str, Node] = {}
         self._pods: OnNodes = {}
         self._last_look, self._plan = 0.0, MovesPlan()
@@ -103,25 +103,30 @@ class PoolHistory:
         self._failing: dict[str, _Failing] = {}
         self._rejecting: dict[str, float] = {}
 
-    def note(self, nodes: Sequence[Node], pods: OnNodes, now: float) -> bool:
+    def edited(self, policy: PoolPolicy, now: float) -> "PoolHistory":
+        """The history under an edited policy: its looks and moves begin anew, what was seen of nodes stays."""
+        history = PoolHistory(policy, now)
+        history._nodes, history._pods = self._nodes, self._pods
+        history._labelled, history._earlier_labels = self._labelled, self._earlier_labels
+        return history
+
+    def note(self, nodes: Sequence[Node], pods: OnNodes, now: float, keys: frozenset[str] = frozenset()) -> bool:
         """Take in the nodes and their pods; whether one came, went, or changed its labels, annotations, taints or
-        readiness, or one of these pods has failed."""
+        readiness, or one of these pods has failed. `keys`: the labels that strategies name."""
         previous, self._nodes = self._nodes, {node.name: node for node in nodes}
         changed = previous.keys() - self._nodes.keys()
         for name, node in self._nodes.items():
             old = previous.get(name)
             if old is node:
                 continue
-            if old is not None and old.labels != node.labels:
-                labels = EarlierLabels(self._labelled[name], now, old.labels)
-                self._earlier[name] = (*self._earlier.get(name, ()), labels)[-EARLIER:]
             if old is None or old.labels != node.labels:
                 self._labelled[name] = now
+            if old is not None and old.labels != node.labels:
+                self._keep_labels(old.labels, node, keys)
             if old is None or _placement_state(old) != _placement_state(node):
                 changed.add(name)
         for name in previous.keys() - self._nodes.keys():
             self._labelled.pop(name, None)
-            self._earlier.pop(name, None)
         if changed:
             self._comebacks = {key: found for key, found in self._comebacks.items() if key[1] not in changed}
         before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
@@ -130,6 +135,17 @@ class PoolHistory:
             for name, current in self._pods.items()
             if name in before
         )
+
+    def _keep_labels(self, before: Mapping[str, str], node: Node, keys: frozenset[str]) -> None:
+        """Keep the labels that a node had `before`, for the pods that were there then, if labels changed that these
+        bindings or strategies name. Being kept by pod, not by time, this stays true over a gap between looks."""
+        there = self._pods.get(node.name, ())
+        named = keys.union(*(_keys_of_binding(pod) for pod in there))
+        if all(before.get(key) == node.labels.get(key) for key in named):
+            return
+        for pod in there:
+            earlier = [labels for labels in self._earlier_labels.get(pod.uid, ()) if labels != before]
+            self._earlier_labels[pod.uid] = (*earlier, before)[-EARLIER:]
 
     def look(self, look: Look, most: int) -> None:
         """Remember what nodes use; at most `most` looks are kept.
@@ -162,6 +178,9 @@ class PoolHistory:
         }
         failing = {uid: failures.until for uid, failures in self._failing.items()}
         self._rejecting = {name: at for name, at in self._rejecting.items() if now - at <= REJECTING}
+        if self._earlier_labels:
+            present = {pod.uid for pods in self._pods.values() for pod in pods}
+            self._earlier_labels = {uid: sets for uid, sets in self._earlier_labels.items() if uid in present}
         return PoolPast(
             tuple(self.looks),
             tuple(self._moved),
@@ -170,7 +189,7 @@ class PoolHistory:
             self._comebacks,
             failing,
             frozenset(self._rejecting),
-            self._earlier,
+            self._earlier_labels,
         )
 
     def was_refused(self, uid: str) -> bool:
@@ -255,6 +274,15 @@ def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comeback
 def _pod_on_node(departure: _Departure, on_nodes: OnNodes) -> Pod | None:
     """The pod as it is now; None where it is no longer on its node."""
     return next((pod for pod in on_nodes.get(departure.pod.node, ()) if pod.uid == departure.pod.uid), None)
+
+
+def _keys_of_binding(pod: Pod) -> frozenset[str]:
+    """The labels that a pod's own binding names; none where it cannot be read."""
+    try:
+        binding = binding_of(pod)
+    except ValueError:
+        return frozenset()
+    return frozenset(rule.key for rule in binding.expressions) if binding else frozenset()
 
 
 def _placement_state(node: Node) -> tuple[object, ...]:

@@ -125,10 +125,12 @@ class Mover:
                 return  # others are in force by now
             history = self._histories.get(pool.policy.name)
             if history is None or history.policy != pool.policy:
-                history = self._histories[pool.policy.name] = PoolHistory(pool.policy, now)
+                history = history.edited(pool.policy, now) if history else PoolHistory(pool.policy, now)
+                self._histories[pool.policy.name] = history
             history.rejected(self._cluster.restoring(), now)
             nodes = pool.nodes("", snapshot.nodes())
-            if history.note(nodes, snapshot.on_nodes(), now) or history.due <= now:
+            changed = history.note(nodes, snapshot.on_nodes(), now, pool.hooks.labels_of_nodes)
+            if changed or history.due <= now:
                 history.due = now + pool.policy.moves.every
                 await self._plan(pool, history, snapshot, now)
         self._journal.flush()

@@ -20,7 +20,7 @@ from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.listener import MovesPlanned, MoveTakenBack, Notice
-from elasticd.model.moves import EarlierLabels, MoveDecision, MovesPlan, Underway
+from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView
@@ -55,6 +55,9 @@ class Leave(Strategy, tag="leave", frozen=True):
 
     def looks_back(self) -> int:
         return 2
+
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        return ("leave",)
 
 
 SHOWN: list[tuple[float, PoolPast]] = []
@@ -145,7 +148,33 @@ async def test_a_changed_label_is_looked_at_and_timed_at_once() -> None:
     assert at == 32
     assert past.labelled["a"] == NOW + at
     assert past.labelled["b"] < NOW + 2
-    assert past.earlier == {"a": (EarlierLabels(NOW + SHOWN[0][0], NOW + at, node("a").labels),)}
+    assert past.earlier_labels == {pod("p").uid: (node("a").labels,)}
+
+
+async def test_pods_that_came_under_another_leader_saw_no_earlier_labels() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        it.board.add(node("a", labels=LEAVE))
+        it.board.add(running("q", "a"))
+        await it.until(300)
+        it.board.leading = True
+        await it.until(331)
+    assert SHOWN[-1][1].earlier_labels == {pod("p").uid: (node("a").labels,)}
+
+
+async def test_a_policys_edit_keeps_what_was_seen_of_nodes() -> None:
+    async with bench([node("a"), node("b")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(node("a", labels=LEAVE))
+        await it.until(33)
+        before, looks = dict(SHOWN[-1][1].labelled), len(SHOWN)
+        policy = it.placer.pools[0].policy
+        it.placer.apply([replace(policy, moves=replace(policy.moves, per_look=2))])
+        await it.mover.turn()
+    (_, past), *_ = SHOWN[looks:]
+    assert past.labelled == before
+    assert past.earlier_labels == {pod("p").uid: (node("a").labels,)}
 
 
 @pytest.mark.parametrize(
