@@ -101,13 +101,14 @@ class PoolHistory:
         self._departures: dict[str, _Departure] = {}
         self._comebacks: dict[tuple[str, str], Comebacks] = {}
         self._failing: dict[str, _Failing] = {}
-        self._rejecting: dict[str, float] = {}
+        self._rejecting: dict[tuple[str, str], float] = {}
 
     def edited(self, policy: PoolPolicy, now: float) -> "PoolHistory":
         """The history under an edited policy: its looks and moves begin anew, what was seen of nodes stays."""
         history = PoolHistory(policy, now)
         history._nodes, history._pods = self._nodes, self._pods
         history._labelled, history._earlier_labels = self._labelled, self._earlier_labels
+        history._rejecting = self._rejecting
         return history
 
     def note(self, nodes: Sequence[Node], pods: OnNodes, now: float, keys: frozenset[str] = frozenset()) -> bool:
@@ -165,7 +166,9 @@ class PoolHistory:
 
     def rejected(self, moves: Iterable[Underway], now: float) -> None:
         """Take in which nodes' kubelets did not start copies of evicted pods."""
-        self._rejecting.update({name: now for move in moves for name in move.rejected_by})
+        rejected = {(move.uid, name) for move in moves for name in move.rejected_by}
+        noted = {key: at for key, at in self._rejecting.items() if key in rejected or now - at <= REJECTING}
+        self._rejecting = {**dict.fromkeys(rejected, now), **noted}  # a move counts once, however long it lasts
 
     def past(self, now: float) -> PoolPast:
         while self._moved and self._moved[0].at < now - REMEMBERED:
@@ -177,7 +180,6 @@ class PoolHistory:
             if now - comebacks.last < (RETURNED if comebacks.count else REMEMBERED)
         }
         failing = {uid: failures.until for uid, failures in self._failing.items()}
-        self._rejecting = {name: at for name, at in self._rejecting.items() if now - at <= REJECTING}
         if self._earlier_labels:
             present = {pod.uid for pods in self._pods.values() for pod in pods}
             self._earlier_labels = {uid: sets for uid, sets in self._earlier_labels.items() if uid in present}
@@ -188,7 +190,7 @@ class PoolHistory:
             refused,
             self._comebacks,
             failing,
-            frozenset(self._rejecting),
+            frozenset(name for (_, name), at in self._rejecting.items() if now - at <= REJECTING),
             self._earlier_labels,
         )
 

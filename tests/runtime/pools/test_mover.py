@@ -704,13 +704,16 @@ async def test_a_pod_that_is_not_created_again_is_written_down(monkeypatch: pyte
     ]
 
 
-async def test_a_rejecting_node_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rejecting_node_counts_for_ten_minutes_once_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench([node("a"), node("b")], []) as it:
         rejected = Underway(pod("x").ref, "uid-x", "anew", "waiting for a node", NOW, rejected_by=frozenset({"b"}))
         monkeypatch.setattr(it.board, "restoring", lambda: [rejected])
-        await it.until(1)
-        monkeypatch.setattr(it.board, "restoring", list)
+        await it.until(REJECTING / 2)
+        policy = it.placer.pools[0].policy
+        it.placer.apply([replace(policy, moves=replace(policy.moves, per_look=2))])
         await it.until(REJECTING + 60)
+        monkeypatch.setattr(it.board, "restoring", list)
+        await it.until(2 * REJECTING + 60)
     assert {at for at, past in SHOWN if past.rejecting} == {at for at, _ in SHOWN if at <= 1 + REJECTING}
     assert all(past.rejecting <= {"b"} for _, past in SHOWN)
 
