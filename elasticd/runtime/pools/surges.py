@@ -5,7 +5,7 @@ Knows when it looks, and what is written down of each step; the rules of what co
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -205,7 +205,7 @@ class Surging:
         self._due = self._clock.now() + (SOON if busy else EVERY)
 
     async def tick(self, now: float) -> bool:
-        """Take one step of each surge; whether there are any."""
+        """Take one step of each surge, once the nodes were read; whether there are any."""
         if not self._cluster.leading:
             self._surges = {}  # who leads may end them meanwhile
             return False
@@ -213,12 +213,15 @@ class Surging:
         workloads = [*self._surging_workloads(snapshot), *self._without_note(snapshot)]
         self._surges = {workload.uid: self._surges.get(workload.uid) or _Surge() for workload in workloads}
         self._ending = self._still_ending(snapshot)
-        departures = Departures(now, partial(self._disruption, now), snapshot.budgets() if workloads else ())
+        if not workloads or snapshot.nodes_confirmed <= 0:  # else all nodes would count as gone
+            return bool(workloads)
+        departures = Departures(now, partial(self._disruption, now), snapshot.budgets())
+        nodes = {node.name for node in snapshot.nodes()}
         for workload in workloads:
             if workload.uid not in self.actions:
-                pods = _without_ghosts(snapshot.pods(workload), snapshot)
+                pods = _without_ghosts(snapshot.pods(workload), nodes)
                 self._advance(self._surges[workload.uid], workload, pods, departures, now)
-        return bool(workloads)
+        return True
 
     def _disruption(self, now: float) -> DisruptionState:
         return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
@@ -325,10 +328,9 @@ class Surging:
                 tell(self._listeners, MoveTakenBack(note.uid))
 
 
-def _without_ghosts(pods: Sequence[Pod], snapshot: Snapshot) -> list[Pod]:
+def _without_ghosts(pods: Sequence[Pod], nodes: Container[str]) -> list[Pod]:
     """The pods, those as not ready whose nodes are gone: a kubelet may say otherwise until they are deleted too."""
-    names = {node.name for node in snapshot.nodes()}
-    return [replace(pod, ready=False) if pod.node and pod.node not in names else pod for pod in pods]
+    return [replace(pod, ready=False) if pod.node and pod.node not in nodes else pod for pod in pods]
 
 
 def _pod_ref(workload: Workload, note: Note) -> Ref:

@@ -40,6 +40,7 @@ class Site(Scripted):
         self.also: tuple[Pod, ...] = ()
         self.lost: frozenset[str] = frozenset()
         """Nodes that are gone though pods of them are there."""
+        self.nodes_confirmed = NOW
         self.hpa = ""
         self.state = DisruptionState()
         self.begun: tuple[Underway, ...] = (Underway(Ref("shop", "Pod", "bare", "v1"), "x", "anew", "gone", NOW),)
@@ -68,7 +69,7 @@ class Seen(Shown):
         names = {pod.node for pod in site.world.pods} - site.lost
         nodes = tuple([node(name) for name in sorted(names)])
         super().__init__((site.world.workload, tuple(site.world.pods)), nodes=nodes)
-        self._site = site
+        self._site, self.nodes_confirmed = site, site.nodes_confirmed
 
     def on_nodes(self) -> dict[str, list[Pod]]:
         found: dict[str, list[Pod]] = {}
@@ -563,5 +564,16 @@ async def test_a_replacement_on_a_gone_node_is_not_ready() -> None:
     await it.turn(20)
     assert (it.surging, OLD.uid in [pod.uid for pod in it.site.world.pods]) == (True, True)
     it.site.lost = frozenset()
+    await it.turn(10)
+    assert (it.surging, OLD.uid in [pod.uid for pod in it.site.world.pods]) == (False, False)
+
+
+async def test_a_surge_stands_still_until_the_nodes_were_read() -> None:
+    it = Bench()
+    await it.begin(within=10)
+    it.site.lost, it.site.nodes_confirmed = frozenset("abc"), 0.0
+    await it.turn(60)
+    assert (it.surging, it.taken_back, len(it.site.acts)) == (True, [], 1)
+    it.site.lost, it.site.nodes_confirmed = frozenset(), NOW
     await it.turn(10)
     assert (it.surging, OLD.uid in [pod.uid for pod in it.site.world.pods]) == (False, False)
