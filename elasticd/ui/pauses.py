@@ -6,6 +6,7 @@ annotation, and who governs a workload; knows nothing of what the annotation doe
 
 import asyncio
 import getpass
+import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -77,11 +78,9 @@ class GoverningPolicies:
 
 def note(way: str, until: float | None, why: str) -> str:
     """The annotation of a pause in a direction, until a time (seconds since the epoch; None: until it is resumed)."""
+    who = re.sub(r"[\s;]", "_", f"{getpass.getuser()}@{socket.gethostname()}")  # else it is not read as one word
     parts = [way, *([f"{UNTIL}{moment(until)}"] if until is not None else [])]
-    parts += [
-        f"{BY}{getpass.getuser()}@{socket.gethostname()}",
-        *([one_line(why.replace(";", ","), 200)] if why else []),
-    ]
+    parts += [f"{BY}{who}", *([one_line(why.replace(";", ","), 200)] if why else [])]
     return "; ".join(parts)
 
 

@@ -136,6 +136,12 @@ def test_whatever_its_reason_a_pause_is_read_as_written(way: str, until: float |
     assert read == ("" if until == 1e9 else way)
 
 
+@pytest.mark.parametrize("user", ["anna", "Anna K", "shop; sale", "shop\\anna", "anna@example.com"])
+def test_whoever_pauses_the_reason_stays_a_reason(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", user)
+    assert annotated_freeze({FREEZE: pauses.note("down", None, "until the sale is over")}, 1.5e9) == "down"
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -22,8 +22,8 @@ from elasticd.model.workload import Limit, Observation, Ref, Workload
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both. `elasticd pause` adds
-until when, who and why, as in "down; until 2026-03-02T08:00:00Z; by anna@ops; the sale". What stands after who is text,
-also where it begins with "until"."""
+until when, who and why, as in "down; until 2026-03-02T08:00:00Z; by anna@ops; the sale". What stands after USER@HOST
+is text, also where it begins with "until"."""
 
 UNTIL, BY = "until ", "by "
 
@@ -99,11 +99,17 @@ def annotated_freeze(annotations: Mapping[str, str], at: float) -> str:
     if FREEZE not in annotations:
         return ""
     way, *notes = [part.strip() for part in annotations[FREEZE].split(";")]
-    before_who = takewhile(lambda note: not note.startswith(BY), notes)
+    before_who = takewhile(lambda note: not _names_who(note), notes)
     times = [parse_time(note.removeprefix(UNTIL)) for note in before_who if note.startswith(UNTIL)]
     if way not in _FROZEN or any(isnan(time) for time in times):
         return "?"
     return "" if any(time <= at for time in times) else way
+
+
+def _names_who(note: str) -> bool:
+    """Whether a note of a freeze is what `elasticd pause` writes of who ran it, by USER@HOST. What follows is why."""
+    words = note.removeprefix(BY).split()
+    return note.startswith(BY) and len(words) == 1 and "@" in words[0]
 
 
 def forbidden(annotations: Mapping[str, str], before: int, after: int, at: float) -> str:

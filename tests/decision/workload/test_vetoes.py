@@ -91,6 +91,9 @@ def test_a_policy_freezes(freeze: Ways, wish: int, replicas: int) -> None:
         pytest.param(
             "both; until 1970-01-01T00:00:01Z; by anna@ops; until then", "Wanted", id="over, with such a reason"
         ),
+        pytest.param("both; by friday noon; until 1970-01-01T00:00:01Z", "Wanted", id="over, by hand"),
+        pytest.param("both; by anna; until 1970-01-01T00:00:01Z", "Wanted", id="over, by a person without a host"),
+        pytest.param("both; by friday noon; until then", "FreezeUnreadable", id="unreadable time, by hand"),
         pytest.param("often; until 1970-01-01T00:00:01Z", "FreezeUnreadable", id="unreadable way"),
     ],
 )
