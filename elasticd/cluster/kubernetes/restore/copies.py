@@ -46,22 +46,25 @@ class Compared(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """What would keep a copy from running where its pod may, in words; empty: nothing. `admitted` is what admission
-    changes, `resized` what the pod's own spec requests and its node does not give it."""
+    """What would keep a copy from running where its pod may, in words; empty: nothing. `by_admission` is what admission
+    changes, `by_resize` what the pod's own spec requests and its node does not give it."""
 
-    admitted: str = ""
-    resized: str = ""
+    by_admission: str = ""
+    by_resize: str = ""
 
     @property
     def reason(self) -> str:
-        return "CopyDiffers" if self.admitted else "ResizeInfeasible" if self.resized else ""
+        return "CopyDiffers" if self.by_admission else "ResizeInfeasible" if self.by_resize else ""
 
     @property
     def message(self) -> str:
         """All of it, as one sentence."""
-        admitted = f"admission would now create it with other values of {self.admitted}" if self.admitted else ""
-        resized = f"its node never gave it what it was resized to: {self.resized}" if self.resized else ""
-        return f"it might not run again: {', and '.join(filter(None, (admitted, resized)))}"
+        sentences = []
+        if self.by_admission:
+            sentences.append(f"admission would now create it with other values of {self.by_admission}")
+        if self.by_resize:
+            sentences.append(f"its node never gave it what it was resized to: {self.by_resize}")
+        return f"it might not run again: {', and '.join(sentences)}"
 
 
 def read_compared(body: bytes, name: str, uid: str) -> Compared:
@@ -108,16 +111,16 @@ class Copies:
     def difference(self, pod: Compared, copy: Compared, node: str) -> Difference:
         """What would keep the copy from running where the pod may. `node` is the one that is kept for the copy, or else
         the pod's own."""
-        admitted, resized = list(self._differing(pod, copy)), list[str]()
-        place, grown, by_admission = self._nodes.get(node), _grown(pod.pod, copy.pod), _grown(pod.spec, copy.pod)
+        by_admission, by_resize = list(self._differing(pod, copy)), list[str]()
+        place, grown, raised = self._nodes.get(node), _grown(pod.pod, copy.pod), _grown(pod.spec, copy.pod)
         for resource in grown if place is None else self._lacking(pod.pod, copy.pod, place, grown):
             rest = f"and {node} is gone" if place is None else f"for which {node} has too little left"
-            (admitted if resource in by_admission else resized).append(f"its request of {resource}, {rest}")
+            (by_admission if resource in raised else by_resize).append(f"its request of {resource}, {rest}")
         if place is not None:
-            admitted += self._misfits(pod.pod, copy.pod, place)
+            by_admission += self._misfits(pod.pod, copy.pod, place)
         elif _node_rules(pod.pod) != _node_rules(copy.pod):
-            admitted.append(f"its nodeSelector or node affinity, and {node} is gone")
-        return Difference(", ".join(admitted), ", ".join(resized))
+            by_admission.append(f"its nodeSelector or node affinity, and {node} is gone")
+        return Difference(", ".join(by_admission), ", ".join(by_resize))
 
     def _differing(self, pod: Compared, copy: Compared) -> Iterator[str]:
         unbound = replace(pod.pod, node="")
