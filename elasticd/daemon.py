@@ -38,7 +38,7 @@ from elasticd.model.listener import Governed, Listener, Notice
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
-from elasticd.model.reports import PolicyInForce, StatusReport
+from elasticd.model.reports import PolicyInForce, StatusReport, in_force
 from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Cluster, Reviewing, Shared
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
@@ -233,10 +233,11 @@ class Daemon:
             faults=(*filter(None, leaderless), *self._notes_of_cluster(), *self._move_faults()),
             kept=self.kept,
             undone=self.failures.undone,
+            under_way=tuple(sorted({ref for _, ref in [*self.loop.actions.keys()]})),
         )
 
     def _in_force(self) -> tuple[PolicyInForce, ...]:
-        return tuple([PolicyInForce(rule.name, rule.mode, isinstance(rule, PoolPolicy)) for rule in self.policies])
+        return tuple(map(in_force, self.policies))
 
     def _cluster_problems(self) -> Iterator[str]:
         """What of the cluster cannot be watched, and what should be known of it, in a line each."""

@@ -30,6 +30,8 @@ from elasticd.journal import Journal
 from elasticd.model.actions import Answer
 from elasticd.model.history import Past
 from elasticd.model.moves import Underway
+from elasticd.model.policy import Bounds, Policy, Select, Target
+from elasticd.model.reports import PolicyInForce
 from elasticd.model.workload import Ref
 from elasticd.registry import Registry
 from elasticd.runtime.plugin_listener import PluginListener
@@ -383,6 +385,8 @@ UNPLACED: Any = SimpleNamespace(hanging=list)
 
 UNMOVED: Any = SimpleNamespace(surging=SimpleNamespace(faults=list))
 """Nothing is moved."""
+RESTING: Any = SimpleNamespace(actions={})
+"""Nothing is under way."""
 
 
 @pytest.mark.parametrize(
@@ -400,7 +404,7 @@ def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faul
         describe=lambda: SimpleNamespace(leader=leader),
         restoring=list,
     )
-    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW))
+    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW), actions={})
     unused: Any = None
     found = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
     assert (found.status().leader, found.status().faults) == (leader, faults)
@@ -414,7 +418,7 @@ def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
         describe=lambda: SimpleNamespace(leader="other"),
         restoring=list,
     )
-    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW))
+    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW), actions={})
     unused: Any = None
     found = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
     assert (found.status().faults, found.readiness()) == (("they went back",), "")
@@ -434,8 +438,26 @@ def test_the_status_names_evicted_pods_that_have_not_run() -> None:
         leading=True, problems=lambda: problems, describe=lambda: None, restoring=lambda: moves
     )
     unused: Any = None
-    shown = process.Daemon(unused, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
+    shown = process.Daemon(RESTING, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
     assert shown.faults == ("namespace gone", "no PriorityClass", "403", "do not count")
+
+
+def test_the_status_tells_whom_policies_concern() -> None:
+    """As also an action of a policy that has been removed since."""
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, describe=lambda: None, restoring=list)
+    loop: Any = SimpleNamespace(actions={("removed", WEB): ...})
+    unused: Any = None
+    named, selecting = Target("shop", "web"), Select(("shop",))
+    policies = (
+        Policy(name="named", replicas=Bounds(9), strategies=(), mode="act", workload=named),
+        Policy(name="selecting", replicas=Bounds(9), strategies=(), select=selecting),
+    )
+    shown = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW), policies=policies)
+    assert shown.status().policies == (
+        PolicyInForce("named", "act", workload=named),
+        PolicyInForce("selecting", "observe", select=selecting),
+    )
+    assert shown.status().under_way == (WEB,)
 
 
 FORBIDDEN = Answer("failed", 422, "422 Invalid: refused by policy x", "Invalid")
@@ -459,7 +481,7 @@ async def test_why_a_recreated_pod_has_no_node_is_told(cpu: float, refuse: Any, 
     unused: Any = None
     async with bench([node("n1", cpu=cpu)], [pod("p", cpu=0.6)]) as it:
         it.board.refuse = refuse or it.board.refuse
-        shown = process.Daemon(unused, it.placer, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
+        shown = process.Daemon(RESTING, it.placer, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
         assert shown.status().faults == ("for 61 s",)
         await it.until(5)
         (fault,) = shown.status().faults

@@ -276,7 +276,7 @@ def run_takeover(arguments: argparse.Namespace) -> int:
     """Let a workload change hands. Returns the exit code."""
     if not arguments.patience > 0:
         raise ConfigError("", "--patience", f"must be > 0, is {arguments.patience:g}")
-    cluster, settings = _acting(arguments)
+    cluster, settings = _cluster_and_settings(arguments)
     status = partial(remote.status, settings.http)
     ref = _workload_of(arguments, status())
 
@@ -364,7 +364,7 @@ def _annotate_pause(arguments: argparse.Namespace, text: str | None) -> int:
     if bool(arguments.workload) == bool(arguments.policy):
         problem = "must be given, or else --policy, " + ("both are" if arguments.policy else "neither is")
         raise ConfigError("", "WORKLOAD", problem)
-    cluster, settings = _acting(arguments)
+    cluster, settings = _cluster_and_settings(arguments)
     governing = pauses.GoverningPolicies(settings)
     name = workload_of(arguments.workload, arguments.namespace, governing.refs) if arguments.workload else ""
     for line in pauses.annotate(cluster, governing, text, workload=name, policy=arguments.policy):
@@ -372,7 +372,7 @@ def _annotate_pause(arguments: argparse.Namespace, text: str | None) -> int:
     return 0
 
 
-def _acting(arguments: argparse.Namespace) -> tuple[Kubernetes, Settings]:
+def _cluster_and_settings(arguments: argparse.Namespace) -> tuple[Kubernetes, Settings]:
     """The cluster of the settings, as a person reaches it, and the settings."""
     settings = load_settings(arguments.config, discover())
     if not isinstance(settings.cluster, Kubernetes):

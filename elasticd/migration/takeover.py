@@ -9,7 +9,9 @@ Every step says how things shall be, so a run after one that was killed goes on 
     --back     fence, daemon holds | restore, daemon yields to it | no fence: the autoscaler scales
 
 Where the autoscaler was deleted after a run that was killed, `takeover` only removes the fence. Where no policy acts on
-the workload any more, --back only restores.
+the workload any more, nobody decides with the fence; --back goes on when the daemon that leads reports so much: none of
+its policies in force acts on the workload, and nothing that it had begun about it is under way. Who begins to lead
+later reads the autoscalers first.
 
 Knows the steps and what each waits for; knows nothing of how a daemon decides.
 """
@@ -98,7 +100,9 @@ async def take_over(site: Site) -> str:
         return f"elasticd scales {site.ref} already: no other autoscaler does"
     _check_managers(site, workload, autoscaler)
     _check_daemon(site, yields=not autoscaler.stopped and not fenced)
-    await _fence(site, f"takeover from {autoscaler}")
+    mark = await _fence(site, f"takeover from {autoscaler}")
+    await _decided(site, lambda decision: _has_seen(decision, mark), "holds")
+    await _refuse_surge(site)
     await _stop(site, autoscaler)
     await _seen_stopped(site, autoscaler)
     await _unfence(site)
@@ -125,16 +129,32 @@ async def hand_back(site: Site) -> str:
     if not autoscaler.noted and FENCE not in _annotations(workload):
         return f"{autoscaler} scales {site.ref} already"
     _check_managers(site, workload, autoscaler)
-    if not _acting(_leading_status(site), site.ref):  # nobody is there to be fenced off
-        await _restore(site, autoscaler)
-        await _unfence(site)
-        return f"{autoscaler} scales {site.ref} again; no policy acts on it"
-    _check_daemon(site, yields=False)
-    await _fence(site, f"back to {autoscaler}")
+    _leading_status(site)
+    # A daemon that has just begun to lead has decided nothing yet: that does not mean that no policy acts.
+    if await _decided_or_idle(site, lambda _: True, "has decided") is not None:
+        _check_daemon(site, yields=False)
+    acts = await _restore_fenced(site, autoscaler)
+    return f"{autoscaler} scales {site.ref} again; {'elasticd yields to it' if acts else 'no policy acts on it'}"
+
+
+async def _restore_fenced(site: Site, autoscaler: _Autoscaler) -> bool:
+    """Restore the autoscaler while elasticd holds, and say whether a policy acts on the workload. A decision counts
+    only if made with this fence: one from before the daemon led last may yield to what the autoscaler was then."""
+    mark = await _fence(site, f"back to {autoscaler}")
+    stopped = autoscaler.stopped and autoscaler.kind == KINDS["hpa"].name
+
+    def holds(decision: Decision) -> bool:
+        return _has_seen(decision, mark) and not (stopped and _yields(decision))
+
+    def yields(decision: Decision) -> bool:
+        return _has_seen(decision, mark) and _yields(decision)
+
+    await _decided_or_idle(site, holds, "holds")
+    await _refuse_surge(site)
     await _restore(site, autoscaler)
-    await _decided(site, _yields, f"yields to {autoscaler}")
+    decision = await _decided_or_idle(site, yields, f"yields to {autoscaler}")
     await _unfence(site)
-    return f"{autoscaler} scales {site.ref} again; elasticd yields to it"
+    return decision is not None
 
 
 def _annotations(table: Object) -> Mapping[str, str]:
@@ -221,14 +241,24 @@ def _leading_status(site: Site) -> StatusReport:
     return status
 
 
-def _acting(status: StatusReport, ref: Ref) -> list[Decision]:
+def _acting_decisions(status: StatusReport, ref: Ref) -> list[Decision]:
     """The last decisions of policies that act on the workload: one of each."""
     return [each for each in status.decisions if str(each.workload) == str(ref) and each.mode == "act"]
 
 
 def _latest(status: StatusReport, ref: Ref) -> Decision | None:
-    acting = _acting(status, ref)
-    return acting[0] if len(acting) == 1 else None
+    decisions = _acting_decisions(status, ref)
+    return decisions[0] if len(decisions) == 1 else None
+
+
+def _is_idle(status: StatusReport, ref: Ref, labels: Mapping[str, str]) -> bool:
+    """Whether the daemon is known to scale the workload no longer: it leads, no policy in force that acts is about it,
+    and nothing has not ended that was begun before. No decision alone tells nothing."""
+    if not status.leading or status.dry_run or status.policies is None or status.under_way is None:
+        return False
+    acts = any(policy.mode == "act" and policy.may_govern(ref, labels) for policy in status.policies)
+    begun = any(str(each) == str(ref) for each in status.under_way)
+    return not (acts or begun or _acting_decisions(status, ref))
 
 
 def _yields(decision: Decision) -> bool:
@@ -241,8 +271,9 @@ def _holds(decision: Decision) -> bool:
     return _yields(decision) or any(limit.name == FENCED for limit in decision.limits)
 
 
-async def _fence(site: Site, verb: str) -> None:
-    """Let elasticd hold, and wait until it has decided so, which it does not while a write of its own is under way."""
+async def _fence(site: Site, verb: str) -> str:
+    """Let elasticd hold, and return the text by which a decision tells that it was made with this fence: none is while
+    a write of the one before is under way."""
     text = f"{verb} by {getpass.getuser()}@{socket.gethostname()}, since {moment(time.time())}"
     resource = await site.objects.resource([(site.ref.api_version, site.ref.kind)])
 
@@ -250,8 +281,11 @@ async def _fence(site: Site, verb: str) -> None:
         return None if FENCE in _annotations(workload) else {"metadata": {"annotations": {FENCE: text}}}
 
     written = await _write(site, resource, site.ref.name, fenced, "fence")
-    mark = _annotations(written)[FENCE]
-    await _decided(site, lambda decision: _has_seen(decision, mark), "holds")
+    return str(_annotations(written)[FENCE])
+
+
+async def _refuse_surge(site: Site) -> None:
+    """Refuse while a pod of the workload is being moved, which changes its count."""
     if SURGE in _annotations(await _workload(site)):
         await _unfence(site)
         raise UnavailableError(f"{site.ref}: must have no pod that is being moved, has one: run it again later")
@@ -405,6 +439,24 @@ async def _decided(site: Site, holds: Callable[[Decision], bool], what: str) -> 
         return True
 
     await _until(site, is_there, f"elasticd {what}")
+    return decisions[-1]
+
+
+async def _decided_or_idle(site: Site, holds: Callable[[Decision], bool], what: str) -> Decision | None:
+    """Wait for a decision of which something holds, or until no policy acts on the workload: None."""
+    decisions: list[Decision | None] = []
+
+    async def is_there() -> bool:
+        labels = (await _workload(site))["metadata"].get("labels") or {}
+        status = await asyncio.to_thread(site.status)
+        decision = _latest(status, site.ref)
+        if decision is not None and holds(decision):
+            decisions.append(decision)
+        elif _is_idle(status, site.ref, labels):
+            decisions.append(None)
+        return bool(decisions)
+
+    await _until(site, is_there, f"elasticd {what}, or no policy acts on it")
     return decisions[-1]
 
 

@@ -4,12 +4,15 @@ Frozen records, as the pages return and the commands read them. Amounts are in c
 omitted. Knows nothing of how they are made or shown.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.model.moves import ENOUGH, FAILING, LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.policy import Policy, PoolPolicy, Select, Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref
 
@@ -18,11 +21,29 @@ FRESH = 90.0
 
 
 class PolicyInForce(Struct, frozen=True):
-    """A policy in force; `pool`: it is about the pods of a pool."""
+    """A policy in force; `pool`: it is about the pods of a pool, else about the workload that it names or those that it
+    selects. With neither, as an older daemon reports it, it may be about any."""
 
     policy: str
     mode: Literal["act", "observe"]
     pool: bool = False
+    workload: Target | None = None
+    select: Select | None = None
+
+    def may_govern(self, ref: Ref, labels: Mapping[str, str]) -> bool:
+        """Whether it may be about the workload with these labels, in whatever version of its kind."""
+        if self.workload is not None:
+            return str(self.workload.ref) == str(ref)
+        if self.select is not None:
+            return self.select.matches(replace(ref, api_version=self.select.api_version), labels)
+        return not self.pool
+
+
+def in_force(policy: Policy | PoolPolicy) -> PolicyInForce:
+    """The policy as reports name it."""
+    if isinstance(policy, PoolPolicy):
+        return PolicyInForce(policy.name, policy.mode, pool=True)
+    return PolicyInForce(policy.name, policy.mode, workload=policy.workload, select=policy.select)
 
 
 class StatusReport(Struct, frozen=True):
@@ -34,7 +55,7 @@ class StatusReport(Struct, frozen=True):
     those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; that etcd was
     restored; that who leads has other policies; that bindings are not answered; what keeps evicted pods from running
     again, a line for each, and which of their records cannot be used. `undone`: the last outcome of each workload whose
-    last action failed.
+    last action failed. `under_way`: the workloads about which a decision or an action has not ended; None: not known.
     """
 
     running: bool
@@ -50,6 +71,7 @@ class StatusReport(Struct, frozen=True):
     faults: tuple[str, ...] = ()
     kept: str = ""
     undone: tuple[Outcome, ...] = ()
+    under_way: tuple[Ref, ...] | None = None
 
 
 class HistoryRow(Struct, frozen=True):

@@ -18,7 +18,7 @@ from elasticd.journal import is_written
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
-from elasticd.model.reports import Held, PodReport, PolicyInForce, Preview, PreviewRow, StatusReport
+from elasticd.model.reports import Held, PodReport, Preview, PreviewRow, StatusReport, in_force
 from elasticd.registry import discover
 from elasticd.ui import journaled, remote
 from elasticd.ui.pods import undecided
@@ -36,8 +36,8 @@ def status(settings: Settings) -> StatusReport:
         note = f"{report.note}; which policies are in force is not known, for their files have mistakes"
         return replace(report, dry_run=settings.dry_run, note=note)
     decisions = [entry for entry in report.decisions if any(_governs(policy, entry) for policy in policies)]
-    in_force = [PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in policies]
-    return replace(report, dry_run=settings.dry_run, decisions=tuple(decisions), policies=tuple(in_force))
+    in_force_now = tuple(map(in_force, policies))
+    return replace(report, dry_run=settings.dry_run, decisions=tuple(decisions), policies=in_force_now)
 
 
 def preview(decisions: Sequence[Decision], http: HttpSettings) -> Preview:
