@@ -47,6 +47,9 @@ LEAST = "-2147483648"
 MARKING = 60.0
 """Seconds after the time that another may take to be ready in which the pod must be marked, or it stays."""
 
+LEFTOVER = "Leftover"
+"""The word of the step that removes a note of an earlier move of which nothing is left."""
+
 BEGUN = "another is made first"
 """The message with which a move begins."""
 
@@ -100,11 +103,16 @@ class Restraints(Protocol):
         """Why a pod must not go now, by this eviction, though it may later; None: it may now."""
 
 
+def is_annotated(workload: Workload) -> bool:
+    """Whether there is a note, whoever wrote it. One at anything but a Deployment is a copy, which its controller makes
+    at its ReplicaSets and leaves there."""
+    return SURGE in workload.annotations and (workload.ref.api_version, workload.ref.kind) == DEPLOYMENT
+
+
 def surged(workload: Workload) -> str | None:
-    """The note of a move of one of its pods; None: there is none. One at anything but a Deployment is a copy, which
-    its controller makes at its ReplicaSets and leaves there."""
-    kind = workload.ref.api_version, workload.ref.kind
-    return workload.annotations.get(SURGE) if kind == DEPLOYMENT else None
+    """The note of a move of one of its pods; None: there is none, or somebody else wrote it: a rollback writes that of
+    a move of long ago, from the copy at the ReplicaSet."""
+    return workload.annotations[SURGE] if is_annotated(workload) and not workload.surge_writer else None
 
 
 def noted(annotations: Mapping[str, str | None]) -> Note | None:
@@ -115,9 +123,14 @@ def noted(annotations: Mapping[str, str | None]) -> Note | None:
         return None
 
 
+def read_note(workload: Workload) -> Note | None:
+    """Read the note of a move of one of its pods; None: there is none, or it cannot be read."""
+    return noted(workload.annotations) if surged(workload) is not None else None
+
+
 def own_count(workload: Workload) -> int:
     """The count of a workload without the replica that a move has added for a time."""
-    note = noted(workload.annotations) if surged(workload) is not None else None
+    note = read_note(workload)
     return workload.replicas - (note is not None and workload.replicas == note.count + 1)
 
 
@@ -146,7 +159,7 @@ def begin(
 
 
 def _explain_under_way(workload: Workload, pod: Pod) -> str:
-    note = noted(workload.annotations)
+    note = read_note(workload)
     if note is None or note.phase != "back":
         return f"another pod of {workload.ref} is being moved"
     return f"{'its own move' if note.uid == pod.uid else f'the move of {note.pod}'} is being taken back"
@@ -155,7 +168,7 @@ def _explain_under_way(workload: Workload, pod: Pod) -> str:
 def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
     """Whether the pod of a move that was begun stays all the same, as things stand: what was done is taken back, or
     somebody else has set the count. `pods` are all of the workload."""
-    note = noted(workload.annotations)
+    note = read_note(workload)
     return note is not None and _MoveState(workload, pods, note, note.at).stays
 
 
@@ -170,14 +183,26 @@ def next_step(
 ) -> Step:
     """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count. `unmarks`:
     the mark of a pod that stays is taken away; False where somebody makes it again each time."""
-    note = noted(workload.annotations)
+    note = read_note(workload)
     if note is None:
-        message = f"the annotation {SURGE} cannot be read, and is removed: a replica more than before may stay"
-        return Step("Unreadable", message, _annotate(workload, None), last=True)
+        return _remove(workload)
     state = _MoveState(workload, pods, note, now, unmarks=unmarks)
     if workload.replicas not in (note.count, note.count + 1):
         return state.leave("Overtaken", f"the count was set to {workload.replicas}")
     return state.stay(restraints) or state.proceed(restraints, honours_costs=honours_costs)
+
+
+def _remove(workload: Workload) -> Step:
+    """Remove a note that is of no move which can be continued, and leave the count as it is."""
+    why, writer = "cannot be read", workload.surge_writer
+    if writer:
+        why = f"was written by {writer}, not by elasticd"
+        leftover = noted(workload.annotations)
+        if leftover is not None and workload.replicas != leftover.count + 1:
+            message = f"the annotation {SURGE} {why}, and is removed: no pod is being moved"
+            return Step(LEFTOVER, message, _annotate(workload, None), last=True)
+    message = f"the annotation {SURGE} {why}, and is removed: a replica more than before may stay"
+    return Step("NotOurs" if writer else "Unreadable", message, _annotate(workload, None), last=True)
 
 
 def resume(workload: Workload, pods: Sequence[Pod], note: Note) -> Step | None:

@@ -279,6 +279,9 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     Kubernetes 1.22 (inferred) the scale subresource leaves that out."""
     writer_since: float = 0.0
     """When it last wrote, in seconds since the epoch by the API server's clock; 0: unknown."""
+    surge_writer: str = ""
+    """The field manager that wrote the note of a surge (`kit.surge`), where that is not elasticd; empty: elasticd did,
+    there is none, or it is unknown."""
     owner: str = ""
     """Its controller, KIND/NAME, where that sets its count, as a Deployment does that of its ReplicaSets. Empty for
     kinds whose controllers may leave the count to others."""

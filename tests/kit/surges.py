@@ -65,7 +65,8 @@ class World:
             case Evict(uid=uid):
                 self.pods = [pod for pod in self.pods if pod.uid != uid]
             case Mark(pod="") as mark:
-                self.workload = replace(self.workload, annotations=mark.on(self.workload.annotations))
+                annotations = mark.on(self.workload.annotations)
+                self.workload = replace(self.workload, annotations=annotations, surge_writer="")
             case Mark() as mark:
                 self.pods = [
                     replace(pod, annotations=mark.on(pod.annotations)) if pod.uid == mark.uid else pod

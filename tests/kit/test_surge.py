@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.decision.disruption import eviction_of
-from elasticd.kit.surge import LEAST, SURGE, Note, Origin, Step, begin, next_step, noted, stays
+from elasticd.kit.surge import LEAST, SURGE, Note, Origin, Step, begin, next_step, noted, own_count, stays, surged
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.pod_spec import Disk
 from elasticd.model.workload import COST, Pod, Workload
@@ -210,6 +210,24 @@ def test_the_cost_that_a_pod_had_is_given_back() -> None:
 def test_a_note_that_cannot_be_read_is_taken_away(text: str) -> None:
     step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, FREE, honours_costs=True)
     assert (step.word, told(step), step.last) == ("Unreadable", "clear", True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "count", "word"),
+    [
+        pytest.param("down", 2, "Leftover", id="the count before"),
+        pytest.param("down", 3, "NotOurs", id="one more, which another may want"),
+        pytest.param("up", 2, "Leftover", id="no replica is added by it"),
+        pytest.param("back", 3, "NotOurs", id="nothing is taken back by it"),
+        pytest.param("wait", 7, "Leftover", id="another count"),
+    ],
+)
+def test_a_note_that_somebody_else_wrote_is_only_removed(phase: str, count: int, word: str) -> None:
+    workload = replace(web(phase, count), surge_writer="kubectl-rollout")
+    for pods in ([OLD, SIBLING, NEW], [SIBLING, NEW]):
+        step = next_step(workload, pods, LATE, FREE, honours_costs=True)
+        assert (step.word, told(step), step.last, step.done) == (word, "clear", True, False)
+    assert (surged(workload), own_count(workload), stays(workload, [OLD])) == (None, count, False)
 
 
 def with_needs(**more: Any) -> Pod:

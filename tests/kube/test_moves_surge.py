@@ -37,6 +37,7 @@ MARKING = pytest.mark.since("1.22", "controllers heed deletion costs")
 ONLY = {"turn": EVICTING, "evict": EVICTING, "mark": MARKING, "turn down": MARKING}
 COUNT = 2
 MIN_READY = 6
+FREEZE = "elasticd.io/freeze"
 SCALER = """
 mode = "act"
 interval = 1
@@ -175,6 +176,11 @@ class Web:
         path, uid = f"/api/v1/namespaces/{self.scene.namespace}/events", (await self.old())["metadata"]["uid"]
         events = await self.scene.kube.client.list(path, fieldSelector=f"involvedObject.uid={uid}")
         return any(event["reason"] == reason for event in events)
+
+    async def without_note(self) -> JSON | None:
+        """It, if there is no note of a surge."""
+        deployment = await self.deployment()
+        return None if SURGE in deployment["metadata"].get("annotations", {}) else deployment
 
     async def is_as_before(self) -> bool:
         """Whether its surge was taken back."""
@@ -335,6 +341,32 @@ async def test_what_forbids_a_move_meanwhile_keeps_its_pod(scene: Stage, first: 
         assert await guarded.moved() == COUNT
         assert [web.least for web in (free, spared, guarded)] == [COUNT] * 3
         assert [min(web.available) for web in (free, spared, guarded)] == [COUNT] * 3
+
+
+async def test_a_rollback_after_a_surge_lowers_no_count(scene: Stage, first: Daemon) -> None:
+    """It brings back the note of the surge, which the ReplicaSet has kept, as `kubectl rollout undo` does."""
+    client = scene.kube.client
+    await wait_until(first.leads, what="it leads")
+    async with deployed(scene) as web:
+        await scene.cordon(web.node)
+        await web.moved()
+        await scene.cordon()
+        sets = await client.list(scene.deployments.replace("deployments", "replicasets"))
+        (copy,) = [one for one in sets if one["metadata"]["ownerReferences"][0]["name"] == web.name]
+        annotations = copy["metadata"]["annotations"]
+        assert SURGE in annotations
+        kept = {FREEZE: "down"}  # from the policy, which wants fewer
+        spec = {"replicas": COUNT + 1, "template": {"metadata": {"annotations": {"next": "true"}}}}
+        await client.patch(web.path, {"metadata": {"annotations": kept}, "spec": spec})
+        undo = [
+            {"op": "replace", "path": "/metadata/annotations", "value": {**annotations, **kept}},
+            {"op": "replace", "path": "/spec/template", "value": copy["spec"]["template"]},
+        ]
+        undone = await client.patch(web.path, undo, kind="json", fieldManager="kubectl-rollout")
+        assert SURGE in undone["metadata"]["annotations"]
+        before = web.counts()
+        deployment: JSON = await wait_until(web.without_note, what="the note is removed")
+        assert (deployment["spec"]["replicas"], web.counts() - before) == (COUNT + 1, 0)
 
 
 async def test_two_daemons_believing_they_lead_set_no_count_twice(scene: Stage) -> None:

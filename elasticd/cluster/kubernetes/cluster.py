@@ -64,6 +64,7 @@ from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.decision.disruption import disruption_of
 from elasticd.kit.handover import HALF_STOPPED, UNREAD
+from elasticd.kit.surge import SURGE
 from elasticd.model.actions import (
     Action,
     Announce,
@@ -481,7 +482,9 @@ class KubernetesCluster:
         """Store our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
         workload = self.snapshot.workload_store.get(mark.workload)
         if workload is not None and workload.uid == mark.uid:
-            noted = msgspec.structs.replace(workload, annotations=mark.on(workload.annotations))
+            annotations = mark.on(workload.annotations)
+            writer = "" if SURGE in mark.annotations else workload.surge_writer
+            noted = msgspec.structs.replace(workload, annotations=annotations, surge_writer=writer)
             self.snapshot.workload_store.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:

@@ -21,15 +21,17 @@ from elasticd.kit.surge import (
     BEGUN,
     DEPLOYMENT,
     LEAST,
+    LEFTOVER,
     Note,
     Origin,
     Step,
     begin,
+    is_annotated,
     next_step,
     noted,
+    read_note,
     resume,
     stays,
-    surged,
 )
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark
 from elasticd.model.disruption import DisruptionState, Refused
@@ -172,7 +174,7 @@ class Surging:
         """The moves in flight: restorations, surges, and pods that are ending after a surge."""
         underway, ending = list(self._cluster.restoring()), self._still_ending(snapshot) if snapshot else {}
         for workload in self._surging_workloads(snapshot) if snapshot else ():
-            note = noted(workload.annotations)
+            note = read_note(workload)
             if note is not None and note.uid not in ending:
                 ref, surge = _pod_ref(workload, note), self._surges.get(workload.uid)
                 step, since = (surge.step, surge.since) if surge and surge.step else (None, note.at)
@@ -211,7 +213,7 @@ class Surging:
             return False
         snapshot = await self._look(now)
         workloads = [*self._surging_workloads(snapshot), *self._without_note(snapshot)]
-        self._surges = {workload.uid: self._surges.get(workload.uid) or _Surge() for workload in workloads}
+        self._surges = {workload.uid: self._surge_of(workload) for workload in workloads}
         self._ending = self._still_ending(snapshot)
         if not workloads or snapshot.nodes_confirmed <= 0:  # else all nodes would count as gone
             return bool(workloads)
@@ -223,6 +225,13 @@ class Surging:
                 self._advance(self._surges[workload.uid], workload, pods, departures, now)
         return True
 
+    def _surge_of(self, workload: Workload) -> _Surge:
+        """What is known of the surge of a workload. The note of one that has ended may be seen once more; any other is
+        of another."""
+        surge, note = self._surges.get(workload.uid) or _Surge(), read_note(workload)
+        is_over = surge.ended and (surge.note and surge.note.uid) != (note and note.uid)
+        return _Surge() if is_over else surge
+
     def _disruption(self, now: float) -> DisruptionState:
         return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
 
@@ -231,7 +240,7 @@ class Surging:
         return [
             workload
             for workload in snapshot.workloads()
-            if surged(workload) is not None
+            if is_annotated(workload)
             and ((note := noted(workload.annotations)) is None or note.lease in ("", self._cluster.lease))
         ]
 
@@ -242,24 +251,24 @@ class Surging:
             workload
             for workload in (snapshot.workloads() if under_way else ())
             if (note := under_way.get(workload.uid))
-            and surged(workload) is None
+            and not is_annotated(workload)
             and resume(workload, snapshot.pods(workload), note)
         ]
 
     def _next_step(
         self, surge: _Surge, workload: Workload, pods: Sequence[Pod], departures: Departures, now: float
     ) -> Step:
-        """The next step by the note; by the one last seen, if somebody removed it or it cannot be read."""
+        """The next step by the note; by the one last seen, if somebody removed or replaced it, or it cannot be read."""
         unmarks, honours_costs = surge.unmarkings < UNMARKINGS, self._cluster.honours_deletion_costs
         step = next_step(workload, pods, now, departures, honours_costs=honours_costs, unmarks=unmarks)
-        if (note := noted(workload.annotations)) is not None:
+        if (note := read_note(workload)) is not None:
             surge.note, surge.told = note, False
             return step
         step = (surge.note and resume(workload, pods, surge.note)) or step
         if not surge.told:
-            surge.told = True
-            logger.warning("%s: %s", workload.ref, step.message)
-            event = Announce(workload.ref, workload.uid, step.word, step.message, warning=True)
+            surge.told, is_warning = True, step.word != LEFTOVER
+            logger.log(logging.WARNING if is_warning else logging.INFO, "%s: %s", workload.ref, step.message)
+            event = Announce(workload.ref, workload.uid, step.word, step.message, warning=is_warning)
             self.actions.announce(self._cluster, event, f"surge {workload.ref}")
         return step
 
@@ -271,7 +280,7 @@ class Surging:
             surge.since = now
             if step.restrained:
                 self._report(workload, step, now)
-            if step.done and (note := noted(workload.annotations)):
+            if step.done and (note := read_note(workload)):
                 text = f"{note.phase}: {note.pod} is ending"
                 ref = _pod_ref(workload, note)
                 self._ending[note.uid] = Underway(ref, note.uid, "surge", text, now, node=note.node, ends=True)
@@ -284,7 +293,7 @@ class Surging:
 
     def _report(self, workload: Workload, step: Step, now: float) -> None:
         """Say what keeps a pod from going: by an Event of the pod; and in the journal, where no action follows."""
-        note = noted(workload.annotations)
+        note = read_note(workload)
         if note is None:
             return
         event = Announce(_pod_ref(workload, note), note.uid, step.word, step.message, warning=step.action is not None)
@@ -307,8 +316,9 @@ class Surging:
         surge.failure = None if done else (step.word, answer.result, answer.code, answer.reason)
         if step.last and done:
             surge.ended = True
-            self._finish(surge, workload, pods, step)
-        note = noted(workload.annotations) or surge.note
+            if surge.note is not None:  # else there was a note of no move that is known
+                self._finish(surge, workload, pods, step)
+        note = read_note(workload) or surge.note
         if note is not None and (done or surge.failure != earlier):
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
@@ -323,7 +333,7 @@ class Surging:
             if in_a_row >= ALARM:
                 event = Announce(workload.ref, workload.uid, "InVain", in_vain.text, warning=True)
                 self.actions.announce(self._cluster, event, f"surge {workload.ref}")
-            note = noted(workload.annotations)
+            note = read_note(workload)
             if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
                 tell(self._listeners, MoveTakenBack(note.uid))
 

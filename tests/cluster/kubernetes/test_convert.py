@@ -8,6 +8,7 @@ import pytest
 from elasticd.cluster.kubernetes.wire.convert import scaled_workload, to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
+from elasticd.kit.surge import SURGE
 from elasticd.model.pod_spec import Needs, Taint
 from elasticd.model.workload import Container, Node, Pod, Ref, Workload
 
@@ -476,6 +477,31 @@ def test_who_owns_the_count_and_since_when(managed: Any, writer: str, since: flo
     wire = {"metadata": {"name": "web", "managedFields": managed}, "spec": {"replicas": 3}}
     found = to_workload("apps/v1", "Deployment", msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload))
     assert (found.writer, found.writer_since) == (writer, since)
+
+
+NOTED: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, "f:elasticd.io/surge": {}}}}
+ANNOTATED: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:note": {}}, "f:labels": {"f:elasticd.io/surge": {}}}}
+UNDO, OURS = owner("kubectl-rollout", SECOND, **NOTED), owner("elasticd", FIRST, **NOTED)
+
+
+@pytest.mark.parametrize(
+    ("managed", "writer"),
+    [
+        pytest.param(None, "", id="an old server"),
+        pytest.param([OURS], "", id="elasticd"),
+        pytest.param([UNDO], "kubectl-rollout", id="a rollback"),
+        pytest.param([owner("elasticd", FIRST, **SPEC), UNDO], "kubectl-rollout", id="elasticd wrote the count"),
+        pytest.param([UNDO, OURS], "", id="another applied what elasticd wrote"),
+        pytest.param([owner("kubectl", FIRST, **ANNOTATED), owner("kcm", FIRST, **OTHER)], "", id="other fields"),
+        pytest.param([{"manager": "odd"}], "", id="one that owns nothing"),
+    ],
+)
+def test_a_note_that_elasticd_did_not_write_is_known(managed: Any, writer: str) -> None:
+    meta = {"name": "web", "managedFields": managed, "annotations": {SURGE: "{}"}}
+    wire = msgspec.json.decode(msgspec.json.encode({"metadata": meta}), type=WireWorkload)
+    assert to_workload("apps/v1", "Deployment", wire).surge_writer == writer
+    bare = msgspec.json.decode(msgspec.json.encode({"metadata": meta | {"annotations": None}}), type=WireWorkload)
+    assert to_workload("apps/v1", "Deployment", bare).surge_writer == "", "there is no note"
 
 
 def test_a_rollout_shows_in_the_workload() -> None:

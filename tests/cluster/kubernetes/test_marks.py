@@ -39,6 +39,7 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     (seen,) = api.asked("PATCH", path)
     assert seen.body == {"metadata": {"uid": mark.uid, "annotations": annotations}}
     assert seen.headers["Content-Type"] == "application/merge-patch+json"
+    assert seen.query == {"fieldManager": "elasticd"}, "whatever a proxy makes of the User-Agent"
 
 
 async def test_mark_of_one_version_has_that_version_as_a_precondition(api: FakeApi, marker: Patcher) -> None:

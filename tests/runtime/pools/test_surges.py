@@ -12,7 +12,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.evictability import SPARE
-from elasticd.kit.surge import LEAST, SURGE, Note, noted
+from elasticd.kit.surge import LEAST, SURGE, Note, noted, own_count
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionState
 from elasticd.model.listener import MoveTakenBack, Notice
@@ -381,6 +381,77 @@ async def test_a_surge_whose_note_somebody_changed_is_taken_back(
     assert [line.startswith(told) for line in caplog.messages] == [True]
     (event,) = [act for act in bench.site.acts if isinstance(act, Announce)]
     assert (event.reason, event.warning) == ("NoteRestored", True)
+
+
+LATER = [
+    pytest.param(2, "Leftover", "no pod is being moved", id="as many as before"),
+    pytest.param(3, "NotOurs", "a replica more than before may stay", id="one more was set since"),
+    pytest.param(4, "Leftover", "no pod is being moved", id="two more were set since"),
+]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["while it runs", "after a restart"])
+@pytest.mark.parametrize("seconds", [0, 100], ids=["at once", "later"])
+@pytest.mark.parametrize(("count", "word", "end"), LATER)
+async def test_a_rollback_to_an_earlier_surge_lowers_no_count(
+    caplog: pytest.LogCaptureFixture, count: int, word: str, end: str, seconds: int, *, restarts: bool
+) -> None:
+    """It brings back the note that the ReplicaSet was given while the surge was under way."""
+    caplog.set_level("INFO")
+    bench, world, copy = await surged_once()
+    await bench.turn(seconds)
+    bench.outcomes.clear()
+    if restarts:
+        bench.loop = bench.another()
+    world.workload = replace(
+        world.workload, replicas=count, annotations={SURGE: copy}, surge_writer="kubectl-rollout", rollout="1 of 2"
+    )
+    assert (await bench.in_flight(), own_count(world.workload)) == ([*bench.site.begun], count)
+    await bench.turn(5)
+    assert (world.workload.replicas, bench.surging, bench.outcomes, bench.taken_back) == (count, False, [], [])
+    text = f"the annotation {SURGE} was written by kubectl-rollout, not by elasticd, and is removed: {end}"
+    (event,) = [act for act in bench.site.acts if isinstance(act, Announce)]
+    assert (event.reason, event.message, event.warning) == (word, text, word == "NotOurs")
+    assert caplog.messages == [f"shop/Deployment/web: {text}"]
+    assert bench.loop.refusal(EVICT, await bench.site.observe(NOW), DisruptionState()) is None, "it was not in vain"
+
+
+async def surged_once() -> tuple[Bench, World, str]:
+    """A surge that has ended, and what its note said in phase down."""
+    bench = Bench()
+    await bench.begin()
+    copy = ""
+    while bench.surging:
+        await bench.turn(1)
+        copy = bench.site.world.workload.annotations.get(SURGE, copy)
+    assert '"phase":"down"' in copy
+    return bench, bench.site.world, copy
+
+
+async def test_a_rollback_during_a_surge_has_it_taken_back() -> None:
+    """The note that it brings is of an earlier surge, of other pods."""
+    bench, world, copy = await surged_once()
+    bench.site.world.pods[0] = replace(OLD, uid="next")
+    await bench.loop.begin(replace(EVICT, uid="next"), 60.0, "d")
+    bench.site.world.ready = False
+    await bench.turn(3)
+    assert (world.workload.replicas, note_of(world.workload).uid) == (3, "next")
+    world.workload = replace(world.workload, annotations={SURGE: copy}, surge_writer="kubectl-rollout")
+    await bench.turn(8)
+    assert (world.workload.replicas, bench.surging, bench.taken_back) == (2, False, ["next"])
+
+
+async def test_a_rollout_during_a_surge_keeps_no_replica_more() -> None:
+    """The note stays as elasticd wrote it, and a daemon that begins to lead then continues."""
+    bench = Bench(ready=False)
+    await bench.begin(within=5.0)
+    await bench.turn(3)
+    world = bench.site.world
+    world.workload = replace(world.workload, rollout="1 of 3 pods are of the newest template")
+    world.pods = [replace(one, uid=f"new-{one.uid}", name=f"new-{one.name}") for one in world.pods]
+    bench.loop = bench.another()
+    await bench.turn(20)
+    assert (world.workload.replicas, bench.surging) == (2, False)
 
 
 async def test_a_count_raised_by_another_leader_is_left_alone() -> None:

@@ -18,7 +18,9 @@ from msgspec.structs import replace
 from elasticd.base.units import amount, parse_time
 from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.selector import to_text
+from elasticd.decision.workload.vetoes import OURSELVES
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
+from elasticd.kit.surge import SURGE
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
 from elasticd.model.controllers import controller_kind, sets_count
@@ -566,6 +568,7 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
         writer=writer,
         writer_since=writer_since,
+        surge_writer=_surge_writer(workload.metadata),
         owner=owner_of(api_version, kind, workload.metadata),
     )
 
@@ -589,6 +592,15 @@ def _writer(managed: list[wire.ManagedFields] | None) -> tuple[str, float]:
             latest, writer = entry.time, entry.manager
     since = parse_time(latest)
     return sys.intern(writer), 0.0 if isnan(since) else since
+
+
+def _surge_writer(meta: wire.WorkloadMetadata) -> str:
+    """The field manager that owns the note of a surge, unless elasticd does. A write of what is there changes no owner,
+    and who removes an annotation ends all ownership of it. Source: Server-Side Apply, field management of updates."""
+    if SURGE not in (meta.annotations or ()):
+        return ""
+    managers = [entry.manager for entry in meta.managed_fields or () if entry.has_surge]
+    return "" if OURSELVES in managers else "".join(managers[:1])
 
 
 def scaled_workload(api_version: str, kind: str, meta: wire.Metadata, scale: wire.WireScale) -> model.Workload:

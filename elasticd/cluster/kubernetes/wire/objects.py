@@ -506,7 +506,16 @@ class _OwnedSpec(Wire, frozen=True):
     replicas: dict[str, object] | None = msgspec.field(default=None, name="f:replicas")
 
 
+class _OwnedAnnotations(Wire, frozen=True):
+    surge: dict[str, object] | None = msgspec.field(default=None, name="f:elasticd.io/surge")
+
+
+class _OwnedMetadata(Wire, frozen=True):
+    annotations: _OwnedAnnotations | None = msgspec.field(default=None, name="f:annotations")
+
+
 class _OwnedFields(Wire, frozen=True):
+    metadata: _OwnedMetadata | None = msgspec.field(default=None, name="f:metadata")
     spec: _OwnedSpec | None = msgspec.field(default=None, name="f:spec")
 
 
@@ -517,8 +526,16 @@ class ManagedFields(Wire, frozen=True):
     time: str = ""
     fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
 
+    @property
+    def has_surge(self) -> bool:
+        """Whether the note of a surge is among them."""
+        metadata = self.fields_v1.metadata if self.fields_v1 else None
+        return metadata is not None and metadata.annotations is not None and metadata.annotations.surge is not None
 
-class _WorkloadMetadata(Metadata, frozen=True):
+
+class WorkloadMetadata(Metadata, frozen=True):
+    """What is said of a workload besides its spec, and by whom."""
+
     managed_fields: list[ManagedFields] | None = None
 
 
@@ -556,7 +573,7 @@ class _WorkloadStatus(Wire, frozen=True):
 class WireWorkload(ObjectMeta, frozen=True):
     """A Deployment, StatefulSet or ReplicaSet."""
 
-    metadata: _WorkloadMetadata
+    metadata: WorkloadMetadata
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
 

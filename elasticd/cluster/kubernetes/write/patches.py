@@ -18,6 +18,7 @@ from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import WirePod
 from elasticd.cluster.kubernetes.write.answers import conflict, other_uid, refused_by, unknown_kind
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
+from elasticd.decision.workload.vetoes import OURSELVES
 from elasticd.kit.history import NO_RESIZE
 from elasticd.model.actions import Answer, Mark, Resize
 from elasticd.model.workload import Pod
@@ -28,6 +29,9 @@ RECOMMENDED_ONLY = Answer(
 )  # fmt: skip
 
 _POD = msgspec.json.Decoder(WirePod)
+
+_BY_US = {"fieldManager": OURSELVES}
+"""Who wrote a mark is looked at later. Without this the server goes by the User-Agent, which a proxy may change."""
 
 
 class Patcher:
@@ -47,7 +51,8 @@ class Patcher:
         try:
             resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
             body = encode({"metadata": metadata})
-            await self._session.send(resource.request("patch", ref.namespace, mark.pod or ref.name, body=body))
+            request = resource.request("patch", ref.namespace, mark.pod or ref.name, body=body)
+            await self._session.send(replace(request, params=_BY_US))
         except UnknownKindError as error:
             return unknown_kind(error)
         except ApiError as error:
