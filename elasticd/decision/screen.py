@@ -56,7 +56,7 @@ class Sums:
     """What one reading says of sums of samples, without looking at each sample."""
 
     def __init__(self, reading: Readings) -> None:
-        self.reading, self.table, self.source = reading, reading.pods, reading.source
+        self.reading = reading
         flawed = reading.error or reading.faults or reading.forecasts or reading.parts
         tables = {} if flawed else reading.pods
         self.tables = {name: table for name, table in tables.items() if isinstance(table, BulkLookup)}
@@ -82,8 +82,8 @@ class Watched(Struct):
 
     def look(self, sums: Sums) -> None:
         """Compare sums with their bands. Where nothing was measured since, no band is needed."""
-        self.table, self.measured, self.steady = sums.table, (), True
-        if sums.source != self.source:
+        self.table, self.measured, self.steady = sums.reading.pods, (), True
+        if sums.reading.source != self.source:
             return
         measured = []
         for name, before, band in self.series:

@@ -3,6 +3,7 @@
 Knows what an API server does with bindings and evictions; knows nothing of who asks.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ class Board(Scripted):
         self.pods = {pod.name: pod for pod in pods}
         self.limits: tuple[DisruptionBudget, ...] | None = ()
         self.storage = Storage()
+        self.silent: tuple[type[Action], ...] = ()
+        """The actions that are never answered."""
         self.lingers = False
         """Whether an evicted pod stays until `remove` is called, as one that is slow to end."""
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
@@ -44,6 +47,8 @@ class Board(Scripted):
         return Standing(self, now)
 
     async def act(self, action: Action) -> Answer:
+        if isinstance(action, self.silent):
+            await asyncio.Event().wait()
         if isinstance(action, Announce):
             self.announced.append(action)
             return Answer("done")

@@ -390,6 +390,26 @@ def test_policies_about_others_do_not_keep_the_way_back_shut() -> None:
     assert said == "HorizontalPodAutoscaler web scales shop/Deployment/web again; no policy acts on it"
 
 
+def test_a_decision_from_before_the_fence_ends_no_wait() -> None:
+    """A new leader may tell first that it yields, as it decided when it led last."""
+    world, asked = World(Random(1)), list[bool]()
+    run(world, back=False, kill_at=-1, moment="after")
+    settle(world, OURS)
+    yielding = Limit("ForeignOwner", "HorizontalPodAutoscaler web", 4, 4, name=AUTOSCALER)
+    before = Decision("1", 1.0, "web", REF, "act", OURS, OURS, "hold", "", "", limits=(yielding,))
+
+    def status() -> StatusReport:
+        report = world.status()
+        restored = STOPPED not in (world.newest("horizontalpodautoscalers")["metadata"].get("annotations") or {})
+        if not restored or len(asked) == 3:
+            return report
+        asked.append(fenced(world))
+        return replace(report, decisions=(before,))
+
+    asyncio.run(hand_back(site_of(world, status)))
+    assert (asked, fenced(world)) == ([True, True, True], False)
+
+
 @given(seed=st.integers(0, 10_000), kill_at=st.integers(1, 6), moment=MOMENT, back=st.booleans())
 def test_a_fence_ends_once_its_autoscaler_is_deleted(seed: int, kill_at: int, moment: str, *, back: bool) -> None:
     world = World(Random(seed))

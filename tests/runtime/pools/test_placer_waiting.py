@@ -10,7 +10,7 @@ from elasticd.api import Nodes, Scores, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.journal import Journal
-from elasticd.model.actions import Action, Answer, Bind, Evict
+from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.runtime.pools.placer import HANGS, IN_FLIGHT, UNANSWERED, Placer
 from tests.kit.board import Board
@@ -58,17 +58,12 @@ async def test_a_preempting_pod_waits_until_its_victims_have_gone() -> None:
         assert (now(it), it.board.pods["urgent"].node) == ({}, "a")
 
 
-async def test_a_preempting_pod_waits_while_it_acts_for_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_preempting_pod_waits_while_it_acts_for_its_pool() -> None:
     async with bench([node("a", cpu=1), node("b", cpu=0.5)], [LESSER, URGENT, pod("p", cpu=0.5)]) as it:
         mine, theirs = it.placer.pools[0].policy, PoolSelect(namespaces=("other",))
         it.heard.policies = {"pool", "zoo"}
         it.placer.apply([replace(mine, pool=PoolSelect(namespaces=("shop",))), replace(mine, name="zoo", pool=theirs)])
-
-        async def never(_: Action) -> Answer:
-            await asyncio.Event().wait()
-            return Answer("done")
-
-        monkeypatch.setattr(it.board, "act", never)
+        it.board.silent = (Bind, Evict, Nominate)
         await it.placer.tick(NOW)
         await it.placer.tick(NOW)
         assert it.heard.waiting == {"pool": {"Preempts": 1}}
@@ -159,14 +154,9 @@ async def test_a_plugin_that_fails_is_logged_once(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == ["policy pool: plugin wrong: score_nodes raised OverflowError: too large"]
 
 
-async def test_bindings_without_an_answer_are_told_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bindings_without_an_answer_are_told_after_a_while() -> None:
     async with bench([node("a", cpu=1), node("b", cpu=1)], [pod("p", cpu=0.9), pod("q", cpu=0.9)]) as it:
-
-        async def never(_: Action) -> Answer:
-            await asyncio.Event().wait()
-            return Answer("done")
-
-        monkeypatch.setattr(it.board, "act", never)
+        it.board.silent = (Bind,)
         await it.until(HANGS)
         assert ([*it.placer.hanging()], now(it)) == ([], {})
         await it.until(2 * HANGS)
@@ -194,15 +184,8 @@ async def test_what_waits_for_other_bindings_is_not_told(monkeypatch: pytest.Mon
         assert now(it) == {UNANSWERED: IN_FLIGHT}
 
 
-async def test_evictions_that_wait_are_no_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_evictions_that_wait_are_no_bindings() -> None:
     async with bench([node("a", cpu=1)], [LESSER, URGENT]) as it:
-        act = it.board.act
-
-        async def never(action: Action) -> Answer:
-            if isinstance(action, Evict):
-                await asyncio.Event().wait()
-            return await act(action)
-
-        monkeypatch.setattr(it.board, "act", never)
+        it.board.silent = (Evict,)
         await it.until(2 * HANGS)
         assert ([*it.placer.hanging()], sum(now(it).values())) == ([], 1)
