@@ -80,19 +80,23 @@ async def test_what_redis_refuses_is_unknown(redis: RedisServer) -> None:
     async with redis.client() as client:
         await client.set("text", "x")
         await client.xadd("log", {"entry": 1})
+        await client.xdel("emptied", await client.xadd("emptied", {"entry": 1}))
     faults = await value_or_fault(
         redis_source(
             redis,
             {"key": "text"},
             {"name": "no-group", "key": "log", "count": "lag", "group": "audit"},
             {"name": "no-stream", "key": "gone", "count": "pending", "group": "audit"},
+            {"name": "no-entries", "key": "gone", "count": "stream"},
+            {"name": "empty", "key": "emptied", "count": "stream"},
             {"key": "good"},
         )
     )
     assert "WRONGTYPE" in str(faults["text"])
     assert 'has no group "audit"' in str(faults["no-group"])
     assert "no such key" in str(faults["no-stream"])
-    assert faults["good"] == 0.0
+    assert "no such stream" in str(faults["no-entries"])
+    assert (faults["empty"], faults["good"]) == (0.0, 0.0)
 
 
 async def test_redis_is_read_with_a_password_that_is_rotated(redis: RedisServer, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class _Asking:
         self._client, self._error = client, error
         self._of: Mapping[str, Callable[[RedisQueue], Any]] = {
             "list": lambda queue: client.llen(queue.key),
-            "stream": lambda queue: client.xlen(queue.key),
+            "stream": self._of_stream,
             "pending": self._of_group,
             "lag": self._of_group,
         }
@@ -137,6 +137,13 @@ class _Asking:
         if value is None:
             raise Fault(f"{queue.key}: the server does not know how many entries group {queue.group} has not had yet")
         return float(value)
+
+    async def _of_stream(self, queue: RedisQueue) -> float:
+        """Its length. XLEN answers 0 for a stream that is not there too, but Redis removes none that is empty."""
+        entries: float = await self._client.xlen(queue.key)
+        if not entries and not await self._client.exists(queue.key):
+            raise Fault(f"{queue.key}: the server has no such stream")
+        return entries
 
     async def _of_group(self, queue: RedisQueue) -> int | None:
         groups = await self._client.xinfo_groups(queue.key)
