@@ -43,6 +43,9 @@ from elasticd.sources.prometheus import Prometheus
 LOOK = 0.25
 """Seconds between looks at how far runs in other processes are."""
 
+SAFE_PATH = "PYTHONSAFEPATH"
+"""The variable with which Python leaves the current folder out of where it imports from."""
+
 NOTED = 1.0
 """Seconds between two notes of a worker of a fleet on how far it is."""
 
@@ -356,9 +359,23 @@ def _processes(count: int, tasks: int) -> Iterator[tuple[Submit, Sequence[float]
     it is told to."""
     terminated = signal.signal(signal.SIGTERM, _exit)
     try:
-        yield from _pool(count, tasks)
+        with _safe_path():
+            yield from _pool(count, tasks)
     finally:
         signal.signal(signal.SIGTERM, terminated)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes import nothing from the current folder, where files of others may lie beside a recording of theirs."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(SAFE_PATH)
+        if before is not None:
+            os.environ[SAFE_PATH] = before
 
 
 def _exit(number: int, _: object) -> None:

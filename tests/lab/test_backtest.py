@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
@@ -121,6 +123,16 @@ def test_more_jobs_give_the_same_figures(folder: Path, capsys: pytest.CaptureFix
     assert texts[0] == texts[1]
     names = [run["policies"] for run in json.loads(texts[0][1])]
     assert names == ["lean", "lean", "roomy", "roomy", "(ideal)", "(what was)"]
+
+
+@pytest.mark.slow
+def test_processes_import_nothing_from_the_current_folder(folder: Path) -> None:
+    imported = folder / "imported"
+    (folder / "numpy.py").write_text(f"open({str(imported)!r}, 'w')\n")
+    elasticd = str(Path(sys.executable).with_name("elasticd"))
+    command = [elasticd, "backtest", "lean.toml", *ASKED, "--jobs", "2", "--seeds", "2"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    assert not imported.exists()
 
 
 def test_the_pods_of_a_recording_are_ready_at_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
