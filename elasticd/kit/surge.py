@@ -10,6 +10,9 @@ daemon can continue where another has stopped:
             replica fewer; the replacement that its controller creates in between is not ready, and is removed first
     back    it took too long, or failed: request one replica fewer, and the pod stays
 
+Pods of the Deployment are those that its ReplicaSets own, whatever else its selector matches. A pod that is none of
+them any more, as somebody has taken its label away, ends the move like one that is gone.
+
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
 (Restraints): what protects it leads to back at once, what only delays it is waited for.
 
@@ -46,6 +49,18 @@ LEAST = "-2147483648"
 
 MARKING = 60.0
 """Seconds after the time that another may take to be ready in which the pod must be marked, or it stays."""
+
+LEAVING = MARKING + 60.0
+"""Seconds after that time in which a marked pod must go once the count is lowered, or it stays."""
+
+RELEASED = "Released"
+"""The word of a pod that belongs to its Deployment no longer."""
+
+HASH = "pod-template-hash"
+"""The label by which a Deployment tells the pods of its ReplicaSets apart."""
+
+_LONGEST = 253
+"""Characters of an object's name."""
 
 LEFTOVER = "Leftover"
 """The word of the step that removes a note of an earlier move of which nothing is left."""
@@ -134,6 +149,15 @@ def own_count(workload: Workload) -> int:
     return workload.replicas - (note is not None and workload.replicas == note.count + 1)
 
 
+def owns(workload: Workload, pod: Pod) -> bool:
+    """Whether a pod is of a ReplicaSet of this Deployment, which is named NAME-HASH; a NAME that is too long is cut.
+    Source: generateReplicaSetName of Kubernetes."""
+    template_hash = pod.labels.get(HASH)
+    if not template_hash or pod.namespace != workload.ref.namespace or pod.owner[0] != "ReplicaSet":
+        return False
+    return pod.owner[1] == f"{workload.ref.name[: _LONGEST - 1 - len(template_hash)]}-{template_hash}"
+
+
 def begin(
     workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, origin: Origin
 ) -> Mark | tuple[str, str]:
@@ -167,7 +191,7 @@ def _explain_under_way(workload: Workload, pod: Pod) -> str:
 
 def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
     """Whether the pod of a move that was begun stays all the same, as things stand: what was done is taken back, or
-    somebody else has set the count. `pods` are all of the workload."""
+    somebody else has set the count. `pods` as for `next_step`."""
     note = read_note(workload)
     return note is not None and _MoveState(workload, pods, note, note.at).stays
 
@@ -181,8 +205,9 @@ def next_step(
     honours_costs: bool,
     unmarks: bool = True,
 ) -> Step:
-    """The next step of a workload with the annotation and these pods. `honours_costs`: deletion costs count. `unmarks`:
-    the mark of a pod that stays is taken away; False where somebody makes it again each time."""
+    """The next step of a workload with the annotation and these pods, of which some may be of others. `honours_costs`:
+    deletion costs count. `unmarks`: the mark of a pod that stays is taken away; False where somebody makes it again
+    each time."""
     note = read_note(workload)
     if note is None:
         return _remove(workload)
@@ -222,8 +247,10 @@ class _MoveState:
     ) -> None:
         self._workload, self._note, self._now, self._unmarks = workload, note, now, unmarks
         self._is_raised = workload.replicas > note.count
-        self._old = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
-        self._other_pods = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
+        self._noted = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
+        """The pod of the note, whoever owns it by now."""
+        self._old = self._noted if self._noted is not None and owns(workload, self._noted) else None
+        self._other_pods = [pod for pod in pods if pod.uid != note.uid and not pod.deleted and owns(workload, pod)]
         self._ready = [pod for pod in self._other_pods if pod.is_available(workload.min_ready, now)]
         self._count_ready = f"{len(self._ready)} of {note.count} are ready without {note.pod}"
         if workload.min_ready:
@@ -233,7 +260,7 @@ class _MoveState:
     def is_marked(self) -> bool:
         """Whether the pod has a mark that is to be taken away where it stays. One that it had before is left to it."""
         is_ours = self._unmarks and self._note.cost != LEAST
-        return is_ours and self._old is not None and self._old.annotations.get(COST) == LEAST
+        return is_ours and self._noted is not None and self._noted.annotations.get(COST) == LEAST
 
     @property
     def _distinguishes(self) -> bool:
@@ -245,7 +272,7 @@ class _MoveState:
         """Whether the pod is still there, and no step ahead would make it go."""
         note, count = self._note, self._workload.replicas
         if self._old is None:
-            return False
+            return self._noted is not None
         overtaken = note.phase in ("wait", "out") or (note.phase == "down" and len(self._other_pods) < note.count)
         return note.phase == "back" or count not in (note.count, note.count + 1) or (overtaken and not self._is_raised)
 
@@ -286,8 +313,21 @@ class _MoveState:
         if self._is_raised:
             return self._enter("wait", "Raised", "one more is asked for")
         if self._old is None:
-            return self.leave("WentByItself", f"{self._note.pod} is gone already")
+            return self.leave(*self._absence)
+        if self._now >= self._note.until:
+            return self.leave("TooLate", f"one more could not be asked for within {self._seconds}")
         return self._scale(self._note.count + 1, "Raise", "one more is made first")
+
+    @property
+    def _absence(self) -> tuple[str, str]:
+        """Why there is no pod to move: its controller has released it, or it is gone."""
+        if self._noted is not None:
+            return RELEASED, f"{self._note.pod} belongs to {self._workload.ref} no longer"
+        return "WentByItself", f"{self._note.pod} is gone already"
+
+    @property
+    def _seconds(self) -> str:
+        return f"{self._note.until - self._note.at:.0f} s"
 
     def wait(self, restraints: Restraints, *, honours_costs: bool) -> Step:
         """Wait until as many as before are ready without the pod, and the new one is not beside it."""
@@ -295,7 +335,7 @@ class _MoveState:
         if not self._is_raised:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if self._old is None:
-            return self._enter("back", "WentByItself", f"{note.pod} is gone already")
+            return self._enter("back", *self._absence)
         marked = not honours_costs or self._old.annotations.get(COST) == LEAST
         if trouble := self._trouble(marked=marked):
             return self._enter("back", *trouble)
@@ -312,7 +352,7 @@ class _MoveState:
         if len(self._other_pods) >= note.count and newest is not None and newest.node == note.node:
             return "PutBack", f"{newest.name} was put on {note.node} too"
         if len(self._ready) < note.count and self._now >= note.until:
-            return "TooLate", f"no other pod was ready within {note.until - note.at:.0f} s"
+            return "TooLate", f"no other pod was ready within {self._seconds}"
         return None if marked else self._late_to_mark()
 
     def _late_to_mark(self) -> tuple[str, str] | None:
@@ -330,10 +370,19 @@ class _MoveState:
             lower = self._scale(note.count, "Lower", f"{note.pod} goes", removes)
             return (self._before_lowering(self._old, restraints) if self._old else None) or lower
         if self._old is None:
-            return Step("Moved", f"{note.pod} left {note.node}", _annotate(self._workload, None), last=True, done=True)
-        if len(self._other_pods) >= note.count:
-            return Step("Leaving", f"{note.pod} has yet to go")
-        return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
+            return self._end()
+        if len(self._other_pods) < note.count:
+            return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
+        if self._now >= note.until + LEAVING:
+            return self.leave("TooLate", f"its controller did not remove {note.pod}")
+        return Step("Leaving", f"{note.pod} has yet to go")
+
+    def _end(self) -> Step:
+        """The pod is gone, or belongs to the Deployment no longer, and no pod is too many."""
+        if self._noted is not None:
+            return self.leave(*self._absence)
+        message = f"{self._note.pod} left {self._note.node}"
+        return Step("Moved", message, _annotate(self._workload, None), last=True, done=True)
 
     def _before_lowering(self, old: Pod, restraints: Restraints) -> Step | None:
         """What must come before the count is lowered, so that the old pod goes and no other; None: nothing."""
@@ -351,7 +400,7 @@ class _MoveState:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
         note, old = self._note, self._old
         if old is None and not self._is_raised:
-            return Step("Moved", f"{note.pod} left {note.node}", _annotate(self._workload, None), last=True, done=True)
+            return self._end()
         if old is None:
             return self._scale(note.count, "Lower", f"{note.pod} has gone")
         if not self._is_raised:
@@ -366,22 +415,21 @@ class _MoveState:
         """Wait for what the word and the sentence say, until the time of the move is over."""
         if self._now < self._note.until:
             return Step(word, message)
-        seconds = self._note.until - self._note.at
-        return self._enter("back", "TooLate", f"{self._note.pod} could not go within {seconds:.0f} s: {message}")
+        return self._enter("back", "TooLate", f"{self._note.pod} could not go within {self._seconds}: {message}")
 
     def back(self) -> Step:
         """Restore the previous state. The mark is removed first: without it the ReplicaSet removes the pod that is not
         ready."""
-        if self._old is not None and self.is_marked:
-            return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
+        if self._noted is not None and self.is_marked:
+            return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._noted, self._note.cost))
         if self._is_raised:
             return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
         return Step("TakenBack", "it is as it was before", _annotate(self._workload, None), last=True)
 
     def leave(self, word: str, message: str) -> Step:
         """Remove the marks, and leave the count as it is."""
-        if self._old is not None and self.is_marked:
-            return Step(word, message, self._mark_cost(self._old, self._note.cost))
+        if self._noted is not None and self.is_marked:
+            return Step(word, message, self._mark_cost(self._noted, self._note.cost))
         return Step(word, message, _annotate(self._workload, None), last=True)
 
     def _enter(self, phase: Phase, word: str, message: str) -> Step:

@@ -7,19 +7,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from elasticd.kit.surge import HASH
 from elasticd.model.actions import Action, Evict, Mark, Scale
 from elasticd.model.disruption import Refused
 from elasticd.model.workload import COST, Pod, Ref, Workload
 from tests.kit.pools import NOW, pod
 
 REF = Ref("shop", "Deployment", "web")
-OWNED = ("ReplicaSet", "web-1", "rs")
+OWNED, LABELS = ("ReplicaSet", "web-1", "rs"), {"app": "web", HASH: "1"}
 WEB = Workload(REF, "w", "7", 2, 2)
 
 
 def one(name: str, on: str = "b", *, ready: bool = True, **more: Any) -> Pod:
     """A pod of the Deployment."""
-    return replace(pod(name, on=on, owner=OWNED, ready=ready), **{"uid": name, "created": NOW - 100, **more})
+    return replace(
+        pod(name, on=on, owner=OWNED, ready=ready), **{"uid": name, "created": NOW - 100, "labels": LABELS, **more}
+    )
 
 
 OLD, SIBLING, NEW = one("old", "a"), one("sibling"), one("zz", created=NOW + 1)
@@ -52,9 +55,23 @@ class World:
         pods = [OLD, *[one(f"s{number}") for number in range(count - 1)]]
         self.pods = [replace(pod, annotations=self.given) for pod in pods]
         self.workload = replace(WEB, replicas=count, status_replicas=count)
+        self.released: list[Pod] = []
+        """Pods that are not its own."""
+        self.stuck = False
+        """Its controllers do nothing."""
         self.made, self.now, self.least = 0, NOW, count
         self.ready, self.beside, self.heeds = ready, beside, heeds
         self.scales: list[int] = []
+
+    @property
+    def selected(self) -> tuple[Pod, ...]:
+        """The pods that its selector matches."""
+        return (*self.pods, *(pod for pod in self.released if pod.labels.get("app") == "web"))
+
+    def release(self, isolated: Pod) -> None:
+        """A pod has other labels, and belongs to it no longer."""
+        self.pods = [pod for pod in self.pods if pod.uid != isolated.uid]
+        self.released.append(isolated)
 
     def do(self, action: Action | None) -> None:
         """What the API server makes of it."""
@@ -68,16 +85,19 @@ class World:
                 annotations = mark.on(self.workload.annotations)
                 self.workload = replace(self.workload, annotations=annotations, surge_writer="")
             case Mark() as mark:
-                self.pods = [
-                    replace(pod, annotations=mark.on(pod.annotations)) if pod.uid == mark.uid else pod
-                    for pod in self.pods
-                ]
+                for pods in (self.pods, self.released):
+                    pods[:] = [
+                        replace(pod, annotations=mark.on(pod.annotations)) if pod.uid == mark.uid else pod
+                        for pod in pods
+                    ]
             case _:
                 pass
 
     def turn(self) -> None:
         """What the controllers do in a while."""
         self.now += 10
+        if self.stuck:
+            return
         count = self.workload.replicas
         self.pods = [replace(pod, ready=self.ready) if pod.name.startswith("z") else pod for pod in self.pods]
         while len(self.pods) < count:

@@ -9,7 +9,21 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.decision.disruption import eviction_of
-from elasticd.kit.surge import LEAST, SURGE, Note, Origin, Step, begin, next_step, noted, own_count, stays, surged
+from elasticd.kit.surge import (
+    HASH,
+    LEAST,
+    SURGE,
+    Note,
+    Origin,
+    Step,
+    begin,
+    next_step,
+    noted,
+    own_count,
+    owns,
+    stays,
+    surged,
+)
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.pod_spec import Disk
 from elasticd.model.workload import COST, Pod, Workload
@@ -44,6 +58,10 @@ def told(step: Step) -> str:
 
 
 LATE = NOW + 301
+UNOWNED: dict[str, Any] = {"labels": {"app": "web"}, "owner": ("", "", "")}
+FREED, FREED_MARKED = replace(OLD, **UNOWNED), replace(MARKED, **UNOWNED)
+CANARY = one("canary", labels={"app": "web", HASH: "9"}, owner=("ReplicaSet", "web-canary-9", "c"))
+OTHERS = [one("bare", **UNOWNED), CANARY]
 UNREADY, BESIDE = replace(NEW, ready=False), replace(NEW, node="a")
 STEPS = [
     pytest.param("up", 2, [OLD, SIBLING], NOW, "Raise", "scale 2 3", id="one more is asked for"),
@@ -81,6 +99,20 @@ STEPS = [
     pytest.param("wait", 3, [OLD, ALIKE, NEW], NOW, "Ready", "note out", id="a mark would not tell it from others"),
     pytest.param("back like all", 3, [MARKED, UNREADY], NOW, "TakeBack", "scale 3 2", id="back: as all are"),
     pytest.param("wait unheeded", 3, [OLD, SIBLING, NEW], NOW, "Ready", "note out", id="nobody would heed a mark"),
+    pytest.param("down", 2, [MARKED, SIBLING, NEW], NOW + 419, "Leaving", "wait", id="its controller may yet act"),
+    pytest.param("down", 2, [MARKED, SIBLING, NEW], NOW + 420, "TooLate", "cost None", id="its controller never acts"),
+    pytest.param("down", 2, [OLD, SIBLING, NEW], NOW + 420, "TooLate", "clear", id="it never acted: the note"),
+    pytest.param("up", 2, [OLD, SIBLING], NOW + 300, "TooLate", "clear", id="one more could not be asked for"),
+    pytest.param("up", 2, [FREED, SIBLING], NOW, "Released", "clear", id="it was released before anything was done"),
+    pytest.param("wait", 3, [FREED, SIBLING], NOW, "Released", "note back", id="it was released while another starts"),
+    pytest.param("down", 3, [FREED_MARKED, SIBLING, NEW], NOW, "Lower", "scale 3 2", id="it was released, marked"),
+    pytest.param("down", 2, [FREED_MARKED, SIBLING, NEW], NOW, "Released", "cost None", id="released: the mark"),
+    pytest.param("down", 2, [FREED, SIBLING, NEW], NOW, "Released", "clear", id="released: the note"),
+    pytest.param("out", 2, [FREED, SIBLING, NEW], NOW, "Released", "clear", id="released before its eviction"),
+    pytest.param("back", 3, [FREED_MARKED, SIBLING], NOW, "Unmark", "cost None", id="back: it was released, marked"),
+    pytest.param("wait", 3, [OLD, SIBLING, *OTHERS], NOW, "Waiting", "wait", id="pods of others are ready"),
+    pytest.param("down", 3, [MARKED, SIBLING, UNREADY, *OTHERS], NOW, "Waiting", "wait", id="others beside unready"),
+    pytest.param("down", 2, [MARKED, SIBLING, *OTHERS], NOW, "AnotherWent", "cost None", id="others hide none"),
     pytest.param("out", 3, [OLD, SIBLING, NEW], NOW, "Evict", "evict old", id="it is evicted"),
     pytest.param("out", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="not while others are not ready"),
     pytest.param("out", 3, [OLD, SIBLING, NEW], LATE, "TooLate", "note back", id="a budget did not let it go in time"),
@@ -191,6 +223,33 @@ def test_the_step_names_the_eviction_that_it_comes_to(phase: str, *, honours_cos
     assert eviction_of(step.action) == (evict if phase in ("down", "out") else None)
 
 
+LONG_NAME = "w" * 250
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        pytest.param("web", {}, True, id="of its ReplicaSet"),
+        pytest.param("web", {"labels": {HASH: "2"}}, False, id="another hash than its ReplicaSet"),
+        pytest.param("web", {"labels": {"app": "web"}}, False, id="without a hash"),
+        pytest.param("web", {"owner": ("", "", "")}, False, id="without a controller"),
+        pytest.param("web", {"owner": ("Job", "web-1", "j")}, False, id="of another kind"),
+        pytest.param("web", {"namespace": "other"}, False, id="of another namespace"),
+        pytest.param("web", {"owner": CANARY.owner, "labels": CANARY.labels}, False, id="of one whose name is longer"),
+        pytest.param("we", {}, False, id="of one whose name is shorter"),
+        pytest.param(LONG_NAME, {"owner": ("ReplicaSet", f"{LONG_NAME}-1", "r")}, True, id="of a long name"),
+        pytest.param(
+            LONG_NAME,
+            {"owner": ("ReplicaSet", f"{LONG_NAME[:242]}-123456789z", "r"), "labels": {HASH: "123456789z"}},
+            True,
+            id="of a name that is cut",
+        ),
+    ],
+)
+def test_a_deployment_owns_the_pods_of_its_replica_sets(name: str, changes: dict[str, Any], expected: bool) -> None:
+    assert owns(replace(WEB, ref=replace(REF, name=name)), replace(OLD, **changes)) is expected
+
+
 def test_every_write_names_what_it_was_judged_on() -> None:
     scale = next_step(web("up", 2), [OLD, SIBLING], NOW, FREE, honours_costs=True).action
     assert scale == Scale(REF, "w", "7", 2, 3, "elasticd.io/surge up")
@@ -280,6 +339,8 @@ GOING = replace(OLD, deleted=True)
         pytest.param("out", 3, [OLD, SIBLING, NEW], False, id="it is to be evicted"),
         pytest.param("out", 2, [OLD, SIBLING, NEW], True, id="somebody took the other away before"),
         pytest.param("out", 2, [GOING, SIBLING, NEW], False, id="it was evicted"),
+        pytest.param("wait", 3, [FREED, SIBLING], True, id="it was released"),
+        pytest.param("down", 2, [MARKED, SIBLING, *OTHERS], True, id="another went, pods of others are there"),
         pytest.param("back", 3, [MARKED, SIBLING, NEW], True, id="it is taken back"),
         pytest.param("back", 2, [OLD, SIBLING], True, id="it was taken back"),
         pytest.param("back", 3, [GOING, SIBLING, NEW], False, id="it goes by itself meanwhile"),

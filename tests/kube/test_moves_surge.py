@@ -343,6 +343,58 @@ async def test_what_forbids_a_move_meanwhile_keeps_its_pod(scene: Stage, first: 
         assert [min(web.available) for web in (free, spared, guarded)] == [COUNT] * 3
 
 
+async def test_pods_of_another_deployment_end_no_surge_early(scene: Stage, first: Daemon) -> None:
+    """A canary's pods have the labels by which the other Deployment selects its own."""
+    client = scene.kube.client
+    await wait_until(first.leads, what="it leads")
+    async with deployed(scene) as web:
+        canary = Web(scene, f"{web.name}-canary")
+        labels = {"app": web.name, "track": "canary"}
+        template = {"metadata": {"labels": labels}, "spec": scene.spec()}
+        spec = {"replicas": COUNT, "selector": {"matchLabels": labels}, "template": template}
+        await client.create(scene.deployments, {"metadata": {"name": canary.name}, "spec": spec})
+
+        async def moved() -> bool:
+            deployments = [await one.without_note() for one in (web, canary)]
+            nodes = [one["spec"]["nodeName"] for one in await web.ready()]
+            counts = [one and one["spec"]["replicas"] for one in deployments]
+            return (
+                counts == [COUNT, COUNT] and len(nodes) == len(await web.pods()) == 2 * COUNT and web.node not in nodes
+            )
+
+        web.node = ""
+        await wait_until(moved, what="all pods of both are ready")
+        canaries = [one["spec"]["nodeName"] for one in await web.pods() if "track" in one["metadata"]["labels"]]
+        web.node, before = canaries[0], (web.counts(), canary.counts())
+        await scene.cordon(web.node)
+        await wait_until(moved, within=60, what=f"all pods have left {web.node}")
+        assert web.counts() - before[0] == 2
+        assert canary.counts() - before[1] == 2 * canaries.count(web.node)
+        await client.delete(canary.path)
+
+
+async def test_a_surge_whose_pod_is_isolated_is_taken_back(scene: Stage, first: Daemon) -> None:
+    """As to look into it: it belongs to nobody then, and is moved as such a pod."""
+    client = scene.kube.client
+    await wait_until(first.leads, what="it leads")
+    async with deployed(scene, minReadySeconds=MIN_READY) as web:
+        await wait_until(web.is_available, what=f"{web.name} is available")
+        await scene.cordon(web.node)
+        await wait_until(web.waits, what="a surge of it waits")
+        isolated = f"{scene.pods}/{(await web.old())['metadata']['name']}"
+        await client.patch(isolated, {"metadata": {"labels": {"pod-template-hash": None}}})
+        deployment: JSON = await wait_until(web.without_note, what="the note is removed")
+        assert deployment["spec"]["replicas"] == COUNT
+
+        async def left() -> bool:
+            pod = await scene.read(isolated)
+            return bool(pod) and _ready(pod) and pod["spec"]["nodeName"] != web.node and not await scene.records()
+
+        await wait_until(left, what="it is moved as a pod without a controller")
+        await client.delete(isolated)
+        await wait_until(web.is_as_before, what="as many pods as before are left")
+
+
 async def test_a_rollback_after_a_surge_lowers_no_count(scene: Stage, first: Daemon) -> None:
     """It brings back the note of the surge, which the ReplicaSet has kept, as `kubectl rollout undo` does."""
     client = scene.kube.client

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import Claim, claim_of
 from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable, amount, further
+from elasticd.kit.surge import HASH
 from elasticd.model.controllers import controller_kind
 from elasticd.model.workload import COST, Container, Pod, Ref, Workload, total_requests
 
@@ -138,6 +139,8 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
     def __post_init__(self) -> None:
         self.uid = make_uid(self.ref.api_version, self.ref)
         self.pod_labels = {**self.table.labels, "app": self.ref.name}
+        if self.ref.kind == "Deployment":
+            self.pod_labels[HASH] = self.uid[:8]
 
     @property
     def numbered(self) -> bool:
@@ -149,7 +152,7 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
         """Kind, name and UID of what made a pod; a Deployment has a ReplicaSet do it, NAME-HASH."""
         if self.ref.kind == "Deployment":
-            return ("ReplicaSet", f"{self.ref.name}-{self.uid[:8]}", self.uid)
+            return ("ReplicaSet", f"{self.ref.name}-{self.pod_labels[HASH]}", self.uid)
         return (controller_kind(self.ref.api_version, self.ref.kind), self.ref.name, self.uid)
 
     def live(self) -> list[SimulatedPod]:

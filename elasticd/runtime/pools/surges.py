@@ -29,6 +29,7 @@ from elasticd.kit.surge import (
     is_annotated,
     next_step,
     noted,
+    owns,
     read_note,
     resume,
     stays,
@@ -179,7 +180,7 @@ class Surging:
                 ref, surge = _pod_ref(workload, note), self._surges.get(workload.uid)
                 step, since = (surge.step, surge.since) if surge and surge.step else (None, note.at)
                 step_text = f"{note.phase}: {step.message}" if step else note.phase
-                is_staying = stays(workload, snapshot.pods(workload)) if snapshot else False
+                is_staying = stays(workload, _pods_of(snapshot, workload, note)) if snapshot else False
                 underway.append(Underway(ref, note.uid, "surge", step_text, since, node=note.node, stays=is_staying))
         return [*underway, *ending.values()]
 
@@ -221,8 +222,9 @@ class Surging:
         nodes = {node.name for node in snapshot.nodes()}
         for workload in workloads:
             if workload.uid not in self.actions:
-                pods = _without_ghosts(snapshot.pods(workload), nodes)
-                self._advance(self._surges[workload.uid], workload, pods, departures, now)
+                surge = self._surges[workload.uid]
+                pods = _pods_of(snapshot, workload, read_note(workload) or surge.note)
+                self._advance(surge, workload, _without_ghosts(pods, nodes), departures, now)
         return True
 
     def _surge_of(self, workload: Workload) -> _Surge:
@@ -252,7 +254,7 @@ class Surging:
             for workload in (snapshot.workloads() if under_way else ())
             if (note := under_way.get(workload.uid))
             and not is_annotated(workload)
-            and resume(workload, snapshot.pods(workload), note)
+            and resume(workload, _pods_of(snapshot, workload, note), note)
         ]
 
     def _next_step(
@@ -323,9 +325,11 @@ class Surging:
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
     def _finish(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
-        """End a surge: after a failed one delay the workload's next, and notify listeners that the pod stays."""
-        before = self._in_vain.pop(workload.uid, None)
-        if not step.done:
+        """End a surge: after a failed one, whose pod is still of the workload, delay the workload's next; and notify
+        listeners that a pod stays."""
+        before, note = self._in_vain.pop(workload.uid, None), read_note(workload) or surge.note
+        present = [pod for pod in pods if note is not None and pod.uid == note.uid and not pod.deleted]
+        if not step.done and any(owns(workload, pod) for pod in present):
             in_a_row = before.in_a_row + 1 if before is not None else 1
             until = self._clock.now() + BACKOFF.delay(in_a_row)
             in_vain = _InVain(workload.ref, until, in_a_row, surge.cause or step.message)
@@ -333,9 +337,8 @@ class Surging:
             if in_a_row >= ALARM:
                 event = Announce(workload.ref, workload.uid, "InVain", in_vain.text, warning=True)
                 self.actions.announce(self._cluster, event, f"surge {workload.ref}")
-            note = read_note(workload)
-            if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
-                tell(self._listeners, MoveTakenBack(note.uid))
+        for pod in present:
+            tell(self._listeners, MoveTakenBack(pod.uid))
 
 
 def _without_ghosts(pods: Sequence[Pod], nodes: Container[str]) -> list[Pod]:
@@ -343,17 +346,23 @@ def _without_ghosts(pods: Sequence[Pod], nodes: Container[str]) -> list[Pod]:
     return [replace(pod, ready=False) if pod.node and pod.node not in nodes else pod for pod in pods]
 
 
+def _pods_of(snapshot: Snapshot, workload: Workload, note: Note | None) -> Sequence[Pod]:
+    """The pods that a workload's selector matches, and the one that is moved, which it may match no longer."""
+    pods = snapshot.pods(workload)
+    if note is None or any(pod.uid == note.uid for pod in pods):
+        return pods
+    return [*pods, *(pod for pod in snapshot.on_nodes().get(note.node, ()) if pod.uid == note.uid)]
+
+
 def _pod_ref(workload: Workload, note: Note) -> Ref:
     return Ref(workload.ref.namespace, "Pod", note.pod, "v1")
 
 
 def _workload_of(snapshot: Snapshot, pod: Pod) -> Workload | None:
-    """The Deployment of a pod: of those whose selector matches it there is only one whose ReplicaSet has its name."""
+    """The Deployment of a pod, of whose ReplicaSets one owns it."""
     for workload in snapshot.workloads():
-        ref = workload.ref
-        is_candidate = ref.namespace == pod.namespace and (ref.api_version, ref.kind) == DEPLOYMENT
-        has_its_name = is_candidate and pod.owner[1].startswith(f"{ref.name}-")
-        if has_its_name and any(selected.uid == pod.uid for selected in snapshot.pods(workload)):
+        is_owner = (workload.ref.api_version, workload.ref.kind) == DEPLOYMENT and owns(workload, pod)
+        if is_owner and any(selected.uid == pod.uid for selected in snapshot.pods(workload)):
             return workload
     return None
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.kit.surge import HASH
 from elasticd.model.workload import Pod
 from tests.cluster.simulated.test_kit import START, Play, web
 
@@ -128,7 +129,7 @@ async def test_pods_carry_the_labels_containers_and_requests_of_their_workload()
     containers = [{"name": "app", "cpu": "1500m"}, {"name": "log", "memory": "1Ki"}]
     play = Play(web(labels={"tier": "front"}, cpu="100m", memory="64Ki", containers=containers))
     (pod,) = (await play.pods(0)).values()
-    assert pod.labels == {"tier": "front", "app": "web"}
+    assert pod.labels == {"tier": "front", "app": "web", HASH: pod.owner[1].removeprefix("web-")}
     assert {c.name: c.requests for c in pod.containers} == {
         "app": {"cpu": 1.5, "memory": 65536.0},
         "log": {"cpu": 0.1, "memory": 1024.0},

@@ -12,7 +12,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.evictability import SPARE
-from elasticd.kit.surge import LEAST, SURGE, Note, noted, own_count
+from elasticd.kit.surge import HASH, LEAST, SURGE, Note, noted, own_count
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionState
 from elasticd.model.listener import MoveTakenBack, Notice
@@ -24,7 +24,7 @@ from elasticd.runtime.actions import Actions
 from elasticd.runtime.pools.surges import ALARM, Surging
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
-from tests.kit.surges import OLD, REF, World
+from tests.kit.surges import OLD, REF, World, one
 
 EVICT = Evict(OLD.ref, OLD.uid, OLD.node, "Cordoned", owner="rs")
 
@@ -68,13 +68,13 @@ class Seen(Shown):
     def __init__(self, site: Site) -> None:
         names = {pod.node for pod in site.world.pods} - site.lost
         nodes = tuple([node(name) for name in sorted(names)])
-        super().__init__((site.world.workload, tuple(site.world.pods)), nodes=nodes)
+        super().__init__((site.world.workload, site.world.selected), nodes=nodes)
         self._site, self.nodes_confirmed = site, site.nodes_confirmed
 
     def on_nodes(self) -> dict[str, list[Pod]]:
         found: dict[str, list[Pod]] = {}
-        for one in (*self._site.world.pods, *self._site.also):
-            found.setdefault(one.node, []).append(one)
+        for each in (*self._site.world.pods, *self._site.world.released, *self._site.also):
+            found.setdefault(each.node, []).append(each)
         return found
 
     def autoscaler(self, ref: Ref) -> str:
@@ -333,6 +333,63 @@ async def test_a_surge_ends_where_another_pod_went_instead() -> None:
     await bench.turn(30)
     assert (bench.surging, len(bench.site.acts) - before, bench.taken_back) == (False, 1, [OLD.uid])
     assert bench.outcomes[-1].reason == "AnotherWent"
+
+
+LOST_LABELS = {key: value for key, value in OLD.labels.items() if key != HASH}
+
+
+@pytest.mark.parametrize(("ready", "turns"), [(True, turns) for turns in range(1, 4)] + [(False, 3)])
+@pytest.mark.parametrize("heeds", [True, False], ids=["costs are heeded", "costs are not heeded"])
+@pytest.mark.parametrize("labels", [LOST_LABELS, {}], ids=["without its hash", "without labels"])
+async def test_a_surge_whose_pod_is_isolated_ends(
+    ready: bool, turns: int, labels: dict[str, str], *, heeds: bool
+) -> None:
+    """Its ReplicaSet releases it, it stays where it is, and another of its Deployment may be moved at once."""
+    bench = Bench(ready=ready, heeds=heeds)
+    await bench.begin()
+    await bench.turn(turns)
+    world = bench.site.world
+    (isolated,) = [replace(pod, labels=labels, owner=("", "", "")) for pod in world.pods if pod.uid == OLD.uid]
+    world.release(isolated)
+    await bench.turn(30)
+    assert (bench.surging, world.workload.replicas, world.released[0].annotations) == (False, 2, {})
+    assert (bench.outcomes[-1].result, bench.taken_back) == ("done", [OLD.uid])
+    next_pod = world.pods[0]
+    answer = await bench.loop.begin(Evict(next_pod.ref, next_pod.uid, next_pod.node), 60.0, "d")
+    assert answer == Answer("done", 200, "another is made first")
+
+
+async def test_a_pod_of_another_controller_is_left_out() -> None:
+    """A canary's, and one without a controller: neither stands for a replica of the Deployment."""
+    bench = Bench(ready=False)
+    world = bench.site.world
+    canary = one("canary", labels={"app": "web", HASH: "9"}, owner=("ReplicaSet", "web-canary-9", "c"))
+    world.released = [canary, one("bare", "a", labels={"app": "web"}, owner=("", "", ""))]
+    evict = Evict(canary.ref, canary.uid, canary.node, owner="c")
+    answer = await bench.loop.begin(evict, 60.0, "d")
+    assert (answer and answer.reason) == "NoDeployment"
+    await bench.begin(within=10.0)
+    await bench.turn(5)
+    assert (await bench.in_flight())[1].step == "wait: 1 of 2 are ready without old"
+    await bench.turn(30)
+    assert (bench.surging, world.workload.replicas, bench.taken_back) == (False, 2, [OLD.uid])
+
+
+async def test_a_surge_whose_marked_pod_never_goes_ends() -> None:
+    """As in a rollout that began meanwhile, and is stuck: its ReplicaSet has as many as it may."""
+    bench = Bench()
+    await bench.begin(within=20.0)
+    await bench.turn(2)
+    world = bench.site.world
+    lowered = msgspec.json.encode(replace(note_of(world.workload), phase="down")).decode()
+    world.workload = replace(world.workload, replicas=2, annotations={SURGE: lowered})
+    world.pods = [replace(OLD, annotations={COST: LEAST}), *[one(name) for name in ("s0", "stuck")]]
+    world.stuck = True
+    await bench.turn(100)
+    assert bench.surging
+    await bench.turn(50)
+    assert (bench.surging, world.pods[0].annotations, bench.taken_back) == (False, {}, [OLD.uid])
+    assert bench.outcomes[-1].reason == "TooLate"
 
 
 async def test_a_surge_ends_though_somebody_marks_its_pod_each_time() -> None:
@@ -641,7 +698,7 @@ async def test_a_replacement_on_a_gone_node_is_not_ready() -> None:
 
 async def test_a_surge_stands_still_until_the_nodes_were_read() -> None:
     it = Bench()
-    await it.begin(within=10)
+    await it.begin(within=100)
     it.site.lost, it.site.nodes_confirmed = frozenset("abc"), 0.0
     await it.turn(60)
     assert (it.surging, it.taken_back, len(it.site.acts)) == (True, [], 1)
