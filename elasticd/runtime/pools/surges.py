@@ -7,6 +7,7 @@ Knows when it looks, and what is written down of each step; the rules of what co
 import logging
 from collections.abc import Awaitable, Callable, Container, Sequence
 from functools import partial
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,15 +61,19 @@ UNMARKINGS = 5
 ALARM = 3
 """Surges of a workload in a row that were in vain before this is told as a fault."""
 
+TROUBLED = 10.0
+"""Seconds for which a step has failed before this is told as a fault."""
+
 BACKOFF = Backoff(60.0, 3600.0)
 """Before a workload's next surge after a failed one."""
 
 
 class _Surge(Struct):
-    """A surge in flight: its step and since when; the step that was tried last, when, how often in a row it was done,
-    and why it failed; its note as last seen, and whether this daemon has removed that, or told that somebody else did;
-    and why it is taken back."""
+    """A surge in flight: its workload; its step and since when; the step that was tried last, when, how often in a row
+    it was done, why it failed, and since when; its note as last seen, and whether this daemon has removed that, or told
+    that somebody else did; and why it is taken back."""
 
+    workload: Ref | None = None
     step: Step | None = None
     since: float = 0.0
     tried: str = ""
@@ -76,6 +81,8 @@ class _Surge(Struct):
     times: int = 0
     unmarkings: int = 0
     failure: tuple[object, ...] | None = None
+    trouble: str = ""
+    troubled_since: float = inf
     note: Note | None = None
     ended: bool = False
     told: bool = False
@@ -84,6 +91,23 @@ class _Surge(Struct):
     def rests(self, step: Step, now: float) -> bool:
         """Whether it is too soon to repeat this step."""
         return self.tried == step.word and now - self.tried_at < REST.delay(self.times)
+
+    def calm(self) -> None:
+        """Nothing is tried in vain."""
+        self.trouble, self.troubled_since = "", inf
+
+    def note_answer(self, step: Step, answer: Answer, at: float) -> bool:
+        """Take in what came of a step; whether it failed, and not as it did before."""
+        earlier, self.times = self.failure, self.times + 1 if self.tried == step.word else 1
+        self.tried, self.tried_at = step.word, at
+        if answer.result == "done":
+            self.failure = None
+            self.calm()
+            return False
+        self.failure = (step.word, answer.result, answer.code, answer.reason)
+        self.trouble = f"{step.word} {answer.result}: {answer.message or answer.reason}"
+        self.troubled_since = min(self.troubled_since, at)
+        return self.failure != earlier
 
 
 class _InVain(Struct, frozen=True):
@@ -163,13 +187,20 @@ class Surging:
         return begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, origin)
 
     def faults(self) -> list[str]:
-        """Workloads of which pods are moved in vain again and again, in a line each."""
+        """Surges whose steps are refused for long, and workloads of which pods are moved in vain again and again, in a
+        line each."""
         now = self._clock.now()
-        return [
+        troubled = [
+            f"{surge.workload}: the move of {surge.note.pod} has not gone on for {lasts:.0f} s: {surge.trouble}"
+            for surge in self._surges.values()
+            if surge.note is not None and (lasts := now - surge.troubled_since) >= TROUBLED
+        ]
+        in_vain = [
             f"{in_vain.workload}: {in_vain.text}"
             for uid, in_vain in self._in_vain.items()
             if in_vain.in_a_row >= ALARM and (uid in self._surges or now < in_vain.until + BACKOFF.first)
         ]
+        return troubled + in_vain
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
         """The moves in flight: restorations, surges, and pods that are ending after a surge."""
@@ -181,7 +212,9 @@ class Surging:
                 step, since = (surge.step, surge.since) if surge and surge.step else (None, note.at)
                 step_text = f"{note.phase}: {step.message}" if step else note.phase
                 is_staying = stays(workload, _pods_of(snapshot, workload, note)) if snapshot else False
-                underway.append(Underway(ref, note.uid, "surge", step_text, since, node=note.node, stays=is_staying))
+                trouble = surge.trouble if surge else ""
+                move = Underway(ref, note.uid, "surge", step_text, since, note.node, trouble, stays=is_staying)
+                underway.append(move)
         return [*underway, *ending.values()]
 
     def _still_ending(self, snapshot: Snapshot) -> dict[str, Underway]:
@@ -232,7 +265,9 @@ class Surging:
         of another."""
         surge, note = self._surges.get(workload.uid) or _Surge(), read_note(workload)
         is_over = surge.ended and (surge.note and surge.note.uid) != (note and note.uid)
-        return _Surge() if is_over else surge
+        surge = _Surge() if is_over else surge
+        surge.workload = workload.ref
+        return surge
 
     def _disruption(self, now: float) -> DisruptionState:
         return self._cluster.disruption(now) if isinstance(self._cluster, Budgeted) else DisruptionState()
@@ -287,7 +322,9 @@ class Surging:
                 ref = _pod_ref(workload, note)
                 self._ending[note.uid] = Underway(ref, note.uid, "surge", text, now, node=note.node, ends=True)
         surge.step = step
-        if step.action is not None and not surge.rests(step, now):
+        if step.action is None:
+            surge.calm()
+        elif not surge.rests(step, now):
             if evict := eviction_of(step.action):
                 departures.let_go(next(pod for pod in pods if pod.uid == evict.uid), evict)
             act = self._act(surge, workload, pods, step, step.action)
@@ -307,21 +344,17 @@ class Surging:
     async def _act(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step, action: Action) -> None:
         result = await attempt(self._clock, self._cluster.act(action))
         self.actions.end(workload.uid)
-        answer, earlier = result.answer, surge.failure
-        done = answer.result == "done"
-        surge.times = surge.times + 1 if surge.tried == step.word else 1
-        surge.tried, surge.tried_at = step.word, result.at
+        done, fails_anew = result.answer.result == "done", surge.note_answer(step, result.answer, result.at)
         if isinstance(action, Mark) and done:
             surge.unmarkings += bool(action.pod) and action.annotations.get(COST) != LEAST
             if (marked := noted(action.annotations)) and marked.phase == "back":
                 surge.cause = step.message
-        surge.failure = None if done else (step.word, answer.result, answer.code, answer.reason)
         if step.last and done:
             surge.ended = True
             if surge.note is not None:  # else there was a note of no move that is known
                 self._finish(surge, workload, pods, step)
         note = read_note(workload) or surge.note
-        if note is not None and (done or surge.failure != earlier):
+        if note is not None and (done or fails_anew):
             record(_outcome(workload, note, step, result), self._journal, self._listeners)
 
     def _finish(self, surge: _Surge, workload: Workload, pods: Sequence[Pod], step: Step) -> None:

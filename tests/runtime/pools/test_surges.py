@@ -537,6 +537,24 @@ async def test_a_refused_step_is_reported_once_and_retried() -> None:
     assert bench.outcomes[-1].reason == "Moved"
 
 
+async def test_what_refuses_a_step_is_told_until_it_is_done() -> None:
+    bench = Bench()
+    await bench.begin()
+    broken = Answer("failed", 500, "failed calling webhook", "InternalError")
+    bench.site.answer = lambda one: broken if isinstance(one, Scale) else None
+    await bench.turn(6)
+    trouble = "Raise failed: failed calling webhook"
+    assert [move.fault for move in await bench.in_flight()][-1] == trouble
+    assert bench.loop.faults() == []
+    await bench.turn(8)
+    fault = "shop/Deployment/web: the move of old has not gone on for "
+    assert [(text.startswith(fault), text.endswith(trouble)) for text in bench.loop.faults()] == [(True, True)]
+    bench.site.answer = lambda _: None
+    await bench.turn(16)
+    assert ("Raise", bench.loop.faults()) == (bench.outcomes[1].reason, [])
+    assert bench.outcomes[-1].reason == "Moved"
+
+
 async def test_a_move_whose_pod_cannot_be_marked_is_taken_back() -> None:
     """No right to mark pods, say: or there would be one too many, and the count held, for ever."""
     bench = Bench()
