@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import resource
 import signal
 import sys
 import tempfile
@@ -87,6 +88,9 @@ PREVIEW = 10.0
 
 MEMORY_LOOK = 10.0
 """Seconds between looks at how much memory is in use."""
+
+FILES = 64
+"""Files that a daemon must be allowed to have open: with connections to its pages it has 13 to 26 (docs/faults.md)."""
 
 SWITCH = 0.0005
 """Seconds after which a thread that decides gives way to the event loop. That loses its turn with each packet that it
@@ -335,6 +339,13 @@ async def preview(
     return [first.decisions[key] for key in sorted(first.decisions)]
 
 
+def _check_files() -> None:
+    """Raises UnavailableError where this process may open too few files to answer anybody."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= limit < FILES:
+        raise UnavailableError(f"open files (ulimit -n, LimitNOFILE): must be >= {FILES}, is {limit}")
+
+
 def tune_interpreter() -> None:
     """Collect cyclic garbage a hundred times less often than Python does: of the many records none has cycles. And let
     the event loop take its turn from a thread that decides after SWITCH seconds."""
@@ -392,6 +403,7 @@ async def run(path: Path, listeners: Sequence[Listener] = ()) -> None:
 
 
 async def _run(path: Path, listeners: Sequence[Listener], guard: MemoryGuard) -> None:
+    _check_files()
     registry = discover()
     settings = load_settings(path, registry)
     for unfit in examine(settings, str(path)):

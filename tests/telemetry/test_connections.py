@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import resource
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from aiohttp import web
 
 from elasticd.telemetry import connections
 from elasticd.telemetry.connections import AT_WORK, MOST, Connections, most_connections
-from tests.kit.daemons import daemon
+from tests.kit.daemons import command, daemon, policy, write
 
 HOST = "127.0.0.1"
 ASK = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -187,3 +188,12 @@ def test_a_daemon_with_few_files_survives_many_connections(tmp_path: Path) -> No
         running.replicas(4)
         assert running.process.poll() is None
         assert len(running.log) < 30_000, running.log[:2000]
+
+
+@pytest.mark.slow
+def test_a_daemon_with_too_few_files_says_so(tmp_path: Path) -> None:
+    run = command("run", "--config", write(tmp_path, web=policy()))
+    limited = ["sh", "-c", 'ulimit -n 32; exec "$@"', "sh", *run]
+    ended = subprocess.run(limited, check=False, capture_output=True, text=True)
+    problem = "open files (ulimit -n, LimitNOFILE): must be >= 64, is 32\n"
+    assert (ended.returncode, ended.stderr.partition(" ERROR ")[2]) == (69, problem)

@@ -379,8 +379,16 @@ def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
     )
     if why := next(((word, why) for holds, word, why in refusals if holds), None) or _why_lost(pod, table):
         return why
-    young = pod.started is None or at - pod.started < table.min_age
-    return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+    return ("Young", f"it has not run for {table.min_age:g} s") if _is_young(pod, table, at) else None
+
+
+def _is_young(pod: Pod, table: MovesTable, at: float) -> bool:
+    """Whether it has not run for `min_age` seconds. It started by the clock of its node; where that was ahead, it is
+    as old as the API server says, which knows only when it was created."""
+    if pod.started is None:
+        return True
+    begun = pod.created or at if pod.started > at else pod.started
+    return at - begun < table.min_age
 
 
 def _why_lost(pod: Pod, table: MovesTable) -> Refused | None:

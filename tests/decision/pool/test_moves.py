@@ -155,6 +155,8 @@ def test_where_it_fits_nowhere_else_it_stays() -> None:
         pytest.param({"owner": ("ReplicaSet", "x", "alone")}, "Single", id="single"),
         pytest.param({"started": NOW - 10}, "Young", id="young"),
         pytest.param({"started": None}, "Young", id="age unknown"),
+        pytest.param({"started": NOW + 600, "created": NOW - 10}, "Young", id="young, and started in the future"),
+        pytest.param({"started": NOW + 600, "created": 0.0}, "Young", id="started in the future, and no more is known"),
         pytest.param({"unsupported": ("pod anti-affinity",)}, "NoOtherNode", id="unsupported"),
     ],
 )
@@ -179,6 +181,7 @@ def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal:
         pytest.param({}, {"owns": True}, id="owner of other pods, and replaced"),
         pytest.param({"spared": ()}, {"namespace": "kube-system"}, id="kube-system"),
         pytest.param({"min_age": 0.0}, {"started": NOW}, id="young"),
+        pytest.param({"min_age": 0.0}, {"started": NOW + 600}, id="started by a clock that was ahead"),
     ],
 )
 def test_what_a_policy_allows_is_moved(table: dict[str, Any], more: dict[str, Any]) -> None:
