@@ -55,7 +55,7 @@ def _shape_record(record: Struct) -> dict[str, object]:
     usual = _defaults_of(kind) if config.omit_defaults else {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
-        if name not in usual or usual[name] != value:
+        if value is not msgspec.UNSET and (name not in usual or usual[name] != value):
             members[name] = _shape_field(name, value)
     return members
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from math import inf
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import last_heard
@@ -109,7 +109,7 @@ def decide(case: Case) -> Decision:
         _without_forecast_values(observation.series.values()), len(observation.pods), interval, by, action,
         judgement.blind, marks, case.hooks.recalls,
         removals=() if job is None or old else tidy(job, workload, still=_must_stand_still(case, judgement)),
-        sizing=sizing, confirmed=observation.confirmed,
+        sizing=sizing, confirmed=observation.confirmed, surged=(workload.replicas - own_count(workload)) or UNSET,
     )  # fmt: skip
 
 
@@ -311,15 +311,20 @@ def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judge
 
 def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommendation | None) -> _Judgement:
     """Restrain a wish by all limits and bounds. Hold where a limit fails, even one switched off, as it might have
-    forbidden any change; where limits contradict each other; and where the count would fall in doubt."""
+    forbidden any change; where limits contradict each other; and where the count would fall in doubt. How far it may
+    grow counts from what it is without the replica of a surge, and is no less than with it."""
     current = case.observation.workload.replicas
-    answers = case.ask("limit", wish=wish)
+    limited = _without_surge(case) if wish > current else case
+    start = limited.observation.workload.replicas
+    answers = limited.ask("limit", wish=wish)
     limits = answers.given
     if answers.failures:
         return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=wish)
-    combined = restrained(wish, limits, case.policy.replicas, current)
+    combined = restrained(wish, limits, case.policy.replicas, start)
     if isinstance(combined, str):
         return replace(_hold(current, "AbleToScale", "LimitsContradict", combined), wish=wish, limits=limits)
+    if start <= combined.replicas < current:
+        combined = replace(combined, replicas=current)
     if doubt and combined.replicas < current:
         holding = _hold(current, "ScalingActive", doubt.reason, doubt.message)
         return replace(holding, wish=wish, limits=combined.limits)
@@ -337,6 +342,15 @@ def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommenda
         limits=combined.limits,
         conditions=combined.conditions,
     )
+
+
+def _without_surge(case: Case) -> Case:
+    """The case without the replica that a surge has added for a time; the same where there is none."""
+    observation = case.observation
+    count = own_count(observation.workload)
+    if count == observation.workload.replicas:
+        return case
+    return replace(case, observation=replace(observation, workload=replace(observation.workload, replicas=count)))
 
 
 def _hold(current: int, condition: ConditionType, reason: str, message: str) -> _Judgement:

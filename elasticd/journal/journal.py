@@ -211,7 +211,7 @@ class Journal:
         self._latest[key] = record
         if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
             acts = record.mode == "act"
-            past = self.past(*key, record.at, record.current, record.uid, acts=acts)
+            past = self.past(*key, record.at, record.own_count, record.uid, acts=acts)
             self._pasts[key] = history.remember(past, record)
             if acts:
                 self._acting[record.workload] = record.policy

@@ -100,7 +100,7 @@ def remember(past: Past, decision: Decision) -> Past:
     return Past(
         past.since, runs, past.changes, decision.interval, decision.at, blind_since, points,
         past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.current,
-        bounds_from, Change(decision.at, action.before, action.after, decision.reason) if action else None,
+        bounds_from, Change(decision.at, decision.own_count, action.after, decision.reason) if action else None,
         past.resizes, past.recommends_since, decision.uid or past.uid,
     )  # fmt: skip
 
@@ -173,7 +173,8 @@ def carry(past: Past, outcome: Outcome) -> Past:
         return replace(past, asked=replace(asked, at=outcome.at))
     if outcome.result != "done" or outcome.before == outcome.after:
         return past
-    change = Change(outcome.at, outcome.before, outcome.after, asked.reason if asked else "")
+    before = asked.before if asked and asked.after == outcome.after else outcome.before
+    change = Change(outcome.at, before, outcome.after, asked.reason if asked else "")
     return replace(past, changes=(*_recent(past, outcome.at), change), count=outcome.after)
 
 

@@ -148,10 +148,11 @@ class Promise(Struct, frozen=True, eq=False):
 
 class Underway(Struct, frozen=True, gc=False):
     """A move in progress, as found in the cluster: of a pod recreated under its name, by creating another first
-    (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,
-    `fault` what keeps it there. `stays`: the pod does not leave its node after all, what was begun is taken back.
-    `why` is the reason of its eviction, as far as it is known. `ends`: another was made first, and the pod takes its
-    time to end. `over`: it was given up, the pod is not created again, and `step` says why."""
+    (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there
+    (of a surge that another daemon began, when that was), `fault` what keeps it there. `stays`: the pod does not leave
+    its node after all, what was begun is taken back. `why` is the reason of its eviction, as far as it is known.
+    `ends`: another was made first, and the pod takes its time to end. `over`: it was given up, the pod is not created
+    again, and `step` says why."""
 
     pod: Ref
     uid: str

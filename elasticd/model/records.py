@@ -5,7 +5,7 @@ Frozen records, readable for as long as a journal is kept: a field that is added
 
 from typing import Literal
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from elasticd.model.actions import Create, Mark, Remove, Resize, Result, Scale
 from elasticd.model.workload import Condition, Failure, Limit, Recommendation, Ref, Resizing, Resources, Series
@@ -64,6 +64,13 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     """Changes of what pods request come last."""
     confirmed: float | None = None
     """When the cluster last proved what is known of the workload; None: no strategy was asked."""
+    surged: int | UnsetType = UNSET
+    """Replicas of `current` that a surge has added for a time; unset: none."""
+
+    @property
+    def own_count(self) -> int:
+        """`current` without what a surge has added."""
+        return self.current - self.surged if isinstance(self.surged, int) else self.current
 
     @property
     def asked(self) -> int | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from elasticd.decision.decide import Case, held
 from elasticd.decision.observe import fingerprint, observe, on_nodes
 from elasticd.journal import Journal, Key
+from elasticd.kit.surge import own_count
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Observation, Readings, Workload
@@ -71,7 +72,8 @@ def case_of(
     if previous is not None and previous.stands(observation, policy):
         return None
     evaluations[key] = LastEvaluation(observation)
-    past = journal.past(name, ref, now, workload.replicas, workload.uid, acts=policy.mode == "act")
+    # A daemon that begins to lead finds no wish in the replica of a surge.
+    past = journal.past(name, ref, now, own_count(workload), workload.uid, acts=policy.mode == "act")
     return Case(policy, observation, past, hooks, policy_index.off(name), policy_index.caps)
 
 

@@ -109,7 +109,7 @@ class Replay:
 
     def _case(self, decision: Decision, parts: Mapping[str, bytes], policy: Policy, hooks: Hooks) -> Case:
         acts, key = decision.mode == "act", (decision.policy, decision.workload)
-        past = self._journal.past(*key, decision.at, decision.current, decision.uid, acts=acts)
+        past = self._journal.past(*key, decision.at, decision.own_count, decision.uid, acts=acts)
         return Remade(decision, parts, self._parts.get(None, {})).case(policy, hooks, past)
 
     def _policy(self, text: bytes) -> tuple[Policy, Hooks] | str:

@@ -314,7 +314,9 @@ class Surging:
     ) -> None:
         step = self._next_step(surge, workload, pods, departures, now)
         if surge.step is None or surge.step.word != step.word:
-            surge.since = now
+            begun = read_note(workload)
+            # A daemon that begins to lead cannot know when a step began, only the surge.
+            surge.since = begun.at if surge.step is None and begun else now
             if step.restrained:
                 self._report(workload, step, now)
             if step.done and (note := read_note(workload)):

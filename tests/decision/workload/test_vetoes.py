@@ -12,11 +12,15 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decision.decide import Case, announcements, decide
 from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
+from elasticd.journal import Journal
+from elasticd.kit import Rate
 from elasticd.kit.handover import FENCE, HALF_STOPPED, UNREAD
-from elasticd.kit.history import begin, remember
+from elasticd.kit.history import begin, carry, remember, settle
 from elasticd.kit.surge import SURGE, Note, Phase
+from elasticd.limits.behavior import RateLimit, Rollout
+from elasticd.limits.staged import Stage, Staged
 from elasticd.model.policy import Bounds, Foreign, Policy
-from elasticd.model.records import Decision
+from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.registry import Hooks
 from tests.kit.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
@@ -45,11 +49,13 @@ def decided(
     writer: str = "",
     writer_since: float = NOW,
     age: float = 0.0,
+    rollout: str = "",
     **policy: Any,
 ) -> Decision:
     """The decision of a policy that acts, about a workload of so many replicas."""
     shown = seen(current)
-    workload = replace(shown.workload, annotations=annotations or {}, writer=writer, writer_since=writer_since)
+    workload = replace(shown.workload, annotations=annotations or {}, rollout=rollout)
+    workload = replace(workload, writer=writer, writer_since=writer_since)
     shown = replace(shown, workload=workload, autoscaler=autoscaler, confirmed=NOW - age)
     voices: tuple[Strategy, ...] = (Wants(replicas=wish),)
     table = {"name": "p", "replicas": Bounds(bounds[1], bounds[0]), "strategies": voices, "limits": limits}
@@ -373,6 +379,52 @@ def test_a_replica_that_a_move_adds_is_no_wish(
     during = decided(wish, current, past=past, annotations=annotations)
     assert during.replicas == max(current, wish)
     assert remember(past, during).wishes(NOW - 300) == wishes
+
+
+PODS_RATE = RateLimit(up=(Rate("Pods", 2, 30),))
+STAGES = Staged(up=Stage(percent=50.0))
+
+
+@pytest.mark.parametrize(
+    ("current", "limit", "replicas", "reason"),
+    [
+        pytest.param(10, PODS_RATE, 11, "Wanted", id="a rate, in a surge"),
+        pytest.param(9, PODS_RATE, 11, "Wanted", id="a rate, before it adds one"),
+        pytest.param(10, STAGES, 14, "Wanted", id="a stage, in a surge"),
+        pytest.param(10, RateLimit(up=(Rate("Pods", 1, 30),)), 10, "ScaleUpLimit", id="no more than the surge added"),
+        pytest.param(10, Rollout(forbids="both"), 10, "RolloutInProgress", id="no change may be made"),
+    ],
+)
+def test_limits_of_growth_leave_out_the_replica_of_a_surge(
+    current: int, limit: Strategy, replicas: int, reason: str
+) -> None:
+    rollout = "going on" if isinstance(limit, Rollout) else ""
+    found = decided(19, current, limits=(limit,), annotations=note(9), rollout=rollout)
+    assert (found.replicas, found.reason) == (replicas, reason)
+    assert found.verdict == ("hold" if replicas == current else "scale")
+    (told,) = [told for told in found.limits if told.name not in ("surge", "bounds")]
+    assert told.highest == (9 if rollout else max(replicas, 10))
+
+
+@pytest.mark.parametrize("answer", ["done", ""], ids=["it was made", "the daemon was killed before the answer"])
+def test_a_change_during_a_surge_begins_without_its_replica(answer: str) -> None:
+    past = remember(begin(NOW - 60, 9), decided(9, 9))
+    scaled = decided(20, 10, past=past, limits=(PODS_RATE,), annotations=note(9))
+    past = remember(past, scaled)
+    past = carry(past, Outcome(scaled.id, NOW, "p", scaled.workload, "done", 10, 11)) if answer else settle(past, 11)
+    assert [(change.before, change.after) for change in past.changes] == [(9, 11)]
+    assert decided(20, 11, past=past, limits=(PODS_RATE,)).replicas == 11
+
+
+@pytest.mark.parametrize(("count", "wishes"), [(9, [9]), (8, [10])], ids=["in a surge", "somebody set another count"])
+def test_a_new_leader_takes_no_surge_for_wanted(count: int, wishes: list[int]) -> None:
+    """Its journal begins, and a restart after that reads it again."""
+    shown = decided(10, 10, annotations=note(count))
+    for record in (shown, msgspec.json.decode(msgspec.json.encode(shown), type=Decision)):
+        journal = Journal()
+        journal.append(replace(record, interval_by="policy"))
+        past = journal.past("p", shown.workload, NOW + 1, count, acts=True)
+        assert past.wishes(NOW - 300) == wishes
 
 
 THEIRS = "HorizontalPodAutoscaler theirs"

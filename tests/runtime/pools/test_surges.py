@@ -628,6 +628,16 @@ async def test_what_is_in_flight_is_shown_whoever_began_it() -> None:
     assert bench.loop.in_flight(None) == [*bench.site.begun]
 
 
+async def test_a_restart_leaves_the_time_since_a_surge_began() -> None:
+    bench = Bench(ready=False)
+    bench.site.begun = ()
+    await bench.begin(within=600.0)
+    await bench.turn(30)
+    bench.loop = bench.another()
+    await bench.turn(1)
+    assert [(move.step[:4], move.since) for move in await bench.in_flight()] == [("wait", NOW)]
+
+
 async def test_a_pod_whose_move_is_taken_back_does_not_leave() -> None:
     bench = Bench(ready=False)
     bench.site.begun = ()
