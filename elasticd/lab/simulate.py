@@ -3,14 +3,15 @@
 Knows the loops and the simulated world; knows nothing of files, of figures or of what is printed.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from itertools import chain
 from math import ceil, inf, isinf, isnan, nan
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -106,27 +107,44 @@ class _Meter:
         self._demand: dict[int, _Demand] = {}
         """By curve: workloads of one table share theirs."""
         self._queues: dict[Ref, Queue] = {}
+        self._pods: dict[Ref, _Pods] = {}
+        self._node_numbers: dict[str, int] = {}
+        """Of the nodes on which pods were, in the order in which they were seen first."""
 
     def look(self, cluster: SimulatedCluster, at: float) -> None:
         world, run = cluster.world, self._run
         world.advance(at)
         self._demand.clear()
-        held = defaultdict[str, _Held](_Held)
-        waiting = 0
+        all_pods, used = list[_Pods](), list[float]()
         for workload in world.workloads.values():
+            pods = self._pods_of(workload)
             if isinstance(workload, SimulatedJobSet):
                 self._note_jobs(workload, at)
             elif not isinstance(workload, Bare):
-                self._note(workload, at)
-            without_node, request = _add_pods(workload, at - run.begun, held)
-            waiting += without_node
-            if track := run.workloads.get(workload.ref):
-                _note_request(track, request)
-        run.waiting.append(waiting)
+                self._note(workload, pods, at)
+            all_pods.append(pods)
+            each = _used_by_each(workload, pods.serving, at - run.begun)
+            used += [each if serves else 0.0 for serves in pods.serves]
+        run.waiting.append(sum([pods.waiting for pods in all_pods]))
         run.evictions.append(len(run.evicted))
-        self._note_nodes(world.nodes.nodes, held)
+        self._note_nodes(world.nodes.nodes, self._held(all_pods, used))
 
-    def _note_nodes(self, nodes: Sequence[Node], held: Mapping[str, "_Held"]) -> None:
+    def _pods_of(self, workload: SimulatedWorkload) -> "_Pods":
+        pods = self._pods.get(workload.ref)
+        if pods is None or pods.changes != workload.changes:
+            pods = self._pods[workload.ref] = _look_at_pods(workload, self._node_numbers)
+        return pods
+
+    def _held(self, all_pods: Sequence["_Pods"], used: Sequence[float]) -> dict[str, "_Held"]:
+        """What the pods have of each node; `used`: the cores that each uses. Sums are in the order of the pods."""
+        nodes = np.fromiter(chain.from_iterable([pods.nodes for pods in all_pods]), np.intp)
+        cores = np.fromiter(chain.from_iterable([pods.cores for pods in all_pods]), np.float64)
+        memory = np.fromiter(chain.from_iterable([pods.memory for pods in all_pods]), np.float64)
+        count = len(self._node_numbers)
+        sums = [np.bincount(nodes, weights, count).tolist() for weights in (None, cores, np.array(used), memory)]
+        return {name: _Held(*held) for name, *held in zip(self._node_numbers, *sums, strict=True)}
+
+    def _note_nodes(self, nodes: Sequence[Node], held: dict[str, "_Held"]) -> None:
         run, none = self._run, _Held()
         for node in nodes:
             track = run.nodes.get(node.name)
@@ -144,12 +162,12 @@ class _Meter:
         track.queue.append(jobs.waiting(at - self._run.begun))
         track.in_flight.append(jobs.replicas)
 
-    def _note(self, workload: SimulatedWorkload, at: float) -> None:
+    def _note(self, workload: SimulatedWorkload, pods: "_Pods", at: float) -> None:
         run = self._run
         track = run.workloads.setdefault(workload.ref, WorkloadTrack())
         since = at - run.step
         demand = self._demand_of(workload.cpu, since - run.begun)
-        capacity = self._capacity(workload, since)
+        capacity = self._capacity(workload, pods.capacity, since)
         track.demand.append(demand.mean)
         track.peak.append(demand.peak)
         if demand.whole and isinstance(capacity, float) and demand.peak <= capacity:  # nearly always
@@ -162,6 +180,7 @@ class _Meter:
         track.ready.append(len(workload.serving_at(at).keys))
         if workload.table.service:
             self._serve(workload, workload.table.service, demand.parts, since)
+        _note_request(track, pods.request)
 
     def _note_shortage(
         self, track: WorkloadTrack, demand: NDArray[np.float64], capacity: NDArray[np.float64] | float
@@ -203,9 +222,8 @@ class _Meter:
             self._demand[id(curve)] = demand = _Demand(parts, mean, peak, known.size == parts.size)
         return demand
 
-    def _capacity(self, workload: SimulatedWorkload, since: float) -> NDArray[np.float64] | float:
-        """The cores that its serving pods have in each part of the step."""
-        each = capacity_of_pod(workload)
+    def _capacity(self, workload: SimulatedWorkload, each: float, since: float) -> NDArray[np.float64] | float:
+        """The cores that its serving pods have in each part of the step, of which each has so many."""
         if workload.served and workload.served[-1][0] <= since:
             return each * len(workload.served[-1][1].keys)
         counts = [len(workload.serving_at(since + middle).keys) for middle in self._middles.tolist()]
@@ -264,31 +282,41 @@ def _add_step(track: NodeTrack, held: _Held) -> None:
     track.memory.append(held.memory)
 
 
-def _add_pods(workload: SimulatedWorkload, t: float, by_node: defaultdict[str, _Held]) -> tuple[int, float]:
-    """Add the pods of a workload to what their nodes hold, at t seconds after the start. Returns how many have no node,
-    and the cores that each of the others requests, on average; NaN without any."""
-    each, waiting, requests, claim = _used_by_each(workload, t), 0, dict[float, int](), None
-    cores = memory = 0.0
+class _Pods(Struct):
+    """The pods of a workload, until something becomes of them: of each that has room on a node the node's number, the
+    cores and bytes that it requests, and whether it serves; how many serve in all, and have no node yet; the cores that
+    each requests, on average, NaN without any; and those with which one serves demand."""
+
+    changes: int
+    capacity: float
+    serving: int
+    nodes: list[int] = field(default_factory=list)
+    cores: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    serves: list[bool] = field(default_factory=list)
+    waiting: int = 0
+    request: float = nan
+
+
+def _look_at_pods(workload: SimulatedWorkload, node_numbers: dict[str, int]) -> _Pods:
+    serving = sum([pod.serving for pod in workload.pods.values()])
+    pods = _Pods(workload.changes, capacity_of_pod(workload), serving)
     for pod in workload.pods.values():
         if pod.held:
-            if pod.claim is not claim:  # nearly all have their workload's
-                claim = pod.claim
-                cores, memory = claim.needs.requests.get("cpu", 0.0), claim.needs.requests.get("memory", 0.0)
-            node = by_node[pod.node]
-            node.pods += 1
-            node.requested += cores
-            node.used += each if pod.serving else 0.0
-            node.memory += memory
-            requests[cores] = requests.get(cores, 0) + 1
+            requests = pod.claim.needs.requests
+            pods.nodes.append(node_numbers.setdefault(pod.node, len(node_numbers)))
+            pods.cores.append(requests.get("cpu", 0.0))
+            pods.memory.append(requests.get("memory", 0.0))
+            pods.serves.append(pod.serving)
         elif not (pod.node or pod.deleted or pod.rejected):
-            waiting += 1
-    pods = sum(requests.values())
-    return waiting, sum(cores * count for cores, count in requests.items()) / pods if pods else nan
+            pods.waiting += 1
+    if pods.cores:
+        pods.request = sum(cores * count for cores, count in Counter(pods.cores).items()) / len(pods.cores)
+    return pods
 
 
-def _used_by_each(workload: SimulatedWorkload, t: float) -> float:
-    """The cores that each serving pod uses at t seconds after the start."""
-    serving = sum(pod.serving for pod in workload.pods.values())
+def _used_by_each(workload: SimulatedWorkload, serving: int, t: float) -> float:
+    """The cores that each of so many serving pods uses at t seconds after the start."""
     demand = workload.cpu(t) if serving else 0.0
     return 0.0 if isnan(demand) or not serving else min(max(0.0, demand) / serving, workload.most_cpu)
 

@@ -133,6 +133,8 @@ class SimulatedWorkload(Struct, eq=False, kw_only=True):
     generation: int = 1
     serial: int = 0
     pods: dict[str, SimulatedPod] = field(default_factory=dict)
+    changes: int = 0
+    """How often something became of its pods: what is found out of them stands until then."""
     served: deque[tuple[float, ServingPods]] = field(default_factory=deque)
     """Which pods have served since when, the newest last: samples are of a time that may be past."""
 

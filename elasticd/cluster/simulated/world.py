@@ -216,6 +216,7 @@ class World:
                 pod.waits = self.now
                 self._touch(pod)
         for workload in self._unsettled:
+            workload.changes += 1
             workload.serve(self.now, self._keep)
         self.changed.update(self._unsettled)
         self._unsettled.clear()
