@@ -5,13 +5,12 @@ Pure. Knows the last evaluation and the present samples; knows nothing of readin
 """
 
 from collections.abc import Mapping
-from math import inf
 
 from msgspec import Struct
 
 from elasticd.decision.observe import sample_keys
 from elasticd.decision.workload.asking import Case
-from elasticd.model.workload import NEVER, Band, BulkLookup, Observation, Quality, Readings, Series
+from elasticd.model.workload import NEVER, Band, BulkLookup, Observation, Quality, Readings, Series, SumBounds
 
 Bands = Mapping[str, Band]
 
@@ -59,13 +58,22 @@ class Sums:
         self.reading = reading
         flawed = reading.error or reading.faults or reading.forecasts or reading.parts
         tables = {} if flawed else reading.pods
-        self.tables = {name: table for name, table in tables.items() if isinstance(table, BulkLookup)}
+        self._tables = {name: table for name, table in tables.items() if isinstance(table, BulkLookup)}
+        self._known: dict[str, tuple[BulkLookup, SumBounds] | None] = {}
+
+    def of(self, series: str) -> tuple[BulkLookup, SumBounds] | None:
+        """The table of a series, and what it knows of sums; None: nothing. It is asked once for all workloads."""
+        if series not in self._known:
+            table = self._tables.get(series)
+            bounds = None if table is None else table.bounds()
+            self._known[series] = None if table is None or bounds is None else (table, bounds)
+        return self._known[series]
 
 
 class Watched(Struct):
     """A workload whose pods are as they were at its last evaluation: the bands of its series since then, and what is
-    known of their sums in the reading (`table`) in which they were looked at last: when each series was measured, the
-    `oldest` and the `newest` of these times, and whether all are in their bands. Without `measured` nothing is known.
+    known of their sums in the reading (`table`) in which they were looked at last: when all series were measured, and
+    whether all are in their bands. Without `measured` nothing is known, as where they were measured at several times.
     """
 
     last: Observation
@@ -75,31 +83,30 @@ class Watched(Struct):
     series: tuple[tuple[str, float, Band | None], ...]
     """Of each its name, when it was measured, and its band; None: it is not known."""
     table: object = None
-    measured: tuple[float, ...] = ()
-    oldest: float = inf
-    newest: float = -inf
+    measured: float | None = None
     steady: bool = False
 
     def look(self, sums: Sums) -> None:
         """Compare sums with their bands. Where nothing was measured since, no band is needed."""
-        self.table, self.measured, self.steady = sums.reading.pods, (), True
+        self.table, self.measured, self.steady = sums.reading.pods, None, True
         if sums.reading.source != self.source:
             return
-        measured = []
+        measured = None
         for name, before, band in self.series:
-            table = sums.tables.get(name)
-            bounds = None if table is None else table.bounds()
-            ends = None if bounds is None else bounds.by_keys.get(self.keys)
-            if table is None or bounds is None or ends is None:
+            known = sums.of(name)
+            ends = None if known is None else known[1].by_keys.get(self.keys)
+            if known is None or ends is None:
                 return
-            measured.append(bounds.measured)
-            if bounds.measured != before:
+            table, (at, _) = known
+            if measured is not None and at != measured:
+                return
+            measured = at
+            if at != before:
                 if band is None:
                     return
                 if not (band.lowest <= ends[0] and ends[1] <= band.highest) and self.steady:
                     self.steady = band.lowest <= table.sum(self.keys) <= band.highest
-        if measured:
-            self.measured, self.oldest, self.newest = tuple(measured), min(measured), max(measured)
+        self.measured = measured
 
 
 def watch(last: Observation, bands: Bands | None) -> Watched:

@@ -458,7 +458,10 @@ class Loop:
             return
         self._turn += 1
         wait = interval or policy.interval
-        (self._brisk.add if wait <= BRISK else self._brisk.discard)(key)
+        if wait <= BRISK:
+            self._brisk.add(key)
+        elif self._brisk:
+            self._brisk.discard(key)
         if policy.jitter:
             # On average an evaluation is half a quantum early: without this, jitter would make them more frequent.
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)

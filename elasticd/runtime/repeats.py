@@ -35,7 +35,7 @@ class Repeat(NamedTuple):
 class _Standing(Struct):
     """A decision that may come out again: the observation that it was made from, what it came to, for how long nobody
     decides again where nothing has changed, how long it is not forgotten, and when it last came out, from samples of
-    which times."""
+    which time, if it was one."""
 
     policy: Policy
     last: Observation
@@ -45,7 +45,7 @@ class _Standing(Struct):
     soonest: float
     longest: float
     at: float
-    measured: tuple[float, ...]
+    measured: float | None
 
 
 class Repeats:
@@ -62,7 +62,8 @@ class Repeats:
             self._standing.pop(key, None)
             return
         repeat, last = Repeat(decision.interval, (), decision.recall), case.observation
-        measured = tuple([series.measured for series in last.series.values()])
+        times = {series.measured for series in last.series.values()}
+        measured = times.pop() if len(times) == 1 else None
         longest = max(GAP, 3 * decision.interval)
         self._standing[key] = _Standing(
             case.policy, last, wish, decision.limits, repeat, soonest(case.policy), longest, last.at, measured

@@ -82,8 +82,8 @@ class Screening:
             watched = self._watched[key] = watch(last, None)
         if watched.table is not readings[0].pods:
             watched.look(self._sums_of(readings[0]))
-        known = watched.measured and at - policy.max_age <= watched.oldest and watched.newest <= at + FUTURE
-        return watched if known else None
+        measured = watched.measured
+        return watched if measured is not None and at - policy.max_age <= measured <= at + FUTURE else None
 
     def _sums_of(self, reading: Readings) -> Sums:
         if self._sums is None or self._sums.reading is not reading:

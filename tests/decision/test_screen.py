@@ -87,22 +87,22 @@ def test_sums_are_computed_only_where_they_may_leave_bands(
     table = Table(lowest, highest, value, NOW + 15)
     watched = watch(observation([0.75, 0.75]), {"cpu": Band(1.0, 2.0)})
     watched.look(Sums(Readings("test", NOW + 15, pods={"cpu": table})))
-    assert (watched.steady, watched.measured, table.computed) == (stays, (NOW + 15,), computed)
+    assert (watched.steady, watched.measured, table.computed) == (stays, NOW + 15, computed)
 
 
 @pytest.mark.parametrize(
     ("bands", "measured", "options", "known"),
     [
-        pytest.param({"cpu": Band()}, NOW + 15, {}, (NOW + 15,), id="in its band"),
-        pytest.param(None, NOW + 15, {}, (), id="without a band"),
-        pytest.param(None, NOW, {}, (NOW,), id="without a band, and nothing was measured since"),
-        pytest.param({"cpu": Band()}, NOW + 15, {"source": "other"}, (), id="from another source"),
-        pytest.param({"cpu": Band()}, NOW + 15, {"error": "is down"}, (), id="with an error"),
-        pytest.param({"cpu": Band()}, NOW + 15, {"faults": {"cpu": "late"}}, (), id="with a fault"),
+        pytest.param({"cpu": Band()}, NOW + 15, {}, NOW + 15, id="in its band"),
+        pytest.param(None, NOW + 15, {}, None, id="without a band"),
+        pytest.param(None, NOW, {}, NOW, id="without a band, and nothing was measured since"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"source": "other"}, None, id="from another source"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"error": "is down"}, None, id="with an error"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"faults": {"cpu": "late"}}, None, id="with a fault"),
     ],
 )
 def test_sums_are_known_of_good_readings_alone(
-    bands: dict[str, Band] | None, measured: float, options: dict[str, Any], known: tuple[float, ...]
+    bands: dict[str, Band] | None, measured: float, options: dict[str, Any], known: float | None
 ) -> None:
     watched = watch(observation([0.75, 0.75]), bands)
     seen = Readings("test", NOW + 15, pods={"cpu": Table(1.0, 2.0, 1.5, measured)})
@@ -113,7 +113,16 @@ def test_sums_are_known_of_good_readings_alone(
 def test_sums_are_unknown_of_pods_that_were_not_evaluated() -> None:
     watched = watch(observation([0.5, 0.5, 0.5]), {"cpu": Band()})
     watched.look(Sums(Readings("test", NOW + 15, pods={"cpu": Table(1.0, 2.0, 1.5, NOW + 15)})))
-    assert not watched.measured
+    assert watched.measured is None
+
+
+def test_sums_that_were_measured_at_several_times_are_unknown() -> None:
+    last = observation([0.75, 0.75])
+    last = replace(last, series={**last.series, "queue": replace(last.series["cpu"], name="queue")})
+    watched = watch(last, {})
+    tables = {"cpu": Table(1.0, 2.0, 1.5, NOW + 15), "queue": Table(1.0, 2.0, 1.5, NOW + 10)}
+    watched.look(Sums(Readings("test", NOW + 15, pods=tables)))
+    assert watched.measured is None
 
 
 class Plain(Strategy, tag="plain", frozen=True):

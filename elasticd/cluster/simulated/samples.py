@@ -163,13 +163,23 @@ class _Moment:
     def bounds_of_pods(self, series: str) -> SumBounds:
         """Between which values the sum of each workload's samples is, but for sums that may be below 0."""
         bounds: dict[tuple[str, ...], tuple[float, float]] = {}
-        least, most, measured = (1.0 - self.noise) * _LESS, (1.0 + self.noise) * _MORE, self.measured
-        for workload in self._usage.workloads.values():
-            pods = workload.serving_at(measured)
-            if pods.keys and 0.0 <= (value := self._value(series, workload, pods)) < inf:
-                whole = value * len(pods.keys)
-                bounds[pods.keys] = whole * least, whole * most
+        measured = self.measured
+        for alike in self._usage.alike:
+            by_count: dict[int, tuple[float, float] | None] = {}
+            for workload in alike:
+                pods = workload.serving_at(measured)
+                count = len(pods.keys)
+                if count not in by_count:
+                    by_count[count] = self._bounds_of(series, workload, pods)
+                if (ends := by_count[count]) is not None:
+                    bounds[pods.keys] = ends
         return SumBounds(measured, bounds)
+
+    def _bounds_of(self, series: str, workload: SimulatedWorkload, pods: ServingPods) -> tuple[float, float] | None:
+        if not pods.keys or not 0.0 <= (value := self._value(series, workload, pods)) < inf:
+            return None
+        whole = value * len(pods.keys)
+        return whole * ((1.0 - self.noise) * _LESS), whole * ((1.0 + self.noise) * _MORE)
 
     def _value(self, series: str, workload: SimulatedWorkload, pods: ServingPods) -> float:
         """What one of these pods uses, but for errors; NaN: it is not known."""
@@ -225,6 +235,11 @@ class SimulatedUsage:
         self.metrics, self.seed = metrics, seed
         self._start, self._loads = start, loads or {}
         self.workloads = {str(workload.ref): workload for workload in workloads}
+        alike: dict[int, list[SimulatedWorkload]] = {}
+        for workload in self.workloads.values():
+            alike.setdefault(id(workload.table), []).append(workload)
+        self.alike = tuple(alike.values())
+        """The workloads of each table: equal pods of theirs use the same, but for errors."""
         self.leads = {
             f"{w.ref.namespace}/{w.ref.name}{'' if isinstance(w, Bare) and w.replicas == 1 else '-'}": key
             for key, w in self.workloads.items()
