@@ -130,6 +130,16 @@ def test_pods_that_no_node_takes_are_counted_as_waiting() -> None:
     assert figures(result).without_node == 600
 
 
+def test_a_node_holds_the_pods_of_each_step() -> None:
+    """Two pods, four from 250 s on, three from 430 s on."""
+    nodes = [{"name": "a", "cpu": "4", "memory": "16Gi"}]
+    track = played({"formula": "1.6"}, [(0, 2), (250, 4), (430, 3)], nodes=nodes, memory="1Gi").nodes["a"]
+    assert track.pods == [2] * 4 + [4] * 3 + [3] * 3
+    assert track.requested == [1.0] * 4 + [2.0] * 3 + [1.5] * 3
+    assert track.memory == [pods * 2.0**30 for pods in track.pods]
+    assert track.used == pytest.approx([1.6] * 10)
+
+
 def test_a_node_that_is_gone_has_nothing_known() -> None:
     """The second node comes after two minutes, and is gone from the fifth on."""
     changes = [{"at": 0, "gone": True}, {"at": 130, "gone": False}, {"at": 290, "gone": True}]
