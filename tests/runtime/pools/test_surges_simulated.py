@@ -292,7 +292,8 @@ async def test_surges_ready_at_once_go_within_the_budgets() -> None:
     assert set(site.least.values()) == {1}
 
 
-async def test_a_policy_takes_no_replica_of_a_surge_for_wanted() -> None:
+@pytest.mark.parametrize("begins", [1, 24], ids=["before all surges", "in a surge"])
+async def test_a_policy_takes_no_replica_of_a_surge_for_wanted(begins: int) -> None:
     """Near its target, by the HPA's defaults, no metric asks for a change while one more is there."""
     site = Site(web("web", 10, demand={"formula": "1.5"}, started=True))
     policy = Policy(
@@ -308,11 +309,12 @@ async def test_a_policy_takes_no_replica_of_a_surge_for_wanted() -> None:
     async with opened([ResourceMetrics()], loop.site) as pollers:
         loop.set_sources(pollers, wait=None)
         loop.apply([policy], ROLLING)
-        site.does = {float(at): lambda site: loop.tick(site.clock.now()) for at in range(1, int(END))}
+        site.does = {float(at): lambda site: loop.tick(site.clock.now()) for at in range(begins, int(END))}
         end = await site.run()
     (decision,) = journal.decisions()
     assert [one.reason for one in site.outcomes].count("Moved") > 1
     assert ([workload.replicas for workload in end.workloads()], decision.wish) == ([10], 10)
+    assert journal.past("scale", decision.workload, END, 10).wishes(0.0) == [10]
 
 
 async def test_a_trial_takes_every_step_of_a_surge() -> None:
