@@ -230,7 +230,7 @@ def _judge_by_strategies(case: Case) -> _Judgement:
 def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
     """Hold where somebody has frozen the workload or scales it too. The wish of the strategies is kept, so that it is
     shown and stabilization windows remember it."""
-    standing = vetoes(case.policy, case.observation, case.past)
+    standing = vetoes(case.policy, case.observation, case.past, judgement.replicas)
     if not standing or judgement.reason == "StaleCluster":
         return judgement
     current = case.observation.workload.replicas
@@ -311,20 +311,15 @@ def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judge
 
 def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommendation | None) -> _Judgement:
     """Restrain a wish by all limits and bounds. Hold where a limit fails, even one switched off, as it might have
-    forbidden any change; where limits contradict each other; and where the count would fall in doubt. How far it may
-    grow counts from what it is without the replica of a surge, and is no less than with it."""
+    forbidden any change; where limits contradict each other; and where the count would fall in doubt."""
     current = case.observation.workload.replicas
-    limited = _without_surge(case) if wish > current else case
-    start = limited.observation.workload.replicas
-    answers = limited.ask("limit", wish=wish)
+    answers = case.ask("limit", wish=wish)
     limits = answers.given
     if answers.failures:
         return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=wish)
-    combined = restrained(wish, limits, case.policy.replicas, start)
+    combined = restrained(wish, limits, case.policy.replicas, current)
     if isinstance(combined, str):
         return replace(_hold(current, "AbleToScale", "LimitsContradict", combined), wish=wish, limits=limits)
-    if start <= combined.replicas < current:
-        combined = replace(combined, replicas=current)
     if doubt and combined.replicas < current:
         holding = _hold(current, "ScalingActive", doubt.reason, doubt.message)
         return replace(holding, wish=wish, limits=combined.limits)
@@ -342,15 +337,6 @@ def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommenda
         limits=combined.limits,
         conditions=combined.conditions,
     )
-
-
-def _without_surge(case: Case) -> Case:
-    """The case without the replica that a surge has added for a time; the same where there is none."""
-    observation = case.observation
-    count = own_count(observation.workload)
-    if count == observation.workload.replicas:
-        return case
-    return replace(case, observation=replace(observation, workload=replace(observation.workload, replicas=count)))
 
 
 def _hold(current: int, condition: ConditionType, reason: str, message: str) -> _Judgement:

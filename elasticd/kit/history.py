@@ -99,7 +99,7 @@ def remember(past: Past, decision: Decision) -> Past:
     # In the order of its fields, as after every decision.
     return Past(
         past.since, runs, past.changes, decision.interval, decision.at, blind_since, points,
-        past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.current,
+        past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.own_count,
         bounds_from, Change(decision.at, decision.own_count, action.after, decision.reason) if action else None,
         past.resizes, past.recommends_since, decision.uid or past.uid,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
     """Recent changes by others, with one made since. None for a job set, as Jobs end by themselves. While the count is
     another's to set, or changes hands, a change takes nothing away from elasticd, and is none of them."""
     yields = any(limit.name in (AUTOSCALER, FENCED) for limit in decision.limits)
-    foreign = past.foreign if yields else past.others(decision.at, decision.current)
+    foreign = past.foreign if yields else past.others(decision.at, decision.own_count)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()
     if foreign and foreign[0].at < decision.at - HORIZON:

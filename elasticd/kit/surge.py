@@ -53,11 +53,19 @@ MARKING = 60.0
 LEAVING = MARKING + 60.0
 """Seconds after that time in which a marked pod must go once the count is lowered, or it stays."""
 
+RAISING = 30.0
+"""Seconds after its begin in which a move is expected to have added its replica."""
+
 RELEASED = "Released"
 """The word of a pod that belongs to its Deployment no longer."""
 
 HASH = "pod-template-hash"
 """The label by which a Deployment tells the pods of its ReplicaSets apart."""
+
+STRANGERS = "Strangers"
+"""The word of pods that look like a Deployment's, and are not."""
+
+_ENDED = ("Succeeded", "Failed")
 
 _LONGEST = 253
 """Characters of an object's name."""
@@ -149,6 +157,15 @@ def own_count(workload: Workload) -> int:
     return workload.replicas - (note is not None and workload.replicas == note.count + 1)
 
 
+def is_changing(workload: Workload, at: float) -> bool:
+    """Whether a move is about to add its replica, or has just taken it away: its note stands, and the count is what it
+    was before. Not for ever, where its steps are not carried out."""
+    note = read_note(workload)
+    if note is None or workload.replicas != note.count:
+        return False
+    return at < (note.at + RAISING if note.phase == "up" else note.until + LEAVING)
+
+
 def owns(workload: Workload, pod: Pod) -> bool:
     """Whether a pod is of a ReplicaSet of this Deployment, which is named NAME-HASH; a NAME that is too long is cut.
     Source: generateReplicaSetName of Kubernetes."""
@@ -156,6 +173,24 @@ def owns(workload: Workload, pod: Pod) -> bool:
     if not template_hash or pod.namespace != workload.ref.namespace or pod.owner[0] != "ReplicaSet":
         return False
     return pod.owner[1] == f"{workload.ref.name[: _LONGEST - 1 - len(template_hash)]}-{template_hash}"
+
+
+def own_pods(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
+    """Those of these pods that look like the Deployment's, and neither have ended nor are being deleted."""
+    return [pod for pod in pods if _is_live(pod) and owns(workload, pod)]
+
+
+def _is_live(pod: Pod) -> bool:
+    return not pod.deleted and pod.phase not in _ENDED
+
+
+def strangers(workload: Workload, pods: Sequence[Pod]) -> str:
+    """Why not all that look like its pods (`own_pods`) can be; empty: they may. A ReplicaSet that it has released keeps
+    its name, and its pods their labels; only the Deployment's controller knows, which counts its own."""
+    many = len(own_pods(workload, pods))
+    if many <= workload.status_replicas:
+        return ""
+    return f"{workload.ref} has {counted(workload.status_replicas, 'pod')}, and {many} look like its own"
 
 
 def begin(
@@ -247,10 +282,11 @@ class _MoveState:
     ) -> None:
         self._workload, self._note, self._now, self._unmarks = workload, note, now, unmarks
         self._is_raised = workload.replicas > note.count
-        self._noted = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
+        self._strangers, own = strangers(workload, pods), own_pods(workload, pods)
+        self._noted = next((pod for pod in pods if pod.uid == note.uid and _is_live(pod)), None)
         """The pod of the note, whoever owns it by now."""
         self._old = self._noted if self._noted is not None and owns(workload, self._noted) else None
-        self._other_pods = [pod for pod in pods if pod.uid != note.uid and not pod.deleted and owns(workload, pod)]
+        self._other_pods = [pod for pod in own if pod.uid != note.uid]
         self._ready = [pod for pod in self._other_pods if pod.is_available(workload.min_ready, now)]
         self._count_ready = f"{len(self._ready)} of {note.count} are ready without {note.pod}"
         if workload.min_ready:
@@ -339,8 +375,8 @@ class _MoveState:
         marked = not honours_costs or self._old.annotations.get(COST) == LEAST
         if trouble := self._trouble(marked=marked):
             return self._enter("back", *trouble)
-        if len(self._ready) < note.count:
-            return Step("Waiting", self._count_ready)
+        if short := self._shortage:
+            return self._wait_or_give_up(*short)
         phase: Phase = "down" if honours_costs else "out"
         ready = self._enter(phase, "Ready", f"as many are ready without {note.pod}")
         return self._delay(restraints) or (ready if marked else self._mark(self._old))
@@ -355,11 +391,18 @@ class _MoveState:
             return "TooLate", f"no other pod was ready within {self._seconds}"
         return None if marked else self._late_to_mark()
 
+    @property
+    def _shortage(self) -> tuple[str, str] | None:
+        """Why it is not known that as many as before are ready without the pod; None: it is."""
+        if len(self._ready) < self._note.count:
+            return "Waiting", self._count_ready
+        return (STRANGERS, self._strangers) if self._strangers else None
+
     def _late_to_mark(self) -> tuple[str, str] | None:
-        """Why it is given up if the pod is not marked by now; None: there is time left."""
+        """Why it is given up if the pod is not the one to go by now; None: there is time left."""
         if self._now < self._note.until + MARKING:
             return None
-        return "TooLate", f"{self._note.pod} could not be marked as the one to go"
+        return "TooLate", f"{self._note.pod} could not be made the one to go in time"
 
     def down(self, restraints: Restraints) -> Step:
         """Ask for one replica fewer while the marked pod is the one to go: its controller takes unready ones first.
@@ -367,7 +410,7 @@ class _MoveState:
         note = self._note
         if self._is_raised:
             removes = self._departure(self._old) if self._old else None
-            lower = self._scale(note.count, "Lower", f"{note.pod} goes", removes)
+            lower = self._scale(note.count, "Lower", f"{note.pod} goes" if self._old else self._absence[1], removes)
             return (self._before_lowering(self._old, restraints) if self._old else None) or lower
         if self._old is None:
             return self._end()
@@ -389,12 +432,15 @@ class _MoveState:
         if len(self._ready) < len(self._other_pods):
             unready = counted(len(self._other_pods) - len(self._ready), "other")
             return self._wait_or_give_up("Waiting", f"{unready} not ready")
+        if self._strangers:
+            return self._wait_or_give_up(STRANGERS, self._strangers)
         if not self._distinguishes:
             return self._enter("out", "NotTheOnly", f"{old.name} is not the only one with the lowest deletion cost")
-        if (delayed := self._delay(restraints)) or old.annotations.get(COST) == LEAST:
+        if delayed := self._delay(restraints):
             return delayed
-        late = self._late_to_mark()
-        return self._enter("back", *late) if late else self._mark(old)
+        if late := self._late_to_mark():  # of a marked pod too: its controller needs time to remove it
+            return self._enter("back", *late)
+        return None if old.annotations.get(COST) == LEAST else self._mark(old)
 
     def out(self, restraints: Restraints) -> Step:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
@@ -402,11 +448,11 @@ class _MoveState:
         if old is None and not self._is_raised:
             return self._end()
         if old is None:
-            return self._scale(note.count, "Lower", f"{note.pod} has gone")
+            return self._scale(note.count, "Lower", self._absence[1])
         if not self._is_raised:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
-        if len(self._ready) < note.count:
-            return self._wait_or_give_up("Waiting", self._count_ready)
+        if short := self._shortage:
+            return self._wait_or_give_up(*short)
         if (delayed := self._delay(restraints)) or self._now < note.until:
             return delayed or Step("Evict", f"{note.pod} goes", self._departure(old))
         return self._wait_or_give_up("Waiting", "its eviction was not carried out")

@@ -16,7 +16,6 @@ from elasticd.decision.observe import series_of
 from elasticd.decision.workload.combine import restrained
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import GAP, point_of
-from elasticd.kit.surge import own_count
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Limit, Observation, Readings, Series
@@ -96,7 +95,7 @@ class Repeats:
         """Whether nobody else changed the count of late, and the newest points that are remembered are of this
         observation: those that were taken of other pods say something else of the same samples."""
         last = standing.last
-        past = self._journal.past(*key, last.at, own_count(last.workload))
+        past = self._journal.past(*key, last.at, last.workload.replicas)
         points, series = past.points, last.series.items() if standing.repeat.recall else ()
         return not past.foreign and all(points.get(name, ())[-1:] == (point_of(each),) for name, each in series)
 
@@ -104,7 +103,7 @@ class Repeats:
         """Whether the limits leave of a wish for another count what they left. Those that let a wish for this count
         pass need not be asked: they allow no less as time passes."""
         last, policy = standing.last, standing.policy
-        past = self._journal.past(*key, scene.at, own_count(last.workload))
+        past = self._journal.past(*key, scene.at, last.workload.replicas)
         case = Case(policy, replace(last, at=scene.at), past, scene.policy_index.hooks(policy))
         answers = case.ask("limit", wish=standing.wish)
         left = restrained(standing.wish, answers.given, policy.replicas, last.workload.replicas)

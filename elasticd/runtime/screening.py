@@ -14,6 +14,7 @@ from elasticd.decision.quality import FUTURE
 from elasticd.decision.screen import Bands, Sums, Watched, bands_of, stand, steady, watch
 from elasticd.decision.workload.asking import Case
 from elasticd.journal import Journal, Key
+from elasticd.kit.surge import own_count
 from elasticd.model.policy import Policy
 from elasticd.model.workload import BulkLookup, Observation, Readings, Workload
 from elasticd.runtime.cases import Scene
@@ -164,7 +165,7 @@ class Screening:
         found = self._bands.get(key)
         if found is not None and found.last is last:
             return None
-        past = self._journal.past(name, ref, scene.at, last.workload.replicas)
+        past = self._journal.past(name, ref, scene.at, own_count(last.workload))
         if found is not None and found.interval == past.interval and stand(found.bands, found.observation, last):
             found.last = last
             self._watched[key] = watch(last, found.bands)

@@ -62,6 +62,7 @@ UNOWNED: dict[str, Any] = {"labels": {"app": "web"}, "owner": ("", "", "")}
 FREED, FREED_MARKED = replace(OLD, **UNOWNED), replace(MARKED, **UNOWNED)
 CANARY = one("canary", labels={"app": "web", HASH: "9"}, owner=("ReplicaSet", "web-canary-9", "c"))
 OTHERS = [one("bare", **UNOWNED), CANARY]
+STRANGER, FAILED = one("stranger"), one("failed", phase="Failed", ready=False)
 UNREADY, BESIDE = replace(NEW, ready=False), replace(NEW, node="a")
 STEPS = [
     pytest.param("up", 2, [OLD, SIBLING], NOW, "Raise", "scale 2 3", id="one more is asked for"),
@@ -125,6 +126,14 @@ STEPS = [
     pytest.param(
         "back", 3, [SIBLING, NEW], NOW, "TakeBack", "scale 3 2", id="back: it is gone, and so is one too many"
     ),
+    pytest.param("wait", 3, [OLD, SIBLING, NEW, STRANGER], NOW, "Strangers", "wait", id="more than it has"),
+    pytest.param("wait", 3, [OLD, SIBLING, NEW, STRANGER], LATE, "TooLate", "note back", id="more than it has, late"),
+    pytest.param("down", 3, [MARKED, SIBLING, NEW, STRANGER], NOW, "Strangers", "wait", id="down: more than it has"),
+    pytest.param("out", 3, [OLD, SIBLING, NEW, STRANGER], NOW, "Strangers", "wait", id="out: more than it has"),
+    pytest.param("down", 3, [MARKED, SIBLING, NEW, FAILED], NOW, "Lower", "scale 3 2", id="a failed one is left"),
+    pytest.param("down", 2, [MARKED, SIBLING, FAILED], NOW, "AnotherWent", "cost None", id="a failed one hides none"),
+    pytest.param("wait", 3, [replace(OLD, phase="Failed"), SIBLING, NEW], NOW, "WentByItself", "note back", id="ended"),
+    pytest.param("down", 3, [MARKED, SIBLING, NEW], NOW + 360, "TooLate", "note back", id="marked, and long too late"),
 ]
 
 

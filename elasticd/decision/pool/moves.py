@@ -60,6 +60,9 @@ RETURNS = Backoff(60.0)
 MOST_RETURNS = 4
 """Pods that leave so, until the node changes or a day has passed."""
 
+AHEAD = 60.0
+"""Seconds: a node's clock that is no more ahead is right before long."""
+
 TRIES = 100
 """Pods for which one plan seeks a place in vain, beside four for each that may be moved: where nodes are full, it would
 find none for thousands."""
@@ -383,11 +386,11 @@ def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Refused | None:
 
 
 def _is_young(pod: Pod, table: MovesTable, at: float) -> bool:
-    """Whether it has not run for `min_age` seconds. It started by the clock of its node; where that was ahead, it is
-    as old as the API server says, which knows only when it was created."""
+    """Whether it has not run for `min_age` seconds. It started by the clock of its node; where that was far ahead, it
+    is as old as the API server says, which knows only when it was created."""
     if pod.started is None:
         return True
-    begun = pod.created or at if pod.started > at else pod.started
+    begun = pod.created or at if pod.started > at + AHEAD else min(pod.started, at)
     return at - begun < table.min_age
 
 

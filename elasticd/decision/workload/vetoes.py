@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.base.text import one_line, shown
 from elasticd.base.units import parse_time
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, HALF_STOPPED, UNREAD
-from elasticd.kit.surge import MOVED, SURGE, surged
+from elasticd.kit.surge import MOVED, SURGE, is_changing, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
@@ -43,8 +43,9 @@ class Veto(Struct, frozen=True):
     trouble: bool = False
 
 
-def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, ...]:
-    """The vetoes in force, nearly always none. Others who set the count matter only to a policy that acts."""
+def vetoes(policy: Policy, observation: Observation, past: Past, wanted: int | None = None) -> tuple[Veto, ...]:
+    """The vetoes in force, nearly always none. Others who set the count matter only to a policy that acts. `wanted`:
+    the count that would be asked for; None: it is not known."""
     workload, standing = observation.workload, []
     if policy.freeze != "none":
         message = f'the policy has freeze = "{policy.freeze}"'
@@ -56,8 +57,11 @@ def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, 
         standing.append(Veto(_stand_still("Fenced", message, workload.replicas, FENCED)))
     if SURGE in workload.annotations and (note := surged(workload)) is not None:
         message = f"a pod of it is being moved, another being made first ({note})"
-        # More pods that are needed come before the move, which is given up then.
-        limit = Limit(MOVED, message, workload.replicas, None, "AbleToScale", "surge")
+        # More pods that are needed come before the move, which is given up then; but while the move changes the count,
+        # exactly one more could not be told from its own, and would be taken back with it.
+        is_like_its_own = wanted == workload.replicas + 1 and is_changing(workload, observation.at)
+        highest = workload.replicas if is_like_its_own else None
+        limit = Limit(MOVED, message, workload.replicas, highest, "AbleToScale", "surge")
         return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
     if policy.mode == "act" and (veto := _judge_others(policy.foreign, observation, past)):
         standing.append(veto)

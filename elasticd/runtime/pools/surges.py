@@ -23,6 +23,7 @@ from elasticd.kit.surge import (
     DEPLOYMENT,
     LEAST,
     LEFTOVER,
+    STRANGERS,
     Note,
     Origin,
     Step,
@@ -34,6 +35,7 @@ from elasticd.kit.surge import (
     read_note,
     resume,
     stays,
+    strangers,
 )
 from elasticd.model.actions import Action, Announce, Answer, Evict, Mark
 from elasticd.model.disruption import DisruptionState, Refused
@@ -180,6 +182,8 @@ class Surging:
             return "NoDeployment", "no Deployment is seen that it belongs to"
         if annotated_freeze(workload.annotations, now):
             return "Frozen", f"{workload.ref} is annotated {FREEZE}"
+        if why := strangers(workload, snapshot.pods(workload)):
+            return STRANGERS, why
         in_vain = self._in_vain.get(workload.uid)
         if in_vain is not None and now < in_vain.until:
             return "InVain", f"a pod of {workload.ref} was moved in vain; again in {in_vain.until - now:.0f} s"

@@ -18,7 +18,6 @@ from elasticd.kit.handover import FENCE, HALF_STOPPED, UNREAD
 from elasticd.kit.history import begin, carry, remember, settle
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.limits.behavior import RateLimit, Rollout
-from elasticd.limits.staged import Stage, Staged
 from elasticd.model.policy import Bounds, Foreign, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
@@ -382,28 +381,44 @@ def test_a_replica_that_a_move_adds_is_no_wish(
 
 
 PODS_RATE = RateLimit(up=(Rate("Pods", 2, 30),))
-STAGES = Staged(up=Stage(percent=50.0))
 
 
 @pytest.mark.parametrize(
-    ("current", "limit", "replicas", "reason"),
+    ("current", "limit", "replicas"),
     [
-        pytest.param(10, PODS_RATE, 11, "Wanted", id="a rate, in a surge"),
-        pytest.param(9, PODS_RATE, 11, "Wanted", id="a rate, before it adds one"),
-        pytest.param(10, STAGES, 14, "Wanted", id="a stage, in a surge"),
-        pytest.param(10, RateLimit(up=(Rate("Pods", 1, 30),)), 10, "ScaleUpLimit", id="no more than the surge added"),
-        pytest.param(10, Rollout(forbids="both"), 10, "RolloutInProgress", id="no change may be made"),
+        pytest.param(10, PODS_RATE, 12, id="a rate, in a surge"),
+        pytest.param(9, PODS_RATE, 11, id="a rate, before it adds one"),
+        pytest.param(10, RateLimit(up=(Rate("Pods", 1, 30),)), 11, id="a rate of one"),
+        pytest.param(10, Rollout(forbids="both"), 10, id="no change may be made"),
     ],
 )
-def test_limits_of_growth_leave_out_the_replica_of_a_surge(
-    current: int, limit: Strategy, replicas: int, reason: str
-) -> None:
+def test_a_surge_takes_no_room_to_grow(current: int, limit: Strategy, replicas: int) -> None:
+    """It would starve a workload of which pod after pod is moved."""
     rollout = "going on" if isinstance(limit, Rollout) else ""
     found = decided(19, current, limits=(limit,), annotations=note(9), rollout=rollout)
-    assert (found.replicas, found.reason) == (replicas, reason)
-    assert found.verdict == ("hold" if replicas == current else "scale")
-    (told,) = [told for told in found.limits if told.name not in ("surge", "bounds")]
-    assert told.highest == (9 if rollout else max(replicas, 10))
+    assert (found.replicas, found.verdict) == (replicas, "hold" if replicas == current else "scale")
+
+
+@pytest.mark.parametrize(
+    ("current", "phase", "wish", "later", "replicas"),
+    [
+        pytest.param(9, "up", 10, 0.0, 9, id="it is about to add one"),
+        pytest.param(9, "up", 10, 31.0, 10, id="it does not come to that"),
+        pytest.param(9, "up", 11, 0.0, 11, id="two more cannot be taken for its own"),
+        pytest.param(10, "wait", 11, 0.0, 11, id="its own is there"),
+        pytest.param(9, "down", 10, 0.0, 9, id="it has just taken it away"),
+        pytest.param(9, "out", 10, 0.0, 9, id="it has just taken it away, after an eviction"),
+        pytest.param(9, "back", 10, 400.0, 9, id="it has just taken it back"),
+        pytest.param(9, "down", 10, 421.0, 10, id="its note is not removed"),
+        pytest.param(9, "down", 8, 0.0, 9, id="fewer, as always"),
+    ],
+)
+def test_one_more_waits_while_a_surge_changes_the_count(
+    current: int, phase: Phase, wish: int, later: float, replicas: int
+) -> None:
+    begun = Note("web-1", "uid-1", "a", 9, phase, NOW - later, NOW - later + 300)
+    found = decided(wish, current, annotations={SURGE: msgspec.json.encode(begun).decode()})
+    assert found.replicas == replicas
 
 
 @pytest.mark.parametrize("answer", ["done", ""], ids=["it was made", "the daemon was killed before the answer"])
@@ -411,9 +426,9 @@ def test_a_change_during_a_surge_begins_without_its_replica(answer: str) -> None
     past = remember(begin(NOW - 60, 9), decided(9, 9))
     scaled = decided(20, 10, past=past, limits=(PODS_RATE,), annotations=note(9))
     past = remember(past, scaled)
-    past = carry(past, Outcome(scaled.id, NOW, "p", scaled.workload, "done", 10, 11)) if answer else settle(past, 11)
-    assert [(change.before, change.after) for change in past.changes] == [(9, 11)]
-    assert decided(20, 11, past=past, limits=(PODS_RATE,)).replicas == 11
+    past = carry(past, Outcome(scaled.id, NOW, "p", scaled.workload, "done", 10, 12)) if answer else settle(past, 12)
+    assert [(change.before, change.after) for change in past.changes] == [(9, 12)]
+    assert decided(20, 12, past=past, limits=(PODS_RATE,)).replicas == 12
 
 
 @pytest.mark.parametrize(("count", "wishes"), [(9, [9]), (8, [10])], ids=["in a surge", "somebody set another count"])

@@ -175,6 +175,11 @@ async def test_a_surge_goes_step_by_step_and_reports_every_step(heeds: bool) -> 
             id="frozen",
         ),
         pytest.param(
+            lambda bench: bench.site.world.pods.append(one("stranger")),
+            ("Strangers", "shop/Deployment/web has 2 pods, and 3 look like its own"),
+            id="a pod that is not its own",
+        ),
+        pytest.param(
             lambda bench: setattr(bench, "disruption", spent("w")),
             ("Disturbed", "1 pod of its controller went within 60 s, and 1 may"),
             id="the budget of the Deployment",
@@ -553,6 +558,19 @@ async def test_what_refuses_a_step_is_told_until_it_is_done() -> None:
     await bench.turn(16)
     assert ("Raise", bench.loop.faults()) == (bench.outcomes[1].reason, [])
     assert bench.outcomes[-1].reason == "Moved"
+
+
+async def test_what_refused_an_earlier_step_is_told_no_longer() -> None:
+    bench = Bench()
+    await bench.begin()
+    forbidden = Answer("failed", 403, "may not patch pods", "Forbidden")
+    bench.site.answer = lambda one: forbidden if isinstance(one, Mark) and one.pod else None
+    await bench.turn(20)
+    assert [text.endswith("Mark failed: may not patch pods") for text in bench.loop.faults()] == [True]
+    world = bench.site.world
+    world.ready, world.pods = False, [replace(pod, ready=pod.uid == "old") for pod in world.pods]
+    await bench.turn(1)
+    assert ((await bench.in_flight())[-1].fault, bench.loop.faults(), bench.surging) == ("", [], True)
 
 
 async def test_a_move_whose_pod_cannot_be_marked_is_taken_back() -> None:
