@@ -111,7 +111,7 @@ class Elector:
     def other_policies(self) -> str:
         """That the leader has other policies than this daemon; empty: it has the same, or it is not known."""
         theirs, leader = self._leaders_policies, self.leader
-        if self.leading or not leader or not self.policies or theirs in ("", self.policies):
+        if self.leading or leader in ("", self._identity) or not self.policies or theirs in ("", self.policies):
             return ""
         (_, acting, every), (_, ours, all_ours) = theirs.split(" "), self.policies.split(" ")
         lease = f"{self._settings.namespace}/{self._settings.name}"

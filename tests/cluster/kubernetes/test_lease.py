@@ -554,6 +554,17 @@ ONE, OTHER = "00ff 1 1", "00fe 0 1"
 """What two daemons' policies come to."""
 
 
+async def test_a_daemon_that_was_killed_is_no_other_leader(pair: Pair, session: Session) -> None:
+    """What the Lease says of its policies is of before its restart."""
+    pair.one.policies = OTHER
+    await pair.wait(2)
+    await pair.one.step()
+    again = Elector(session, pair.clocks[0], SETTINGS, "a")
+    again.policies = ONE
+    await again.step()
+    assert (again.leading, again.leader, again.other_policies) == (False, "a", "")
+
+
 async def test_a_standby_tells_that_the_leader_has_other_policies(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     pair.one.policies, pair.two.policies = OTHER, ONE
     for _ in range(3):
