@@ -32,6 +32,7 @@ from elasticd.base.text import counted
 from elasticd.kit.handover import FENCE
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.disruption import Refused
+from elasticd.model.moves import LEAVING
 from elasticd.model.workload import COST, Pod, Workload
 
 SURGE = "elasticd.io/surge"
@@ -50,7 +51,7 @@ LEAST = "-2147483648"
 MARKING = 60.0
 """Seconds after the time that another may take to be ready in which the pod must be marked, or it stays."""
 
-LEAVING = MARKING + 60.0
+REMOVAL = MARKING + 60.0
 """Seconds after that time in which a marked pod must go once the count is lowered, or it stays."""
 
 RAISING = 30.0
@@ -163,7 +164,7 @@ def is_changing(workload: Workload, at: float) -> bool:
     note = read_note(workload)
     if note is None or workload.replicas != note.count:
         return False
-    return at < (note.at + RAISING if note.phase == "up" else note.until + LEAVING)
+    return at < (note.at + RAISING if note.phase == "up" else note.until + REMOVAL)
 
 
 def owns(workload: Workload, pod: Pod) -> bool:
@@ -199,6 +200,7 @@ def begin(
     """The note with which a move begins, or a word and a sentence why not. `within`: seconds to be ready in, besides
     those for which a pod must be ready to count."""
     refusals = (
+        (pod.deleted, LEAVING, "it is being deleted"),
         (SURGE in workload.annotations, "UnderWay", _explain_under_way(workload, pod)),
         (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),
         (workload.recreate, "Recreate", f"{workload.ref} has the strategy Recreate: no pod beside another"),
@@ -416,7 +418,7 @@ class _MoveState:
             return self._end()
         if len(self._other_pods) < note.count:
             return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
-        if self._now >= note.until + LEAVING:
+        if self._now >= note.until + REMOVAL:
             return self.leave("TooLate", f"its controller did not remove {note.pod}")
         return Step("Leaving", f"{note.pod} has yet to go")
 

@@ -132,8 +132,8 @@ def simulating(folder: Path, count: int, parts: int, wave: str) -> tuple[str, ..
     """Write so many workloads with a load of this formula. Returns the command that plays them, but for its hours."""
     (folder / "elasticd.toml").write_text(MANY % {"count": count, "parts": parts, "wave": wave})
     (folder / "policies").mkdir(exist_ok=True)
-    one, all_of_them = 'workload = { namespace = "shop", name = "web" }', 'select = { namespaces = ["shop"] }'
-    (folder / "policies/all.toml").write_text(POLICIES[0].read_text().replace(one, all_of_them))
+    single, every = 'workload = { namespace = "shop", name = "web" }', 'select = { namespaces = ["shop"] }'
+    (folder / "policies/all.toml").write_text(POLICIES[0].read_text().replace(single, every))
     return "simulate", "elasticd.toml", "--hours"
 
 

@@ -305,6 +305,7 @@ def with_needs(**more: Any) -> Pod:
 @pytest.mark.parametrize(
     ("workload", "moved", "autoscaler", "reason"),
     [
+        pytest.param(WEB, replace(OLD, deleted=True), "", "Leaving", id="it is being deleted"),
         pytest.param(web("up", 2), OLD, "", "UnderWay", id="another pod of it is being moved"),
         pytest.param(WEB, with_needs(claims=True), "", "Volumes", id="it has claims"),
         pytest.param(WEB, with_needs(disks=(Disk("gce", "d"),)), "", "Volumes", id="it has a disk"),

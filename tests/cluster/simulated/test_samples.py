@@ -216,6 +216,21 @@ async def test_a_sum_is_between_the_values_that_are_known_before(noise: float, s
         assert {sample.measured for sample in table.together(keys)} == {bounds.measured}
 
 
+@pytest.mark.parametrize("series", ["cpu", "memory"])
+async def test_sums_of_workloads_have_bounds_of_their_own(series: str) -> None:
+    """Two of a table have as many pods, one has more, and one is of another table."""
+    api = web(name="api", demand=flat(1.1), replicas=2)
+    play = Play(web(demand=flat(3.3), count=3, replicas=2), api, metrics={"noise": 0.1})
+    await play.scale(10, 5, "web-1")
+    table = (await play.cluster.usage(START + 300)).pods[series]
+    assert isinstance(table, LazySamples)
+    bounds = table.bounds()
+    assert bounds is not None
+    assert sorted(map(len, bounds.by_keys)) == [2, 2, 2, 5]
+    for keys, (lowest, highest) in bounds.by_keys.items():
+        assert lowest <= table.sum(keys) <= highest
+
+
 async def test_of_sums_below_zero_each_sample_is_looked_at() -> None:
     play = Play(web(series=[{"name": "queue", "per": "pod", "demand": flat(-2)}]))
     table = (await play.cluster.usage(START + 60)).pods["queue"]
