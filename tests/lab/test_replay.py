@@ -4,16 +4,21 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read
 from elasticd.journal.lines import write_line
+from elasticd.kit.surge import SURGE, Note
 from elasticd.lab.replay.again import Came, Replay, Summary, summary
 from elasticd.model.records import Basis, Decision, Reopened
 from elasticd.registry import Registry, discover
+from elasticd_plugins.hpa import Hpa
+from elasticd_plugins.hpa.options import External
 from tests.decisions.scenes import SCENES
 from tests.kit.daemons import called
+from tests.kit.loops import WEB, Play, policy
 
 REGISTRY = discover()
 
@@ -107,6 +112,20 @@ def test_what_older_segments_said_is_missed(demo: Path, *, dropped: bool, came: 
     found = again(later, dropped=dropped)
     assert found.came["same"] > 0
     assert found.came.keys() == {"same", came}
+
+
+async def test_a_first_decision_during_a_surge_comes_out_again(tmp_path: Path) -> None:
+    """The history then begins with the count without the replica that the surge has added."""
+    hpa = Hpa(metrics=(External(series="load", average_value=1.0),))
+    play = Play(policy("p", hpa), folder=tmp_path, web=2)
+    note = msgspec.json.encode(Note("web-1", "uid-1", "a", 4, "wait", 0.0, 300.0)).decode()
+    play.cluster.has[WEB] = replace(
+        play.cluster.has[WEB], replicas=5, status_replicas=5, selector="app=web", annotations={SURGE: note}
+    )
+    await play.to(5)
+    play.journal.close()
+    assert play.made
+    assert again(list(read(tmp_path))).came == {"same": len(play.made)}
 
 
 def test_a_daemon_that_begins_to_lead_begins_a_history(tmp_path: Path) -> None:

@@ -1,13 +1,19 @@
-"""When a workload that was evaluated is worth evaluating again."""
+"""When a workload that was evaluated is worth evaluating again, and with which history."""
 
 from math import inf
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from elasticd.decision.decide import Case
+from elasticd.journal import Journal
+from elasticd.kit.surge import SURGE, Note
 from elasticd.model.policy import Bounds, Policy
-from elasticd.runtime.cases import LastEvaluation
+from elasticd.runtime.cases import LastEvaluation, Scene, case_of
+from elasticd.runtime.governed import PolicyIndex
 from elasticd.testing import observation
+from tests.kit.loops import WEB, Cluster, Snapshot, policy
 
 POLICY = Policy(name="p", replicas=Bounds(9), strategies=(), interval=30.0, jitter=0.1)
 LAST = replace(observation([0.5]), at=100.0)
@@ -28,3 +34,18 @@ LAST = replace(observation([0.5]), at=100.0)
 def test_what_was_seen_stands(until: float, moved: bool, now: float, stands: bool) -> None:
     new = replace(LAST, at=now, fault=("AmbiguousSelector", "of late") if moved else LAST.fault)
     assert LastEvaluation(LAST, until).stands(new, POLICY) is stands
+
+
+@pytest.mark.parametrize(
+    ("annotated", "wish"), [pytest.param(True, 4, id="a surge added one"), pytest.param(False, 5, id="no surge")]
+)
+def test_a_new_history_begins_without_a_surges_replica(*, annotated: bool, wish: int) -> None:
+    cluster, index = Cluster(), PolicyIndex([policy()])
+    cluster.put(WEB, 5)
+    note = msgspec.json.encode(Note("web-1", "uid-1", "a", 4, "wait", 0.0, 300.0)).decode()
+    cluster.has[WEB] = replace(cluster.has[WEB], annotations={SURGE: note} if annotated else {})
+    snapshot = Snapshot(cluster, 1.0)
+    index.refresh(snapshot)
+    case = case_of(Scene(index, {}, snapshot, 1.0), ("p", WEB), (), Journal(), {})
+    assert isinstance(case, Case)
+    assert [run.replicas for run in case.past.runs] == [wish]
