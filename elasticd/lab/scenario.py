@@ -17,8 +17,9 @@ from datetime import datetime
 from functools import partial
 from itertools import product
 from math import inf
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -323,8 +324,17 @@ _shared: list[Any] = []
 """In a process that plays: the array in which it notes how many seconds of each task have passed."""
 
 
-def _share(passed: Any) -> None:
+def _begin_to_play(passed: Any) -> None:
+    """Prepare a process of a pool, which then ends with the one that it plays for even where that is killed: nobody
+    tells it then, and it would play on, or wait for tasks for ever."""
     _shared[:] = [passed]
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)  # of a thread: SystemExit would end that alone
 
 
 def _play_noting(scenario: Scenario, task: _Task, index: int) -> Run:
@@ -388,7 +398,7 @@ def _pool(count: int, tasks: int) -> Iterator[tuple[Submit, Sequence[float]]]:
     imported = [name for name in sys.modules if name.startswith(("elasticd.", "elasticd_plugins."))]
     context.set_forkserver_preload(imported)
     passed: Any = context.Array("d", tasks, lock=False)  # each is written by one process
-    with ProcessPoolExecutor(count, context, _share, (passed,)) as pool:
+    with ProcessPoolExecutor(count, context, _begin_to_play, (passed,)) as pool:
         try:
             yield pool.submit, passed
         except BrokenProcessPool:

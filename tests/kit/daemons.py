@@ -77,6 +77,15 @@ def until(condition: Callable[[], Any], why: str = "") -> Any:
     return found
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is only not yet waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
 def run(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
     """One command, to its end."""
     return subprocess.run(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.daemons import is_alive
 from tests.kube.client import wait_until
 from tests.kube.processes import Program, ProgramDied
 
@@ -25,15 +26,6 @@ for _ in range(8):
     threading.Thread(target=lambda: [None for _ in iter(int, 1)]).start()
 print("up", flush=True)
 """
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is only not yet waited for does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def states_of_threads(pid: int) -> set[str]:

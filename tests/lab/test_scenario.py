@@ -12,7 +12,7 @@ import pytest
 from elasticd.lab.printed import compared
 from elasticd.lab.scenario import load_scenario, play_all, soonest_done
 from elasticd.registry import discover
-from tests.kit.daemons import PATIENCE, called, until
+from tests.kit.daemons import PATIENCE, called, is_alive, until
 
 SHOP = Path(__file__).parents[2] / "config" / "scenarios" / "shop" / "elasticd.toml"
 DEMO = Path(__file__).parents[2] / "config" / "demo" / "elasticd.toml"
@@ -175,18 +175,25 @@ def hears(pid: int, number: signal.Signals) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_processes_that_play_end_with_the_command(folder: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 128 + signal.SIGINT, id="interrupted"),
+        pytest.param(signal.SIGTERM, 128 + signal.SIGTERM, id="told to end"),
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, id="killed"),
+    ],
+)
+def test_processes_that_play_end_with_the_command(folder: Path, number: signal.Signals, code: int) -> None:
     (folder / "elasticd.toml").write_text(MANY)
     command = [str(Path(sys.executable).with_name("elasticd")), "simulate", "elasticd.toml", "--hours", "8000"]
     process = subprocess.Popen([*command, "--jobs", "2"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: len(players(process.pid)) == 2 and hears(process.pid, number), "two processes play")
-    playing = players(process.pid)
+    begun = {*children(process.pid), *players(process.pid)}
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 128 + number
+    assert process.returncode == code
     assert b"Traceback" not in err
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in playing), "they have ended")
+    until(lambda: not any(map(is_alive, begun)), "they have ended")
 
 
 def test_unknown_demand_is_an_empty_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
