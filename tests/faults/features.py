@@ -64,7 +64,6 @@ replicas = {{ max = {most} }}
 [[strategy]]
 type = "jobs"
 queue = [{{ series = "queue_length" }}]
-lag = 10
 """
 VERTICAL = """
 mode = "act"
@@ -264,7 +263,7 @@ class Preemption(Feature):
 
 
 class Jobs(Feature):
-    """Messages in a queue, each of which one Job takes when it ends."""
+    """Messages in a queue, each of which one Job takes just before it ends, as a worker acknowledges."""
 
     title = "Jobs"
     rights = ("components/jobs/rbac.yaml", "components/sources/rbac.yaml")
@@ -273,7 +272,8 @@ class Jobs(Feature):
         super().__init__(scene, seed)
         self._path = f"/apis/batch/v1/namespaces/{scene.namespace}/jobs"
         self._sent, self._most = 0, 0
-        self._ended: set[str] = set()
+        self._done: set[str] = set()
+        """UIDs of the Jobs that have taken their messages."""
 
     def policies(self) -> dict[str, str]:
         return {"transcode": JOBS.format(namespace=self.scene.namespace, most=MOST_JOBS)}
@@ -287,15 +287,23 @@ class Jobs(Feature):
         return QUEUE
 
     async def create(self) -> None:
+        # Not when the Job is seen to have ended: the daemon may see that first, and deletes Jobs that ended.
+        self.scene.kube.nodes.ended = self._take
         self._tell()
 
+    def _take(self, pod: JSON) -> None:
+        owners = pod["metadata"].get("ownerReferences", ())
+        if pod["metadata"]["namespace"] == self.scene.namespace:
+            self._done |= {owner["uid"] for owner in owners if owner["kind"] == "Job"}
+            self._tell()
+
     def _tell(self) -> None:
-        self.scene.kube.metrics.external[self.scene.namespace, "videos"] = self._sent - len(self._ended)
+        self.scene.kube.metrics.external[self.scene.namespace, "videos"] = self._sent - len(self._done)
 
     async def live(self) -> None:
         while True:
             await asyncio.sleep(self.random.uniform(0.5, 4))
-            self._sent += self._sent - len(self._ended) < 2 * MOST_JOBS
+            self._sent += self._sent - len(self._done) < 2 * MOST_JOBS
             self._tell()
 
     async def observe(self) -> None:
@@ -306,12 +314,10 @@ class Jobs(Feature):
 
     async def _look(self) -> None:
         jobs = await self.client.list(self._path)
-        self._ended |= {job["metadata"]["uid"] for job in jobs if job["status"].get("succeeded")}
         self._most = max(self._most, sum(not job["status"].get("conditions") for job in jobs))
-        self._tell()
 
     async def broken(self) -> list[str]:
-        waiting = self._sent - len(self._ended)
+        waiting = self._sent - len(self._done)
         return [f"{waiting} of {self._sent} messages wait"] if waiting else []
 
     def judge(self, _: Seen) -> list[str]:
@@ -320,7 +326,7 @@ class Jobs(Feature):
         return found + ([f"{self._most} Jobs were active at a time"] if self._most > MOST_JOBS else [])
 
     def told(self, _: Seen) -> str:
-        return f"{len(self._ended)} Jobs for {self._sent} messages"
+        return f"{len(self._done)} Jobs for {self._sent} messages"
 
 
 class Resizing(Feature):

@@ -39,6 +39,7 @@ class HollowNodes:
     shutdown(pod): the seconds that its containers take to end, cut at its grace.
     pull(image): what to tell in a Pulled event, or None for no event.
     refuse(pod): why a running pod is not given what it requests now, Deferred or Infeasible; empty: it is given that.
+    ended(pod): called when its containers have ended by themselves, before anybody is told.
     at_once: the most writes at a time.
     """
 
@@ -48,6 +49,7 @@ class HollowNodes:
     shutdown: Callable[[JSON], float] = lambda _: 0.2
     pull: Callable[[str], Pull | None] = lambda _: None
     refuse: Callable[[JSON], str] = lambda _: ""
+    ended: Callable[[JSON], None] = lambda _: None
     at_once: int = 32
 
     async def __aenter__(self) -> Self:
@@ -160,6 +162,7 @@ class HollowNodes:
         await self._patch_status(pod, reports.running(pod, started, address))
         if lasts := pod["metadata"].get("annotations", {}).get(LASTS):
             await asyncio.sleep(abs(float(lasts)))
+            self.ended(pod)
             await self._patch_status(pod, reports.ended(pod, started, address, well=not lasts.startswith("-")))
 
     def _play_resize(self, uid: str, pod: JSON) -> None:
