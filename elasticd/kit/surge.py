@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.text import counted
 from elasticd.kit.handover import FENCE
-from elasticd.model.actions import Evict, Mark, Scale
+from elasticd.model.actions import Evict, Mark, Ready, Scale
 from elasticd.model.disruption import Refused
 from elasticd.model.moves import LEAVING
 from elasticd.model.workload import COST, Pod, Workload
@@ -346,6 +346,11 @@ class _MoveState:
         """The eviction by which the pod goes, or which its removal comes to."""
         return Evict(old.ref, old.uid, old.node, f"{SURGE} {self._note.phase}", owner=self._workload.uid)
 
+    @property
+    def _others(self) -> Ready:
+        """What must still hold when the pod is evicted: what is seen may be old by then."""
+        return Ready(self._workload.selector, frozenset(pod.uid for pod in self._ready), self._note.count)
+
     def up(self) -> Step:
         """Ask for one replica more."""
         if self._is_raised:
@@ -456,7 +461,7 @@ class _MoveState:
         if short := self._shortage:
             return self._wait_or_give_up(*short)
         if (delayed := self._delay(restraints)) or self._now < note.until:
-            return delayed or Step("Evict", f"{note.pod} goes", self._departure(old))
+            return delayed or Step("Evict", f"{note.pod} goes", replace(self._departure(old), others=self._others))
         return self._wait_or_give_up("Waiting", "its eviction was not carried out")
 
     def _wait_or_give_up(self, word: str, message: str) -> Step:

@@ -112,6 +112,14 @@ GIVES_WAY = "is preempted for"
 """How the reason of an eviction begins that makes room for another pod."""
 
 
+class Ready(Struct, frozen=True, gc=False):
+    """Pods of which at least `count` must be there and ready: those of a selector, by UID."""
+
+    selector: str
+    uids: frozenset[str]
+    count: int
+
+
 class Evict(Struct, frozen=True, gc=False, tag="evict"):
     """Let a pod be evicted, as the eviction API does it, if it still is the one that was judged.
 
@@ -129,6 +137,8 @@ class Evict(Struct, frozen=True, gc=False, tag="evict"):
     """The UID of its controller."""
     target: str = ""
     """The planned node of the pod or its replacement; empty: unknown."""
+    others: Ready | None = None
+    """The pods that do its work, which the server is asked about just before."""
 
 
 class TryEvict(Struct, frozen=True, gc=False, tag="try_evict"):

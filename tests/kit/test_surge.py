@@ -24,7 +24,7 @@ from elasticd.kit.surge import (
     stays,
     surged,
 )
-from elasticd.model.actions import Evict, Mark, Scale
+from elasticd.model.actions import Evict, Mark, Ready, Scale
 from elasticd.model.pod_spec import Disk
 from elasticd.model.workload import COST, Pod, Workload
 from tests.kit.pools import NOW
@@ -229,7 +229,9 @@ def test_the_step_names_the_eviction_that_it_comes_to(phase: str, *, honours_cos
     step = next_step(web(phase, 3), MARKED_PODS, NOW, kept, honours_costs=honours_costs)
     evict = Evict(OLD.ref, "old", "a", f"elasticd.io/surge {phase}", owner="w")
     assert kept.asked == [evict]
-    assert eviction_of(step.action) == (evict if phase in ("down", "out") else None)
+    others = Ready(WEB.selector, frozenset({SIBLING.uid, NEW.uid}), 2)
+    expected = {"down": evict, "out": replace(evict, others=others)}
+    assert eviction_of(step.action) == expected.get(phase)
 
 
 LONG_NAME = "w" * 250

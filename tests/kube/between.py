@@ -6,7 +6,8 @@ Knows HTTP, and the requests of a move by their names; knows nothing of what is 
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,6 +112,8 @@ class Between(Proxy):
         """Whether the daemon is told that it keeps its lease, whoever has it."""
         self._lease: Any = None
         self._parted = False
+        self._deaf_to, self._hears = "-", asyncio.Event()
+        self._hears.set()
         self._transports: set[asyncio.Transport] = set()
 
     def kubeconfig(self, user: str, folder: Path) -> Path:
@@ -137,6 +140,16 @@ class Between(Proxy):
     def join(self) -> None:
         """Everything gets through again."""
         self._parted = False
+
+    @contextmanager
+    def deaf_to(self, resource: str) -> Iterator[None]:
+        """Keep the news of watches of this resource back for as long as the block runs."""
+        self._deaf_to = resource
+        self._hears.clear()
+        try:
+            yield
+        finally:
+            self._hears.set()
 
     def _cuts(self, step: str) -> bool:
         if not step or step != self._at:
@@ -196,6 +209,8 @@ class Between(Proxy):
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
+                if request.path.endswith(f"/{self._deaf_to}"):
+                    await self._hears.wait()
                 await response.write(chunk)
             return response
 

@@ -10,12 +10,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from elasticd.cluster.kubernetes.write.pods import OTHERS_NOT_READY
+from elasticd.journal import read
+from elasticd.model.placement import PodOutcome
 from tests.kube.between import COST, SURGE, Moment
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
@@ -393,6 +396,27 @@ async def test_a_surge_whose_pod_is_isolated_is_taken_back(scene: Stage, first: 
         await wait_until(left, what="it is moved as a pod without a controller")
         await client.delete(isolated)
         await wait_until(web.is_as_before, what="as many pods as before are left")
+
+
+@EVICTING
+async def test_a_pod_stays_whose_replacement_has_just_gone(scene: Stage, first: Daemon) -> None:
+    """The daemon does not see that: its watch is late."""
+    await wait_until(first.leads, what="it leads")
+    async with deployed(scene) as web:
+
+        async def lose_the_replacement() -> None:
+            stack.enter_context(first.proxy.deaf_to("pods"))
+            (new,) = [one for one in await web.pods() if one["metadata"]["uid"] not in web.before]
+            await scene.kube.client.delete(f"{scene.pods}/{new['metadata']['name']}", grace=0)
+
+        def refused() -> bool:
+            records = read(first.running.folder / "state")
+            return OTHERS_NOT_READY in [one.reason for one in records if isinstance(one, PodOutcome)]
+
+        with ExitStack() as stack:
+            await scene.killed(lose_the_replacement, first, ("claim out", "undone", 1), web.node)
+            await wait_until(refused, what="the eviction is not sent")
+        assert (await web.moved(), web.least) == (COUNT, COUNT)
 
 
 async def test_a_rollback_after_a_surge_lowers_no_count(scene: Stage, first: Daemon) -> None:

@@ -3,16 +3,18 @@
 from typing import Any
 
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
+from elasticd.base.clock import Clock, VirtualClock
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.pods import TERMINATING, TRIES, PodWriter
-from elasticd.model.actions import Answer, Evict
+from elasticd.cluster.kubernetes.write.pods import FRESH, OTHERS_NOT_READY, TERMINATING, TRIES, PodWriter
+from elasticd.model.actions import Answer, Evict, Ready
 from elasticd.model.workload import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, page, status
 
 POD = "/api/v1/namespaces/shop/pods/web"
 EVICTION = f"{POD}/eviction"
@@ -41,9 +43,14 @@ def budget(clock: HurriedClock) -> Budget:
 
 @pytest.fixture
 def evictor(api: FakeApi, session: Session, clock: HurriedClock, budget: Budget) -> PodWriter:
+    return evictor_on(clock, api, session, budget)
+
+
+def evictor_on(clock: Clock, api: FakeApi, session: Session, budget: Budget | None = None) -> PodWriter:
+    """One that finds the pod."""
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", POD, found())
-    return PodWriter(session, Discovery(session), budget, clock)
+    return PodWriter(session, Discovery(session), budget or Budget(clock, 1000, 10), clock)
 
 
 def granted() -> None:
@@ -245,6 +252,55 @@ async def test_without_evictions_nothing_is_done(api: FakeApi, evictor: PodWrite
     answer = await evictor.evict(ACTION, granted)
     assert (answer.result, answer.code) == ("failed", code)
     assert {seen.method for seen in api.seen} == {"GET"}
+
+
+LIST = "/api/v1/namespaces/shop/pods"
+OTHERS = replace(ACTION, others=Ready("app=web", frozenset({"a", "b"}), 2))
+
+
+def other(uid: str, ready: str = "True", **meta: Any) -> dict[str, Any]:
+    """A pod of those that do its work."""
+    named = {"name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "1"}
+    return {"metadata": {**named, **meta}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+GOING = other("b", deletionTimestamp="2026-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        pytest.param(page(other("a"), other("b"), other("c")), ("done", ""), id="ready"),
+        pytest.param(page(other("a"), other("b", "False")), ("refused", OTHERS_NOT_READY), id="one is not"),
+        pytest.param(page(other("a"), other("c")), ("refused", OTHERS_NOT_READY), id="another is, which was not seen"),
+        pytest.param(page(other("a"), GOING), ("refused", OTHERS_NOT_READY), id="one is being deleted"),
+        pytest.param(page(), ("refused", OTHERS_NOT_READY), id="none is there"),
+        pytest.param(status(503, "Down", "down"), ("failed", "ServerError"), id="that cannot be read"),
+    ],
+)
+async def test_a_pod_goes_only_while_its_others_are_ready(
+    api: FakeApi, session: Session, listed: Reply, said: tuple[str, str]
+) -> None:
+    api.on("GET", LIST, listed)
+    api.on("POST", EVICTION, DONE)
+    answer = await evictor_on(VirtualClock(), api, session).evict(OTHERS, granted)
+    assert (answer.result, answer.reason) == said
+    assert len(api.asked("POST", EVICTION)) == (said[0] == "done")
+    (seen,) = api.asked("GET", LIST)
+    assert seen.query == {"labelSelector": "app=web"}
+
+
+async def test_others_ready_before_a_pause_are_read_again(api: FakeApi, session: Session) -> None:
+    """As where the daemon is suspended while it reads them."""
+    clock = VirtualClock()
+
+    async def late(_: web.Request) -> web.StreamResponse:
+        await clock.sleep_until(clock.now() + 2 * FRESH)
+        return web.json_response(page(other("a"), other("b")))
+
+    api.on("GET", LIST, late, page(other("a")))
+    assert (await evictor_on(clock, api, session).evict(OTHERS, granted)).reason == OTHERS_NOT_READY
+    assert len(api.asked("GET", LIST)) == 2
 
 
 async def test_nothing_is_evicted_without_the_lead(api: FakeApi, evictor: PodWriter) -> None:

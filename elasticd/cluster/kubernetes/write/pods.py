@@ -3,8 +3,9 @@ must hold of pod and node still does when its turn has come; and made known befo
 
 A pod is bound once: the API server refuses a second time, and one that is not the pod that was judged. It is evicted
 through the eviction API, which keeps disruption budgets, and as it was read just before, so that of two daemons only
-one does it. A write is repeated only if nothing was written, and read back if that is unknown. Knows how the server
-says no; knows nothing of why a pod goes where, or of who shall go.
+one does it; where others must be ready when it goes, these are read just before too. A write is repeated only if
+nothing was written, and read back if that is unknown. Knows how the server says no; knows nothing of why a pod goes
+where, or of who shall go.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
-from elasticd.cluster.kubernetes.wire.objects import WirePod
+from elasticd.cluster.kubernetes.wire.objects import WireList, WirePod
 from elasticd.cluster.kubernetes.write.answers import (
     NOT_LEADING,
     READ_BACK_AFTER,
@@ -31,7 +32,7 @@ from elasticd.cluster.kubernetes.write.answers import (
 )
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.kit.node_table import needed, whole
-from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, TryEvict
+from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
 from elasticd.model.moves import is_copy
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod, Ref
@@ -39,13 +40,19 @@ from elasticd.model.workload import Node, Pod, Ref
 TRIES = 4
 """Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
 
+FRESH = 1.0
+"""Seconds that reading whether others are ready may take, or it is read again: the daemon may have been suspended."""
+
+OTHERS_NOT_READY = "OthersNotReady"
+"""The reason why a pod is not evicted: too few of those that do its work are ready."""
+
 GONE = Answer("done", 404, "it was gone already", "NotFound")
 TERMINATING = Answer("done", 0, "it is being deleted already", "Terminating")
 _DONE = Answer("done", 201)
 _REPEATS = 3
 _SEVERAL = "more than one PodDisruptionBudget"
 _BUDGET = "DisruptionBudget"
-_POD = msgspec.json.Decoder(WirePod)
+_POD, _PODS = msgspec.json.Decoder(WirePod), msgspec.json.Decoder(WireList[WirePod])
 
 
 class PodState(Struct, frozen=True):
@@ -85,6 +92,19 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
     return PodState(
         meta.uid, meta.resource_version, pod.spec.node_name, deleted, pod.status.phase, annotations, body, graceless
     )
+
+
+async def count_ready(session: Session, namespace: str, ready: Ready) -> int:
+    """How many of these pods are there and ready, as the API server has them now. Raises ApiError."""
+    request = replace(PODS.request("list", namespace), params={"labelSelector": ready.selector})
+    pods = decoded(await session.send(request), _PODS, "PodList").items or ()
+    return sum(_is_ready(pod) for pod in pods if pod.metadata.uid in ready.uids)
+
+
+def _is_ready(pod: WirePod) -> bool:
+    conditions = pod.status.conditions or ()
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+    return is_ready and pod.metadata.deletion_timestamp is None
 
 
 class PodWriter:
@@ -137,10 +157,27 @@ class PodWriter:
             if dry_run:
                 answer = await self._send(replace(request, params={"dryRun": "All"}), allowed, None, _not_evicted)
             else:
-                answer = await self._send(request, allowed, partial(self._look_evicted, action), _not_evicted)
+                look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
+                answer = await self._send(request, allowed, look, _not_evicted, before)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
+
+    async def _too_few_others(self, action: Evict) -> Answer | None:
+        """Why a pod is not evicted for the sake of those that do its work; None: enough of them are ready."""
+        if action.others is None:
+            return None
+        begun = self._clock.now()
+        try:
+            ready = await count_ready(self._session, action.workload.namespace, action.others)
+        except ApiError as error:
+            return refused_by(error)
+        if ready < action.others.count:
+            message = f"{ready} of {action.others.count} others are ready by now"
+            return Answer("refused", message=message, reason=OTHERS_NOT_READY)
+        if (seconds := self._clock.now() - begun) > FRESH:
+            return conflict(409, f"the others were ready up to {seconds:.1f} s ago")
+        return None
 
     async def _look_evicted(self, action: Evict, lost: ApiError) -> Answer | None:
         try:
@@ -164,14 +201,20 @@ class PodWriter:
         return await read_pod(self._session, ref)
 
     async def _send(
-        self, request: Request, allowed: Allowed, look: Look | None, refused: Callable[[ApiError], Answer] | None = None
+        self,
+        request: Request,
+        allowed: Allowed,
+        look: Look | None,
+        refused: Callable[[ApiError], Answer] | None = None,
+        before: Callable[[], Awaitable[Answer | None]] | None = None,
     ) -> Answer:
-        """Send the request and return what came of it. `refused` turns an error into an answer; only a failed one is
-        tried again. Once a reply was lost, a later refusal is reported as failed: the first write may still happen.
-        Without a `look`, the write may as well be done twice."""
+        """Send the request and return what came of it. `before` is asked when its turn has come; an answer forbids it.
+        `refused` turns an error into an answer; only a failed one is tried again. Once a reply was lost, a later
+        refusal is reported as failed: the first write may still happen. Without a `look`, the write may as well be done
+        twice."""
         answer, lost = NOT_LEADING, False
         for _ in range(1 + _REPEATS):
-            if stop := await self._budget.turn(allowed):
+            if stop := await self._budget.turn(allowed) or (before and await before()):
                 return _doubted(stop, lost=lost)
             try:
                 await self._session.send(request)
