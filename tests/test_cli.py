@@ -744,3 +744,38 @@ class _Interrupted(ModuleType):
 def test_ctrl_c_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "elasticd.cli", _Interrupted("elasticd.cli"))
     assert entry_point.main() == 130
+
+
+@pytest.mark.parametrize(
+    "megabytes",
+    [
+        pytest.param(60, id="before OpenBLAS"),
+        pytest.param(150, id="during the imports"),
+        pytest.param(185, id="before the daemon's threads"),
+    ],
+)
+def test_a_daemon_without_memory_to_begin_is_one_line(tmp_path: Path, megabytes: int) -> None:
+    write(tmp_path, web=policy())
+    run = daemons.command("run", "--config", tmp_path / "elasticd.toml")
+    limited = ["sh", "-c", f'ulimit -v {megabytes}000; exec "$@"', "sh", *run]
+    ended = subprocess.run(limited, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    limits = "ulimit -v or -d, LimitAS=, LimitDATA="
+    line = f"memory: must be left, is not: a limit of the process ({limits}) is reached\n"
+    assert (ended.returncode, ended.stderr) == (71, line)
+
+
+VERSION = """
+import contextlib, os, sys
+from elasticd.__main__ import main
+sys.argv = ["elasticd", "--version"]
+with contextlib.suppress(SystemExit):
+    main()
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_the_imports_start_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none may be started, OpenBLAS would end the process."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    output = subprocess.check_output([sys.executable, "-c", VERSION], text=True)
+    assert output.splitlines()[-1] == "1"

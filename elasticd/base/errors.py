@@ -23,7 +23,7 @@ EXIT_CODES = {
     2: "wrong arguments",
     EXIT_UNAVAILABLE: "something that is needed is not there, such as the API server, the journal or a running daemon",
     EXIT_BLOCKED: "the watchdog has ended `run`: the event loop did not turn for 12 s",
-    EXIT_NO_MEMORY: "`run` has no memory left within the limit of the process (`ulimit -v`, `LimitAS=`)",
+    EXIT_NO_MEMORY: "no memory is left within the limit of the process (`ulimit -v`, `LimitAS=`)",
     EXIT_CONFIG: "a mistake in a file that a person wrote; the line that was printed names it",
     130: "interrupted by Ctrl-C",
 }

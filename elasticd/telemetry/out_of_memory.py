@@ -8,13 +8,13 @@ the log; knows nothing of who holds the memory.
 
 import contextlib
 import logging
-import mmap
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 
-from elasticd.base.errors import EXIT_NO_MEMORY, ElasticdError
+from elasticd.base.errors import EXIT_NO_MEMORY
+from elasticd.base.memory import has_memory, is_shortage, lacks_memory, mapped
 from elasticd.base.stacks import place
 from elasticd.base.text import one_line
 from elasticd.telemetry.log import ApartLog
@@ -24,9 +24,8 @@ log = logging.getLogger(__name__)
 RESERVE = 4 << 20
 """Bytes of addresses that are kept for the last line of the log."""
 
-LEAST = 16 << 20
-"""Bytes of addresses that must be free: a thread's stack takes 8 MiB, without which `Thread.start` may wait for
-ever."""
+THREADS = 48 << 20
+"""Bytes that must be free at the start, for the threads that a daemon begins with."""
 
 SHORT_FOR = 5
 """Looks in a row that find no memory, after which the daemon ends."""
@@ -38,17 +37,20 @@ class MemoryGuard:
     plugin's own, and ends nothing while there is memory left for the daemon."""
 
     def __init__(self, leave: Callable[[int], None] = os._exit) -> None:
-        """Guard the loop of the thread that calls. `leave` ends the process, without any cleaning up."""
+        """Guard the loop of the thread that calls. `leave` ends the process, without any cleaning up. Raises
+        MemoryError if there is too little even now: the thread that would say so may never be heard of."""
+        if not has_memory(THREADS):
+            raise MemoryError
         self._leave = leave
         self.holdings: Callable[[], str] = str
         """What the daemon holds most of."""
         self.apart = ApartLog()
         self._thread, self._ending = threading.get_ident(), threading.Lock()
-        self._reserve, self._short = _mapped(RESERVE), 0
+        self._reserve, self._short = mapped(RESERVE), 0
 
     def look(self) -> None:
         """See whether there is memory left. Called every second."""
-        self._short = 0 if _has_memory() else self._short + 1
+        self._short = 0 if has_memory() else self._short + 1
         if self._short >= SHORT_FOR:
             self.end(f"none for {SHORT_FOR} s")
 
@@ -56,7 +58,7 @@ class MemoryGuard:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is not None and self._is_shortage(error):
+        if error is not None and is_shortage(error):
             self.end(_described(error))
 
     async def over(self, work: Coroutine[object, object, None]) -> None:
@@ -67,16 +69,9 @@ class MemoryGuard:
     def filter(self, record: logging.LogRecord) -> bool:
         """Let through every record but one of such an error."""
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and record.thread == self._thread and _lacks_memory(error):
+        if error is not None and record.thread == self._thread and lacks_memory(error):
             self.end(_described(error))
         return True
-
-    @staticmethod
-    def _is_shortage(error: BaseException) -> bool:
-        """Whether it is one, or may have come of one: no thread can be started, and no file mapped, either."""
-        return _lacks_memory(error) or (
-            isinstance(error, Exception) and not isinstance(error, ElasticdError) and not _has_memory()
-        )
 
     def end(self, why: str) -> None:
         """Say so and end the process. What is under way is taken up again, as after any other end."""
@@ -108,32 +103,6 @@ def guarded(leave: Callable[[int], None] = os._exit) -> Iterator[MemoryGuard]:
     finally:
         for handler in handlers:
             handler.removeFilter(guard)
-
-
-def _mapped(size: int) -> mmap.mmap | None:
-    """So many bytes of addresses, which take no memory while they are not written to; None: there are none."""
-    try:
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, MemoryError):
-        return None
-
-
-def _has_memory() -> bool:
-    mapping = _mapped(LEAST)
-    if mapping is not None:
-        mapping.close()
-    return mapping is not None
-
-
-def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether this is a MemoryError, or was raised while one was dealt with."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(map(_lacks_memory, error.exceptions))
-    while error is not None:
-        if isinstance(error, MemoryError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _described(error: BaseException) -> str:
