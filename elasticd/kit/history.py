@@ -71,8 +71,11 @@ def inherit(past: Past, former: Past) -> Past:
 
 
 def remember(past: Past, decision: Decision) -> Past:
-    """The past after a decision: its wish before anything delayed or shortened it, and its poll interval."""
+    """The past after a decision: its wish before anything delayed or shortened it, and its poll interval. One that
+    knows nothing wishes for the present count: no other is asked for meanwhile."""
     runs, wish = past.runs, decision.asked
+    if decision.blind and wish is None:
+        wish = decision.own_count
     if wish is not None:
         last = runs[-1] if runs else None
         if last is not None and last.replicas == wish:

@@ -7,7 +7,7 @@ actions are carried out.
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from elasticd.model.workload import Ref, Sizes
 
@@ -137,7 +137,7 @@ class Evict(Struct, frozen=True, gc=False, tag="evict"):
     """The UID of its controller."""
     target: str = ""
     """The planned node of the pod or its replacement; empty: unknown."""
-    others: Ready | None = None
+    others: Ready | UnsetType = UNSET
     """The pods that do its work, which the server is asked about just before."""
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from elasticd.api import Limit, Past, Recommendation, Strategy, hookimpl
 from elasticd.decision.decide import decide
 from elasticd.kit.history import begin, remember
+from elasticd.limits.behavior import Stabilization
 from elasticd.model.policy import Trust
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure
@@ -106,6 +107,18 @@ def test_the_blind_time_counts_from_the_first_blind_decision(known: list[bool]) 
         past = remember(past, decide(replace(judged, past=past)))
         since = None if fine else at if since is None else since
         assert past.blind_since == since
+
+
+def test_the_first_reading_after_an_outage_scales_nothing_in() -> None:
+    """The outage lasts longer than the window, and nobody has asked for so few in it."""
+    past, window, few = begin(0.0, 5), Stabilization(down=30.0), Wants(answer=1)
+    looks = [(few if at > 60 else UNKNOWN, float(at)) for at in range(10, 110, 10)]
+    counts = []
+    for voice, at in looks:
+        decision = decide(replace(case([voice], [window], confirmed=at, at=at), past=past))
+        past = remember(past, decision)
+        counts.append(decision.replicas)
+    assert counts == [5] * 8 + [1] * 2
 
 
 def test_pause_and_stale_view_do_not_change_the_blind_time() -> None:

@@ -62,6 +62,25 @@ def test_the_remembered_wish_is_the_one_cut_by_wish_limits() -> None:
     assert replace(decision(40.0, None), limits=limits).asked is None
 
 
+@pytest.mark.parametrize(
+    ("blind", "runs"),
+    [
+        pytest.param(True, (Run(0, 10, 7), Run(20, 30, 3), Run(40, 40, 1)), id="it knows nothing"),
+        pytest.param(False, (Run(0, 10, 7), Run(40, 40, 1)), id="it has no wish for another reason"),
+    ],
+)
+def test_a_decision_that_knows_nothing_wishes_for_the_present_count(*, blind: bool, runs: tuple[Run, ...]) -> None:
+    past = remember(begin(0.0, 7), decision(10.0, 7))
+    for at in (20.0, 30.0):
+        past = remember(past, replace(decision(at, None), blind=blind))
+    assert remember(past, decision(40.0, 1)).runs == runs
+
+
+def test_a_fallback_is_remembered_as_what_it_asks_for() -> None:
+    past = remember(begin(0.0, 3), replace(decision(10.0, 9), blind=True))
+    assert past.runs == (Run(0, 0, 3), Run(10, 10, 9))
+
+
 def test_a_decision_without_a_wish_leaves_only_time_and_interval() -> None:
     past = remember(begin(0.0, 3), decision(10.0, None, interval=1.0))
     assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0, count=3)

@@ -165,7 +165,7 @@ class PodWriter:
 
     async def _too_few_others(self, action: Evict) -> Answer | None:
         """Why a pod is not evicted for the sake of those that do its work; None: enough of them are ready."""
-        if action.others is None:
+        if not isinstance(action.others, Ready):
             return None
         begun = self._clock.now()
         try:
