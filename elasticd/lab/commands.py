@@ -280,7 +280,8 @@ def _show_runs(arguments: argparse.Namespace, asked: Asked, runs: dict[str, list
     text = compared(asked.scenario, runs, each=getattr(arguments, "workloads", False), price=arguments.price)
     blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
     drawn = blocks if arguments.sketch is None else arguments.sketch
-    return show(arguments, record(runs, seed), *text, *(sketch(runs) if drawn else ()))
+    told = record(runs, seed) if arguments.json else []
+    return show(arguments, told, *text, *(sketch(runs) if drawn else ()))
 
 
 COMMANDS = (

@@ -73,14 +73,8 @@ def figures(run: Run, only: Ref | None = None) -> Figures:
     evicted = [pod for pod in run.evicted if owner in (None, (pod.namespace, pod.name.rpartition("-")[0]))]
     changes = {ref: run.changes.get(ref, []) for ref in tracks}
     hours = run.step / 3600
-    demand = sum(_known(track.demand) for track in tracks.values()) * hours
+    demand = demanded(run, tracks.values())
     unserved = nan if any(map(_unknown, tracks.values())) else sum(_known(each.unserved) for each in tracks.values())
-    if any(
-        isnan(lost) and not isnan(asked)
-        for each in tracks.values()
-        for lost, asked in zip(each.unserved, each.demand, strict=True)
-    ):
-        unserved = nan
     return Figures(
         replica_hours=sum(_replica_seconds(run, ref, track) for ref, track in tracks.items()) / 3600,
         most=max((max(track.replicas, default=0) for track in tracks.values()), default=0),
@@ -96,6 +90,11 @@ def figures(run: Run, only: Ref | None = None) -> Figures:
         **(_of_nodes(run) if only is None and run.nodes else {}),
         **(_of_jobs(run) if only is None and run.jobs else {}),
     )
+
+
+def demanded(run: Run, tracks: Iterable[WorkloadTrack]) -> float:
+    """The demand of these of its workloads, in core-hours."""
+    return sum(_known(track.demand) for track in tracks) * (run.step / 3600)
 
 
 def _of_requests(tracks: Sequence[WorkloadTrack]) -> dict[str, float]:
@@ -183,10 +182,13 @@ def _replica_seconds(run: Run, ref: Ref, track: WorkloadTrack) -> float:
     )
 
 
-def _known(values: Iterable[float]) -> float:
-    return sum(value for value in values if not isnan(value))
+def _known(values: Sequence[float]) -> float:
+    total = sum(values)  # nearly always all are known, and a fleet has millions
+    return sum(value for value in values if not isnan(value)) if isnan(total) else total
 
 
 def _unknown(track: WorkloadTrack) -> bool:
     """Whether it is not known what of its demand was served."""
+    if not isnan(sum(track.unserved)):
+        return False
     return any(isnan(lost) and not isnan(asked) for lost, asked in zip(track.unserved, track.demand, strict=True))

@@ -36,15 +36,25 @@ def ideal(played: Run, pods: Mapping[Ref, ServingPod]) -> Run:
     the count stays.
     """
     run = without_policies(played)
+    same: dict[tuple[int, int, ServingPod], Ref] = {}
     for ref, track in run.workloads.items():
-        needed = _needed(track.peak, pods[ref].capacity)
-        ahead = ceil(pods[ref].start_seconds / run.step)
-        asked = [int(max(needed[index : index + ahead + 1])) for index in range(len(needed))]
-        _fill(run, ref, [(run.begun + run.step * index, count) for index, count in enumerate(asked)])
-        track.unserved = [nan if isnan(demand) else 0.0 for demand in track.demand]
-        track.short = [0.0] * len(asked)
-        track.ready = needed
+        # Workloads of one table share their demand; that of a fleet is looked at once.
+        first = same.setdefault((id(track.demand), id(track.peak), pods[ref]), ref)
+        if first == ref:
+            _fill_ideal(run, ref, pods[ref])
+        run.workloads[ref], run.changes[ref] = run.workloads[first], run.changes[first]
     return run
+
+
+def _fill_ideal(run: Run, ref: Ref, pod: ServingPod) -> None:
+    track = run.workloads[ref]
+    needed = _needed(track.peak, pod.capacity)
+    ahead = ceil(pod.start_seconds / run.step)
+    asked = [int(max(needed[index : index + ahead + 1])) for index in range(len(needed))]
+    _fill(run, ref, [(run.begun + run.step * index, count) for index, count in enumerate(asked)])
+    track.unserved = [nan if isnan(demand) else 0.0 for demand in track.demand]
+    track.short = [0.0] * len(asked)
+    track.ready = needed
 
 
 def _needed(peak: Sequence[float], capacity: float) -> list[int]:

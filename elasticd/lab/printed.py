@@ -13,7 +13,7 @@ from rich.text import Text
 
 from elasticd.base.shapes import moment
 from elasticd.base.text import counted, one_line
-from elasticd.lab.figures import Figures, Spread, figures, spreads
+from elasticd.lab.figures import Figures, Spread, demanded, figures, spreads
 from elasticd.lab.runs import Run, Runs
 from elasticd.lab.scenario import Scenario, decides_counts, moves_pods, play_all
 from elasticd.lab.tune import IMPOSSIBLE, Point, Trial, Tuned, trade_off, violation
@@ -75,7 +75,8 @@ JOBS: Columns = {
 def compared(scenario: Scenario, runs: Runs, *, each: bool, price: float = 0.0) -> Iterator[RenderableType]:
     """A row for each candidate; with `each` also one for each of its workloads. `price`: of a replica for an hour."""
     table, first = scenario.table, next(iter(runs.values()))[0]
-    what = f"{counted(len(first.workloads), 'workload')}, demand {figures(first).demand:.3g} core-hours"
+    demand = demanded(first, first.workloads.values())
+    what = f"{counted(len(first.workloads), 'workload')}, demand {demand:.3g} core-hours"
     if not first.workloads:
         what = f"{counted(len(first.jobs), 'set')} of Jobs" if first.jobs else counted(len(first.nodes), "node")
     head = f"{table.hours:.4g} h from {moment(first.begun)}, {what}, {counted(table.seeds, 'seed')}"

@@ -3,7 +3,7 @@
 Records that are filled while a run is played. Knows nothing of how.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from math import nan
 from typing import NamedTuple, TypeVar
@@ -43,6 +43,16 @@ class WorkloadTrack(Struct):
     """The longest time without a break for which some demand was not served, in seconds."""
     lagging: float = 0.0
     """For how long that is so at the end."""
+
+
+def share_equal(tracks: Iterable[WorkloadTrack]) -> None:
+    """Let tracks that nobody adds to any more share the series in which they are equal, as demand is where it comes
+    from one table: a run is sent from one process to another, and each series with it once."""
+    known: dict[tuple[str, tuple[float, ...]], list[float]] = {}
+    for track in tracks:
+        for name in ("demand", "peak", "unserved", "short", "replicas", "ready"):
+            series = getattr(track, name)
+            setattr(track, name, known.setdefault((name, tuple(series)), series))
 
 
 class ServingPod(NamedTuple):

@@ -24,7 +24,7 @@ from elasticd.cluster.simulated.options import ServiceTable
 from elasticd.cluster.simulated.pods import Bare, SimulatedWorkload, make_workloads
 from elasticd.config import ScenarioSettings
 from elasticd.journal import Journal
-from elasticd.lab.runs import Change, JobTrack, NodeTrack, Run, ServingPod, WorkloadTrack
+from elasticd.lab.runs import Change, JobTrack, NodeTrack, Run, ServingPod, WorkloadTrack, share_equal
 from elasticd.lab.service import Queue, Service
 from elasticd.model.listener import Listener, Notice
 from elasticd.model.placement import PodOutcome
@@ -345,6 +345,7 @@ async def run(
     acting = [replace(policy, mode="act") for policy in policies if part == WHOLE or _is_about(policy, world)]
     end = start + scenario.hours * 3600
     await play(world, acting, end, None, sources=sources, listeners=[_Records(result)])
+    share_equal(result.workloads.values())
     return result
 
 

@@ -9,8 +9,9 @@ from math import isnan, nan
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from elasticd.lab.figures import figures
+from elasticd.lab.figures import figures, first_count
 from elasticd.lab.ideal import ideal, recorded
 from elasticd.lab.runs import Change, Run, ServingPod, WorkloadTrack
 from elasticd.model.workload import Ref
@@ -54,6 +55,18 @@ def test_the_ideal_serves_all_demand_with_the_fewest_pods(
     assert [lost for lost in track.unserved if not isnan(lost)] == [0.0] * sum(not isnan(value) for value in demand)
     assert figures(run).replica_hours == pytest.approx(sum(replicas) / 60)
     assert figures(run).unserved == 0.0
+
+
+def test_the_ideal_of_equal_demand_goes_by_the_pods() -> None:
+    run = played([0.2, 0.9, 2.0, 0.2])
+    pods = {WEB: ServingPod(0.5, 0.0)}
+    for name, pod in {"same": pods[WEB], "large": ServingPod(1.0, 0.0), "slow": ServingPod(0.5, 30.0)}.items():
+        run.workloads[replace(WEB, name=name)], pods[replace(WEB, name=name)] = run.workloads[WEB], pod
+    best = ideal(run, pods)
+    counts = [track.replicas for track in best.workloads.values()]
+    assert counts == [[1, 2, 4, 1], [1, 2, 4, 1], [1, 1, 2, 1], [2, 4, 4, 1]]
+    assert [first_count(best, ref) for ref in best.changes] == [1, 1, 1, 2]
+    assert [len(changes) for changes in best.changes.values()] == [3, 3, 2, 2]
 
 
 def test_what_was_not_served_in_a_recording_is_not_known() -> None:

@@ -62,6 +62,13 @@ def played(
     return asyncio.run(run(cluster, [policy], scenario, sources=[ResourceMetrics()]))
 
 
+def test_workloads_share_the_series_in_which_they_are_equal() -> None:
+    tracks = played({"formula": "1.6"}, count=2, nodes=[{"name": "node", "cpu": "1", "memory": "16Gi"}]).workloads
+    first, second = tracks.values()
+    assert first.demand is second.demand
+    assert first.ready != second.ready
+
+
 @pytest.mark.parametrize(
     ("demand", "table", "unserved"),
     [
