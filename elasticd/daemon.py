@@ -40,7 +40,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport, in_force
-from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Cluster, Reviewing, Shared
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, SCALES, VERSIONS, Cluster, Reviewing, Shared
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -249,10 +249,12 @@ class Daemon:
         yield from self._notes_of_cluster()
 
     def _notes_of_cluster(self) -> Iterator[str]:
-        """That it was restored, that who leads has other policies, and that pods are not bound for long."""
+        """That it was restored, that who leads has other policies, which scales cannot be read, and that pods are not
+        bound for long."""
         yield from self.placer.hanging()
-        problems = self.cluster.problems()
-        yield from (problems[kind] for kind in (VERSIONS, OTHER_POLICIES) if kind in problems)
+        for kind, problem in self.cluster.problems().items():
+            if kind in (VERSIONS, OTHER_POLICIES) or kind[1].startswith(SCALES):
+                yield problem
 
     def _move_faults(self) -> Iterator[str]:
         """What keeps evicted pods from running again, or pods from being moved, in a line each."""

@@ -23,7 +23,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import FEATURES, Feature, Right
 from elasticd.model.workload import Readings, Ref
-from elasticd.ports.cluster import Cluster, Kind, Snapshot
+from elasticd.ports.cluster import Cluster, Kind, Snapshot, scales_of
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source
 from elasticd.registry import hooks_of, implemented
@@ -277,7 +277,7 @@ async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> 
             snapshot = await cluster.observe(clock.now(), _kinds(policies))
             problems = cluster.problems()
             findings += _unwatched(problems)
-            findings += _absent(snapshot, [policy for policy in policies if not _kinds([policy]) & problems.keys()])
+            findings += _absent(snapshot, [policy for policy in policies if not _unread([policy], problems)])
             site = _site(settings, cluster, clock, snapshot, policies)
             tried = [_try(source, site) for source in settings.sources]
             findings += await asyncio.gather(*tried)
@@ -287,7 +287,12 @@ async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> 
 
 
 def _about(kind: Kind) -> str:
-    return f"kind {'/'.join(kind)}"
+    return f"kind {'/'.join(kind)}" if kind[0] else kind[1]
+
+
+def _unread(policies: Sequence[Policy | PoolPolicy], problems: Mapping[Kind, str]) -> bool:
+    """Whether some of their workloads may be there, and cannot be read."""
+    return any(problems.keys() & {kind, scales_of(kind)} for kind in _kinds(policies))
 
 
 def _unwatched(problems: Mapping[Kind, str]) -> Iterator[Finding]:

@@ -29,6 +29,14 @@ VERSIONS: Kind = ("", "resourceVersions")
 OTHER_POLICIES: Kind = ("", "policies of the leader")
 """Among the problems of a cluster: that the daemon that leads has other policies than this one."""
 
+SCALES = "scales of "
+"""How the name of such a problem begins (`scales_of`)."""
+
+
+def scales_of(kind: Kind) -> Kind:
+    """Among the problems of a cluster: that the scale of an object of this kind cannot be read."""
+    return "", f"{SCALES}{kind[1]}"
+
 
 class Snapshot(Protocol):
     """A consistent view of a cluster. Looking things up costs no I/O and no copy."""

@@ -17,7 +17,7 @@ from elasticd.kit.surge import own_count
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Observation, Readings, Workload
-from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.ports.cluster import Kind, Snapshot, scales_of
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.sources.poller import SLACK
 
@@ -57,7 +57,8 @@ def case_of(
     (name, ref), (policy_index, evaluations, snapshot, now) = key, scene
     policy, workload = policy_index.members[key], snapshot.workload(ref)
     if workload is None:
-        problem = problems.get((ref.api_version, ref.kind), "it is not in the cluster")
+        kind = ref.api_version, ref.kind
+        problem = problems.get(kind) or problems.get(scales_of(kind), "it is not in the cluster")
         return held(policy, ref, now, "FailedGetScale", problem)
     if why := _why_held(policy_index, key, workload):
         return held(policy, ref, now, *why, workload)

@@ -86,7 +86,7 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, scales_of
 from elasticd.ports.metrics_api import Followed, Pull
 
 _POD: Kind = ("v1", "Pod")
@@ -172,7 +172,10 @@ class LiveSnapshot:
         await cancel(*self._tasks, self._autoscalers_task, *[task for _, task in self._kinds.values()])
 
     def problems(self) -> dict[Kind, str]:
-        return {kind: informer.problem for kind, informer in self._informers() if informer.problem}
+        informers = self._informers()
+        unwatched = {kind: informer.problem for kind, informer in informers if informer.problem}
+        unread = {scales_of(kind): informer.scale_problem for kind, informer in informers if informer.scale_problem}
+        return unwatched | unread
 
     @property
     def skipped(self) -> int:

@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.kit.handover import UNREAD
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.model.workload import Ref
-from elasticd.ports.cluster import LEFT_ALONE, Cluster, Kind
+from elasticd.ports.cluster import LEFT_ALONE, Cluster, Kind, scales_of
 from tests.cluster.kubernetes.fake import (
     APPS,
     DEPLOYMENTS,
@@ -140,6 +140,21 @@ async def test_unknown_kind_is_a_problem_and_the_others_stay_confirmed(open_clus
         assert snapshot.confirmed_for(REF) > 0
         assert snapshot.confirmed_for(Ref("shop", "Deploymant", "web")) == 0.0
         assert sorted(cluster.problems()) == [("apps/v1", "Deploymant"), ("v1", "Pod")]
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_an_unreadable_scale_is_no_problem_of_its_kind(api: FakeApi, open_cluster: Open) -> None:
+    """Whoever creates such an object would keep each daemon that stands by from being ready."""
+    gadgets = {"name": "gadgets", "kind": "Gadget", "namespaced": True}
+    api.on("GET", "/apis/example.com/v1", {"resources": [gadgets, {**gadgets, "name": "gadgets/scale"}]})
+    api.on("GET", "/apis/example.com/v1/gadgets", page(pod("web")))
+    api.feed("/apis/example.com/v1/gadgets")
+    api.on("GET", "/apis/example.com/v1/namespaces/shop/gadgets/web/scale", status(500, "InternalError", "no path"))
+    kind = ("example.com/v1", "Gadget")
+    async with open_cluster() as cluster:
+        await cluster.observe(0.0, KINDS | {kind})
+        told = "the scale of shop/web cannot be read: 500 InternalError: no path"
+        assert cluster.problems() == {scales_of(kind): told}
 
 
 @pytest.mark.usefixtures("feeds")

@@ -211,11 +211,12 @@ async def test_object_with_refused_scale_is_absent_with_a_reason(api: FakeApi, m
     follower = bench.follow()
     await bench.settled(follower)
     assert bench.workload() is None
-    assert "the scale of shop/web cannot be read" in follower.problem
+    assert "the scale of shop/web cannot be read" in follower.scale_problem
+    assert follower.problem == "", "all others can be"
     assert follower.confirmed()
     api.on("GET", SCALE, scale(3, version="4"))
     await until(bench.workload)
-    assert follower.problem == ""
+    assert follower.scale_problem == ""
     assert follower.confirmed_for("shop", "web") == follower.confirmed()
 
 
@@ -231,10 +232,10 @@ async def test_object_whose_scale_is_refused_later_stays_but_unconfirmed(api: Fa
     await until(lambda: len(api.asked("GET", SCALE)) > 1 and follower.confirmed() > before)
     assert (bench.replicas(), follower.confirmed_for("shop", "web")) == (3, before)
     if code in (403, 500):
-        await until(lambda: follower.problem)
+        await until(lambda: follower.scale_problem)
     api.on("GET", SCALE, scale(5, version="9"))
     await until(lambda: follower.confirmed_for("shop", "web") > before)
-    assert (bench.replicas(), follower.problem) == (5, "")
+    assert (bench.replicas(), follower.scale_problem) == (5, "")
 
 
 async def test_deleting_a_refused_object_also_removes_the_problem(api: FakeApi, make: Make) -> None:
@@ -243,10 +244,10 @@ async def test_deleting_a_refused_object_also_removes_the_problem(api: FakeApi, 
     follower = bench.follow()
     await bench.settled(follower)
     feed.push("MODIFIED", gadget(9))
-    await until(lambda: follower.problem)
+    await until(lambda: follower.scale_problem)
     feed.push("DELETED", gadget(10))
     await until(lambda: bench.workload() is None)
-    assert follower.problem == ""
+    assert follower.scale_problem == ""
 
 
 async def test_object_that_vanished_before_its_scale_was_read_is_absent(api: FakeApi, make: Make) -> None:
@@ -254,7 +255,7 @@ async def test_object_that_vanished_before_its_scale_was_read_is_absent(api: Fak
     bench = make()
     follower = bench.follow()
     await bench.settled(follower)
-    assert (bench.workload(), follower.problem) == (None, "")
+    assert (bench.workload(), follower.scale_problem) == (None, "")
 
 
 async def test_relist_forgets_objects_that_vanished(api: FakeApi, make: Make) -> None:

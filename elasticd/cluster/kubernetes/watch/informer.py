@@ -114,11 +114,13 @@ class Informer:
 
     @property
     def problem(self) -> str:
-        """What is wrong, in one line; empty when nothing is."""
-        return next(filter(None, [self._fault, *[part.fault for part in self._parts()]]), "")
+        """Why the kind cannot be watched, in one line; empty when it can."""
+        return next(filter(None, [self._fault, *[reflector.fault for reflector in self._reflectors]]), "")
 
-    def _parts(self) -> list[Reflector | ScaleSink]:
-        return [*self._reflectors, self._scales] if self._scales else [*self._reflectors]
+    @property
+    def scale_problem(self) -> str:
+        """Why the scale of one of its objects cannot be read, in one line; empty when all can."""
+        return self._scales.fault if self._scales else ""
 
     @property
     def skipped(self) -> int:
@@ -172,7 +174,8 @@ class Informer:
         self._reflectors = [Reflector(deps, resource, space, feed) for space in spaces]
         self._scales, self._fault = feed.sink if isinstance(feed.sink, ScaleSink) else None, ""
         self._resolved.set()
-        tasks = [asyncio.create_task(part.run()) for part in self._parts()]
+        parts = [*self._reflectors, *([self._scales] if self._scales else ())]
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
