@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.tasks import cancel
-from elasticd.base.text import counted, last_heard
+from elasticd.base.text import counted, last_heard, named
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import HttpSettings, Settings, load_settings
@@ -89,6 +89,9 @@ PREVIEW = 10.0
 MEMORY_LOOK = 10.0
 """Seconds between looks at how much memory is in use."""
 
+TAKEOVER_LOOK = 5.0
+"""Seconds between looks for workloads that nobody scales."""
+
 FILES = 64
 """Files that a daemon must be allowed to have open: with connections to its pages it has 13 to 26 (docs/faults.md)."""
 
@@ -125,6 +128,8 @@ class Daemon:
     policies: tuple[Policy | PoolPolicy, ...] = ()
     memory: str = ""
     """That the limit of memory is near, and what there is most of; empty while it is not."""
+    unscaled: str = ""
+    """Which workloads nobody scales since a takeover; empty: there are none."""
     kept: str = ""
     """Why the last reload has not replaced the policies in force; empty if it has."""
 
@@ -249,12 +254,20 @@ class Daemon:
         yield from self._notes_of_cluster()
 
     def _notes_of_cluster(self) -> Iterator[str]:
-        """That it was restored, that who leads has other policies, which scales cannot be read, and that pods are not
-        bound for long."""
+        """That it was restored, that who leads has other policies, which scales cannot be read, that pods are not
+        bound for long, and that nobody scales some workloads."""
         yield from self.placer.hanging()
         for kind, problem in self.cluster.problems().items():
             if kind in (VERSIONS, OTHER_POLICIES) or kind[1].startswith(SCALES):
                 yield problem
+        yield from filter(None, (self.unscaled,))
+
+    def look_for_unscaled(self) -> None:
+        """Note, and log once, which workloads nobody scales, as their HPA was stopped by a takeover."""
+        names = [] if self.dry_run else self.loop.unscaled()
+        before, self.unscaled = self.unscaled, _described_unscaled(names) if names else ""
+        if self.unscaled and self.unscaled != before:
+            log.warning("%s", self.unscaled)
 
     def _move_faults(self) -> Iterator[str]:
         """What keeps evicted pods from running again, or pods from being moved, in a line each."""
@@ -292,6 +305,12 @@ class Daemon:
             return move
         why = waiting_line(*standing)
         return replace(move, waits=why, fault=f"{move.fault}: {why}" if move.fault else "")
+
+
+def _described_unscaled(names: Sequence[str]) -> str:
+    shown = named(names)
+    theirs = "whose HPA was" if len(names) == 1 else "whose HPAs were"
+    return f"no policy of this daemon acts for {shown}, {theirs} stopped by takeover (elasticd takeover --back)"
 
 
 class _FirstDecisions:
@@ -470,6 +489,7 @@ class _Process:
                         self._reload(daemon),
                         self._feed_watchdog(daemon),
                         self._watch_memory(daemon),
+                        self._watch_takeovers(daemon),
                     )
                     await run_together(*map(self.guard.over, works))
 
@@ -557,6 +577,11 @@ class _Process:
                 daemon.memory = f"{share}; {self._holdings(daemon)}" if nearness.near else ""
                 log.warning("%s", daemon.memory or f"{share} again")
             await asyncio.sleep(MEMORY_LOOK)
+
+    async def _watch_takeovers(self, daemon: Daemon) -> None:
+        while True:
+            daemon.look_for_unscaled()
+            await asyncio.sleep(TAKEOVER_LOOK)
 
     def _holdings(self, daemon: Daemon) -> str:
         """What the daemon holds most of."""

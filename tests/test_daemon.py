@@ -424,6 +424,43 @@ def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
     assert (found.status().faults, found.readiness()) == (("they went back",), "")
 
 
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        pytest.param(["a"], "no policy of this daemon acts for a, whose HPA was stopped by takeover", id="one"),
+        pytest.param(
+            ["a", "b", "c", "d", "e"],
+            "no policy of this daemon acts for a, b, c and 2 more, whose HPAs were stopped by takeover",
+            id="several",
+        ),
+    ],
+)
+def test_what_nobody_scales_since_a_takeover_is_told_once(
+    caplog: pytest.LogCaptureFixture, names: list[str], text: str
+) -> None:
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, describe=lambda: None, restoring=list)
+    unscaled = list[str]()
+    loop: Any = SimpleNamespace(actions={}, unscaled=lambda: unscaled)
+    unused: Any = None
+    found = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW))
+    told = []
+    for present in ([], names, names, []):
+        unscaled[:] = present
+        found.look_for_unscaled()
+        told.append(found.status().faults)
+    line = f"{text} (elasticd takeover --back)"
+    assert (told, caplog.messages) == ([(), (line,), (line,), ()], [line])
+
+
+def test_a_dry_run_tells_nothing_of_a_takeover(caplog: pytest.LogCaptureFixture) -> None:
+    loop: Any = SimpleNamespace(unscaled=lambda: ["a"])
+    cluster: Any = SimpleNamespace()
+    unused: Any = None
+    found = process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW), dry_run=True)
+    found.look_for_unscaled()
+    assert (found.unscaled, caplog.messages) == ("", [])
+
+
 def test_the_status_names_evicted_pods_that_have_not_run() -> None:
     faults = {"a": "namespace gone", "b": "", "c": "no PriorityClass"}
     moves = [

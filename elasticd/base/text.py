@@ -6,7 +6,7 @@ Knows characters; knows nothing of who said it.
 import codecs
 import reprlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 LONGEST = 500
 """Characters of one line; what is longer is cut."""
@@ -56,6 +56,12 @@ def counted(count: int, noun: str) -> str:
     if count == 1:
         return f"{count} {noun}"
     return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
+
+
+def named(names: Sequence[str], most: int = 3) -> str:
+    """The first of these names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def tallied(counts: Mapping[str, int]) -> str:

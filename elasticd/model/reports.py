@@ -53,9 +53,10 @@ class StatusReport(Struct, frozen=True):
     and so are the policies if their files have mistakes (None). `leader` is the identity of the leader, if known.
     `memory` says that its limit is near, and what the daemon has most of; `kept`, why the policies in force are not
     those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; that etcd was
-    restored; that who leads has other policies; that bindings are not answered; what keeps evicted pods from running
-    again, a line for each, and which of their records cannot be used. `undone`: the last outcome of each workload whose
-    last action failed. `under_way`: the workloads about which a decision or an action has not ended; None: not known.
+    restored; that who leads has other policies; that bindings are not answered; that nobody scales a workload since a
+    takeover; what keeps evicted pods from running again, a line for each, and which of their records cannot be used.
+    `undone`: the last outcome of each workload whose last action failed. `under_way`: the workloads about which a
+    decision or an action has not ended; None: not known.
     """
 
     running: bool

@@ -130,6 +130,14 @@ class Pretending(Protocol):
 
 
 @runtime_checkable
+class OtherAutoscalers(Protocol):
+    """The snapshot of a cluster that has other autoscalers, which `elasticd takeover` may have stopped."""
+
+    def stopped_by_takeover(self) -> Collection[str]:
+        """The workloads, NAMESPACE/KIND/NAME, whose autoscaler it has stopped; none while that is not known."""
+
+
+@runtime_checkable
 class Budgeted(Protocol):
     """A cluster that keeps elasticd's own disruption budgets."""
 

@@ -3,7 +3,7 @@
 Knows policies and the workloads of a snapshot; knows nothing of time's passing or of what is decided.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -103,6 +103,12 @@ class PolicyIndex:
             return ()
         ref = self._by_name.get(key) if subject == "workload" else self._claims.owner(key)
         return self._by_ref.get(ref, ()) if ref is not None else ()
+
+    def not_acted_on(self, names: Collection[str]) -> list[str]:
+        """Those of these workloads, NAMESPACE/KIND/NAME, that no policy acts on; none while that is not known yet."""
+        if not names or self._enrolled_at is None:
+            return []
+        return sorted({*names} - {str(ref) for (_, ref), policy in self.members.items() if policy.mode == "act"})
 
     def rivals(self, key: Key) -> tuple[str, ...]:
         """The policies in mode act that all govern this workload; empty when there is at most one, as there must be."""

@@ -21,7 +21,7 @@ from elasticd.model.listener import Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure, Readings, Ref, Series
-from elasticd.ports.cluster import Cluster, Kind, Snapshot
+from elasticd.ports.cluster import Cluster, Kind, OtherAutoscalers, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
 from elasticd.runtime.actions import Actions, record
@@ -118,6 +118,14 @@ class Loop:
     def governed(self) -> frozenset[Ref]:
         """The workloads that policies govern."""
         return frozenset(ref for _, ref in self._policy_index.members)
+
+    def unscaled(self) -> list[str]:
+        """The workloads, NAMESPACE/KIND/NAME, that nobody scales: their autoscaler was stopped by a takeover, and no
+        policy acts on them. None while this daemon does not lead, or does not know."""
+        snapshot = self.snapshot
+        if snapshot is None or not self._cluster.leading or not isinstance(snapshot, OtherAutoscalers):
+            return []
+        return self._policy_index.not_acted_on(snapshot.stopped_by_takeover())
 
     def apply(
         self, policies: Sequence[Policy], also: frozenset[Kind] = frozenset(), caps: PolicyCaps | None = None

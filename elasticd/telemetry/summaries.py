@@ -25,7 +25,8 @@ class DaemonSummary(Struct, frozen=True):
 
     `unready`, `memory` and `kept` say what is wrong, or are empty; `confirmed` is when the cluster last proved current
     what is known of its pods, `faults` what keeps evicted pods from running again, `problems` what of the cluster
-    cannot be watched, that it was restored, that who leads has other policies, and that it does not answer bindings.
+    cannot be watched, that it was restored, that who leads has other policies, that it does not answer bindings, and
+    that nobody scales a workload since a takeover.
     """
 
     at: float

@@ -10,6 +10,7 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,33 @@ async def test_an_hpa_applied_again_is_told_of_and_mended(scene: Scene) -> None:
         assert (await scene.command("--back"))[0] == 0
         await scene.reach(THEIRS)
     assert (await client.get(scene.hpa))["spec"] == spec
+
+
+async def test_an_idle_policy_after_a_takeover_is_told_of(scene: Scene) -> None:
+    policies = scene.daemon.folder / "policies" / "web.toml"
+    before = policies.read_text()
+    line = f"no policy of this daemon acts for {scene.namespace}/Deployment/web, whose HPA was stopped by takeover"
+
+    async def told(tells: bool) -> bool:
+        faults = (await scene.daemon.status())["faults"]
+        return [one.startswith(line) for one in faults] == [True] * tells
+
+    async with scene.there_and_back():
+        assert (await scene.command())[0] == 0
+        await scene.reach(OURS)
+        assert await told(tells=False)
+        policies.write_text(before.replace('mode = "act"', 'mode = "observe"'))
+        await wait_until(partial(told, tells=True), what="nobody scales")
+        assert scene.daemon.program.log.read_text().count(f"WARNING {line}") == 1
+        assert (await scene.command("--back"))[0] == 0
+        await scene.reach(THEIRS)
+        await wait_until(partial(told, tells=False), what="the HPA scales again")
+    policies.write_text(before)
+
+    async def acts() -> bool:
+        return [policy["mode"] for policy in (await scene.daemon.status())["policies"]] == ["act"]
+
+    await wait_until(acts, what="the policy acts again")
 
 
 async def test_what_is_done_already_is_said(scene: Scene) -> None:

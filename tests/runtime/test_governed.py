@@ -71,6 +71,14 @@ def test_only_those_who_act_are_rivals() -> None:
     assert policy_index.rivals(("c", DB)) == ()
 
 
+def test_what_no_policy_acts_on_is_known_after_a_look() -> None:
+    policy_index = PolicyIndex([policy("a"), policy("b", mode="observe", workload=Target("shop", "db"))])
+    names = ["shop/Deployment/web", "shop/Deployment/other", "shop/Deployment/db"]
+    assert policy_index.not_acted_on(names) == []
+    policy_index.refresh(Snapshot(cluster(), 0.0))
+    assert policy_index.not_acted_on(names) == ["shop/Deployment/db", "shop/Deployment/other"]
+
+
 class Same(Strategy, tag="one", frozen=True):
     """A strategy that prints itself as another does."""
 

@@ -18,7 +18,7 @@ from elasticd.model.actions import Action, Announce, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.policy import Foreign, Select, Target
 from elasticd.model.workload import Pod, Ref
-from tests.kit.loops import DB, WEB, Play, Want, gaps, policy
+from tests.kit.loops import DB, WEB, Play, Snapshot, Want, gaps, policy
 
 
 class Pace(Strategy, tag="pace", frozen=True):
@@ -28,6 +28,23 @@ class Pace(Strategy, tag="pace", frozen=True):
     def poll_interval(self, observation: Observation) -> float:
         load = observation.series["load"].samples[0].value
         return 1.0 if load >= 8 else 10.0 if load >= 5 else 30.0
+
+
+class Stopped(Snapshot):
+    """A snapshot of a cluster in which a takeover has stopped the HPAs of both workloads."""
+
+    def stopped_by_takeover(self) -> list[str]:
+        return [str(WEB), str(DB)]
+
+
+async def test_only_a_leader_tells_what_nobody_scales() -> None:
+    play = Play(policy("p"), policy("q", mode="observe", workload=Target("shop", "db")), web=3, db=3)
+    await play.to(5)
+    assert play.loop.unscaled() == [], "it is not known"
+    play.loop.snapshot = Stopped(play.cluster, 5.0)
+    assert play.loop.unscaled() == [str(DB)]
+    play.cluster.leading = False
+    assert play.loop.unscaled() == []
 
 
 async def test_the_polling_interval_follows_the_load_at_once() -> None:

@@ -48,6 +48,7 @@ from elasticd.cluster.kubernetes.watch.store import (
     NamespaceStore,
     NodeStore,
     PodStore,
+    Target,
     WorkloadStore,
     selector_fault,
 )
@@ -271,6 +272,18 @@ class LiveSnapshot:
         names = self.autoscaler_store.scaling(ref)
         half = HALF_STOPPED if self.autoscaler_store.half_stopped(ref) else ""
         return f"HorizontalPodAutoscaler {', '.join(names)}{half}" if names else ""
+
+    def stopped_by_takeover(self) -> list[str]:
+        if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:
+            return []
+        targets = [target for target in self.autoscaler_store.taken_over if not self._is_missing(target)]
+        return [f"{space}/{kind}/{name}" for space, _, kind, name in targets]
+
+    def _is_missing(self, target: Target) -> bool:
+        """Whether an autoscaler's workload is of a kind that is watched, and not there, or not known yet."""
+        namespace, group, kind, name = target
+        watched = [each for each in self._kinds if each[1] == kind and each[0].rpartition("/")[0] == group]
+        return bool(watched) and not any(self.workload_store.of(each).get((namespace, name)) for each in watched)
 
 
 class Description(Struct, frozen=True):

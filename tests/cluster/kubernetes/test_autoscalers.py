@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.watch.store import BEHAVIOR, Autoscaler, AutoscalerStore, to_autoscaler
+from elasticd.cluster.kubernetes.watch.store import BEHAVIOR, Autoscaler, AutoscalerStore, Target, to_autoscaler
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
+from elasticd.kit.handover import STOPPED
 from elasticd.model.policy import MOST
 from elasticd.model.workload import Ref
 
@@ -58,6 +59,9 @@ def test_who_scales_a_workload(found: list[Autoscaler], names: tuple[str, ...]) 
 
 DISABLED = {"selectPolicy": "Disabled"}
 BOTH = {"scaleUp": DISABLED, "scaleDown": DISABLED}
+ENDED: dict[str, Any] = {"behavior": BOTH, "maxReplicas": MOST, "minReplicas": 1}
+NOTED = {STOPPED: "{}"}
+TARGET = ("shop", "apps", "Deployment", "web")
 ANNOTATED = json.dumps({"ScaleUp": {"SelectPolicy": "Disabled"}, "ScaleDown": {"SelectPolicy": "Disabled"}})
 
 
@@ -97,6 +101,24 @@ def test_an_hpa_with_bounds_and_nothing_else_is_half_stopped(found: list[Autosca
     store = stored(*found)
     assert store.scaling(WEB)
     assert store.half_stopped(WEB) is half
+
+
+@pytest.mark.parametrize(
+    ("found", "targets"),
+    [
+        pytest.param([hpa(annotations=NOTED, **ENDED)], [TARGET], id="stopped"),
+        pytest.param([hpa(annotations=NOTED, behavior=BOTH)], [TARGET], id="half stopped"),
+        pytest.param([hpa(**ENDED)], [], id="stopped by somebody else"),
+        pytest.param([hpa(annotations=NOTED)], [], id="restored by hand"),
+        pytest.param([hpa(annotations=NOTED, **ENDED), hpa()], [], id="restored"),
+        pytest.param([hpa(), hpa(annotations=NOTED, **ENDED)], [TARGET], id="stopped later"),
+    ],
+)
+def test_a_takeover_is_known_by_its_note(found: list[Autoscaler], targets: list[Target]) -> None:
+    store = stored(*found)
+    assert [*store.taken_over] == targets
+    store.retain("", ())
+    assert [*store.taken_over] == []
 
 
 def test_what_is_gone_scales_nothing() -> None:

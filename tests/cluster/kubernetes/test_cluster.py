@@ -16,8 +16,9 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.lease import DISRUPTED
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
-from elasticd.kit.handover import UNREAD
+from elasticd.kit.handover import STOPPED, UNREAD
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
+from elasticd.model.policy import MOST
 from elasticd.model.workload import Ref
 from elasticd.ports.cluster import LEFT_ALONE, Cluster, Kind, scales_of
 from tests.cluster.kubernetes.fake import (
@@ -514,6 +515,33 @@ async def test_who_begins_to_lead_reads_the_hpas_anew(api: FakeApi, open_cluster
         assert cluster.snapshot.autoscaler(REF) == UNREAD
         snapshot = await cluster.observe(0.0, KINDS)
         assert snapshot.autoscaler(REF) == "HorizontalPodAutoscaler theirs"
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_what_a_takeover_stopped_is_told_while_it_is_known(api: FakeApi, open_cluster: Open) -> None:
+    """As is an HPA of a kind that no policy names, but none of a workload that is gone."""
+    serve_autoscaling(api)
+    hpas = [stopped("a", "Deployment", "web"), stopped("b", "StatefulSet", "db"), stopped("c", "Deployment", "gone")]
+    api.on("GET", HPAS, page(*hpas))
+    server = LeaseServer(api)
+    lease = LeaseSettings(namespace="home", duration=1, renew=0.5, retry=0.1)
+    async with open_cluster(lease=lease) as cluster:
+        await until(lambda: cluster.leading)
+        snapshot = await cluster.observe(0.0, KINDS)
+        assert sorted(snapshot.stopped_by_takeover()) == ["shop/Deployment/web", "shop/StatefulSet/db"]
+        server.steal("another")
+        await until(lambda: not cluster.leading)
+        await until(lambda: cluster.leading)
+        assert snapshot.stopped_by_takeover() == []
+
+
+def stopped(name: str, kind: str, workload: str) -> dict[str, Any]:
+    """An HPA as a takeover leaves it."""
+    meta = {"name": name, "namespace": "shop", "resourceVersion": "1", "annotations": {STOPPED: "{}"}}
+    disabled = {"selectPolicy": "Disabled"}
+    target = {"apiVersion": "apps/v1", "kind": kind, "name": workload}
+    behavior = {"scaleUp": disabled, "scaleDown": disabled}
+    return {"metadata": meta, "spec": {"scaleTargetRef": target, "maxReplicas": MOST, "behavior": behavior}}
 
 
 async def test_snapshot_shows_what_pods_leave_of_the_nodes(

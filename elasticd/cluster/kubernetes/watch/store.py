@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.watch.versions import is_older
 from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, ScalingBehavior, ScalingRules, WireAutoscaler
 from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
 from elasticd.kit.evictability import fails
+from elasticd.kit.handover import STOPPED
 from elasticd.model.policy import MOST
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
@@ -468,13 +469,15 @@ Target = tuple[str, str, str, str]
 
 
 class Autoscaler(Struct, frozen=True, gc=False):
-    """An autoscaler and its target. `stopped`: it never changes the count; `half_stopped`: only to its bounds."""
+    """An autoscaler and its target. `stopped`: it never changes the count; `half_stopped`: only to its bounds;
+    `taken_over`: it is one of both since `elasticd takeover`."""
 
     namespace: str
     name: str
     target: Target
     stopped: bool = False
     half_stopped: bool = False
+    taken_over: bool = False
 
 
 def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
@@ -485,7 +488,8 @@ def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
     # The controller looks at bounds before it looks at behavior, and applies them all the same.
     unbounded = wire.spec.max_replicas >= MOST and (wire.spec.min_replicas or 1) <= 1
     disabled = _is_disabled(wire)
-    return Autoscaler(space, meta.name, place, disabled and unbounded, disabled and not unbounded)
+    noted = STOPPED in (meta.annotations or {})
+    return Autoscaler(space, meta.name, place, disabled and unbounded, disabled and not unbounded, disabled and noted)
 
 
 def _is_disabled(wire: WireAutoscaler) -> bool:
@@ -513,6 +517,12 @@ class AutoscalerStore(Store[Autoscaler]):
     def __init__(self) -> None:
         super().__init__(attrgetter("namespace", "name"))
         self._by_target: dict[Target, list[str]] = {}
+        self._taken_over: dict[Key, Target] = {}
+
+    @property
+    def taken_over(self) -> Collection[Target]:
+        """The targets of those that a takeover has stopped."""
+        return self._taken_over.values()
 
     def scaling(self, ref: Ref) -> tuple[str, ...]:
         """The names of the autoscalers of a workload that are not stopped. More than one is a mistake, but possible."""
@@ -526,6 +536,10 @@ class AutoscalerStore(Store[Autoscaler]):
 
     def _changed(self, old: Autoscaler | None, new: Autoscaler | None) -> None:
         """An autoscaler's status changes with every metrics read, so most events never come to this."""
+        if old is not None:
+            self._taken_over.pop((old.namespace, old.name), None)
+        if new is not None and new.taken_over:
+            self._taken_over[new.namespace, new.name] = new.target
         if old is not None and not old.stopped:
             self._by_target[old.target].remove(old.name)
             if not self._by_target[old.target]:
