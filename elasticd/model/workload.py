@@ -289,6 +289,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a job set: all existing Jobs, also finished ones, by name. Its pods are those of active Jobs."""
     gone: tuple[Job, ...] = ()
     """Of a job set: the recently deleted Jobs, each with the time when it `ended` or was deleted."""
+    taken: int = 0
+    """Of a job set: the highest number whose name a Job of none or of another set has, as far as a try has shown."""
 
 
 class Observation(Struct, frozen=True, gc=False):

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.decision.decide import held
+from elasticd.model.actions import Result
 from elasticd.model.listener import Governed
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome, Sizing
@@ -104,6 +105,22 @@ def test_an_action_that_fails_again_and_again_is_logged_once(caplog: pytest.LogC
     assert [outcome.workload for outcome in troubles.undone] == [other]
     troubles.on(Governed(frozenset()))
     assert troubles.undone == ()
+
+
+@pytest.mark.parametrize(
+    ("results", "told"),
+    [
+        pytest.param(["conflict"] * 2, False, id="two"),
+        pytest.param(["conflict"] * 3, True, id="three in a row"),
+        pytest.param(["conflict", "conflict", "done", "conflict"], False, id="three, with one that was done between"),
+        pytest.param(["conflict"] * 4 + ["done"], False, id="done at last"),
+    ],
+)
+def test_conflicts_in_a_row_are_told_like_a_failure(results: list[Result], *, told: bool) -> None:
+    troubles = FailureLog()
+    for result in results:
+        troubles.on(Outcome("d", 1.0, "p", REF, result, 1, 2, 409, "the name is taken", "Conflict"))
+    assert bool(troubles.undone) == told
 
 
 def test_an_action_that_failed_is_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,9 +32,9 @@ class Failing(Struct, frozen=True):
 
 def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str) -> Create:
     """The action that creates as many Jobs as are missing. Numbers go on from the highest that is seen, whatever
-    template it is from. Where some Jobs are not seen yet, their names come out again, and are found to be taken by what
-    they were meant for."""
-    first = 1 + max((existing.number for existing in workload.jobs), default=0)
+    template it is from, or that is taken. Where some Jobs are not seen yet, their names come out again, and are found
+    to be taken by what they were meant for."""
+    first = 1 + max(workload.taken, *(existing.number for existing in workload.jobs), 0)
     return Create(workload.ref, workload.uid, workload.replicas, after, reason, job.template, first, decision)
 
 

@@ -14,9 +14,11 @@ from elasticd.cluster.kubernetes.wire.jobs import DECISION, SET, TEMPLATE
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.jobs import Jobs
+from elasticd.decision.workload.jobs import grow
 from elasticd.model.actions import Answer, Create, Remove
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status
 from tests.kit.batches import HASH, MANIFEST, TRANSCODE
+from tests.kit.batches import SET as TEMPLATED
 
 JOBS = "/apis/batch/v1/namespaces/media/jobs"
 ACTION = Create(TRANSCODE, str(TRANSCODE), 0, 1, "queue", HASH, 1, "decision-1", MANIFEST)
@@ -196,6 +198,18 @@ async def test_name_that_is_taken_by_another_is_a_conflict(bench: Bench, there: 
     answer = await bench.create()
     assert (answer.result, answer.code) == ("conflict", 409)
     assert message in answer.message
+
+
+@pytest.mark.parametrize("owner", ["other", ""])
+async def test_the_next_try_passes_over_a_name_that_is_taken(bench: Bench, owner: str) -> None:
+    for number in (1, 2):
+        bench.server.keep(f"transcode-{HASH}-{number}", set_name=owner)
+    results = []
+    for _ in range(3):
+        action = replace(grow(TEMPLATED, bench.store.get(TRANSCODE), 1, "queue", "decision"), manifest=MANIFEST)
+        results.append((await bench.create(action)).result)
+    assert results == ["conflict", "conflict", "done"]
+    assert bench.known() == [f"transcode-{HASH}-3"]
 
 
 async def test_job_being_deleted_is_known_and_reserves_its_number(bench: Bench) -> None:

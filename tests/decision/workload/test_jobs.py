@@ -111,6 +111,11 @@ def test_numbers_go_on_from_those_of_an_older_template() -> None:
     assert action.names() == (f"transcode-{HASH}-5",)
 
 
+def test_numbers_go_on_from_a_name_that_is_taken() -> None:
+    action = grow(SET, replace(workload([job(4)]), taken=6), 2, "", "")
+    assert action.names() == (f"transcode-{HASH}-7",)
+
+
 def test_numbers_begin_again_once_no_job_is_left() -> None:
     """As ttlSecondsAfterFinished leaves it: the names are free, and UIDs tell the Jobs apart."""
     assert grow(SET, workload([]), 1, "", "").names() == (f"transcode-{HASH}-1",)

@@ -20,6 +20,7 @@ class JobStore(Store[PlacedJob]):
         self._now = now
         self._sets: dict[Ref, dict[str, Job]] = {}
         self._gone: dict[Ref, Gone] = {}
+        self._taken: dict[Ref, int] = {}
         self._workloads: dict[Ref, Workload] = {}
         self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
 
@@ -51,10 +52,16 @@ class JobStore(Store[PlacedJob]):
             for ref in {new.set, old.set if old else new.set} & self._gone.keys():
                 self._gone[ref].back(new.job.uid)
 
+    def skip(self, ref: Ref, number: int) -> None:
+        """Name no Job of this set by this number or a lower one: a Job that is not of the set has its name."""
+        self._taken[ref] = max(number, self._taken.get(ref, 0))
+        self._workloads.pop(ref, None)
+
     def clear(self) -> None:
         """Forget everything: no policy uses Jobs any more."""
         self.retain("", ())
         self._gone.clear()
+        self._taken.clear()
 
     def get(self, ref: Ref) -> Workload:
         """The set as a workload, also while it has no Jobs; the same record while nothing changed."""
@@ -71,6 +78,7 @@ class JobStore(Store[PlacedJob]):
                 selector=f"{SET}={ref.name}",
                 jobs=tuple(sorted(jobs.values(), key=lambda job: job.name)),
                 gone=self._gone[ref].all() if ref in self._gone else (),
+                taken=self._taken.get(ref, 0),
             )
         return workload
 

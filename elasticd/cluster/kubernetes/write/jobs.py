@@ -75,6 +75,7 @@ class Jobs:
                     return None
                 continue
             if placed.set != action.workload:
+                self._store.skip(action.workload, placed.job.number)
                 return conflict(409, f"the Job {name} is there, and is not of this set")
             if placed.job.deleted:
                 return conflict(409, f"the Job {name} is there, and is being deleted")
