@@ -42,7 +42,7 @@ KINDS = {
 
 
 class Document(NamedTuple):
-    """An object, and the file that it is from."""
+    """An object, and the file that it is from, with its name where there are several."""
 
     file: str
     table: dict[str, Any]
@@ -55,7 +55,15 @@ def read_documents(text: str, file: str) -> list[Document]:
     except (yaml.YAMLError, *UNREADABLE) as error:
         raise ConfigError(file, "", f"must be YAML or JSON: {one_line(str(error))}") from None
     _check_size(documents, file)
-    return list(_objects(documents, file))
+    objects = list(_objects(documents, file))
+    return objects if len(objects) == 1 else [Document(f"{file}, {_named(table)}", table) for _, table in objects]
+
+
+def _named(table: dict[str, Any]) -> str:
+    meta = table.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))
+    return one_line(f"{table.get('kind', 'object')} {name}".rstrip())
 
 
 def _objects(documents: Sequence[Any], file: str) -> Iterator[Document]:

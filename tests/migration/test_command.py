@@ -156,3 +156,15 @@ def test_several_documents_and_lists_are_read(tmp_path: Path) -> None:
     documents = read_documents(yaml.safe_dump_all([hpa([]), None, listed]), "file.yaml")
     assert [document.table["metadata"]["name"] for document in documents] == ["web", "inner"]
     assert documents[1].table["kind"] == "HorizontalPodAutoscaler"
+
+
+@pytest.mark.parametrize(
+    ("count", "about"),
+    [
+        pytest.param(1, "file.yaml", id="one object"),
+        pytest.param(2, "file.yaml, HorizontalPodAutoscaler shop/web", id="several"),
+    ],
+)
+def test_what_is_said_of_one_of_several_objects_names_it(count: int, about: str) -> None:
+    documents = read_documents(yaml.safe_dump_all([hpa([])] * count), "file.yaml")
+    assert [document.file for document in documents] == [about] * count
