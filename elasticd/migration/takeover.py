@@ -20,7 +20,8 @@ import asyncio
 import getpass
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -100,13 +101,14 @@ async def take_over(site: Site) -> str:
         return f"elasticd scales {site.ref} already: no other autoscaler does"
     _check_managers(site, workload, autoscaler)
     _check_daemon(site, yields=not autoscaler.stopped and not fenced)
-    mark = await _fence(site, f"takeover from {autoscaler}")
-    await _decided(site, lambda decision: _has_seen(decision, mark), "holds")
-    await _refuse_surge(site)
-    await _stop(site, autoscaler)
-    await _seen_stopped(site, autoscaler)
-    await _unfence(site)
-    decision = await _decided(site, lambda decision: not _holds(decision), "decides without a fence")
+    async with _telling_what_stays(site):
+        mark = await _fence(site, f"takeover from {autoscaler}")
+        await _decided(site, lambda decision: _has_seen(decision, mark), "holds")
+        await _refuse_surge(site)
+        await _stop(site, autoscaler)
+        await _seen_stopped(site, autoscaler)
+        await _unfence(site)
+        decision = await _decided(site, lambda decision: not _holds(decision), "decides without a fence")
     return f"elasticd scales {site.ref}, {decision.current} -> {decision.replicas} replicas; {autoscaler} is stopped"
 
 
@@ -133,7 +135,8 @@ async def hand_back(site: Site) -> str:
     # A daemon that has just begun to lead has decided nothing yet: that does not mean that no policy acts.
     if await _decided_or_idle(site, lambda _: True, "has decided") is not None:
         _check_daemon(site, yields=False)
-    acts = await _restore_fenced(site, autoscaler)
+    async with _telling_what_stays(site):
+        acts = await _restore_fenced(site, autoscaler)
     return f"{autoscaler} scales {site.ref} again; {'elasticd yields to it' if acts else 'no policy acts on it'}"
 
 
@@ -155,6 +158,27 @@ async def _restore_fenced(site: Site, autoscaler: _Autoscaler) -> bool:
     decision = await _decided_or_idle(site, yields, f"yields to {autoscaler}")
     await _unfence(site)
     return decision is not None
+
+
+@asynccontextmanager
+async def _telling_what_stays(site: Site) -> AsyncIterator[None]:
+    """Add to the error of a change that ends halfway what stays of it, and what ends that."""
+    try:
+        yield
+    except UnavailableError as error:
+        raise UnavailableError(f"{error}{await _what_stays(site)}") from None
+
+
+async def _what_stays(site: Site) -> str:
+    again = "run it again while a daemon leads; with --back the autoscaler scales it in the end"
+    try:
+        fenced, autoscaler = FENCE in _annotations(await _workload(site)), await _find_autoscaler(site)
+    except UnavailableError:
+        return f"; {site.ref} may stay fenced ({FENCE}): {again}"
+    stays = [f"{site.ref} stays fenced ({FENCE})"] if fenced else []
+    if autoscaler is not None and autoscaler.noted:
+        stays.append(f"{autoscaler} stays stopped")
+    return f"; {' and '.join(stays)}: {again}" if stays else ""
 
 
 def _annotations(table: Object) -> Mapping[str, str]:

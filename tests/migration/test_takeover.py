@@ -429,6 +429,56 @@ def test_a_fence_ends_once_its_autoscaler_is_deleted(seed: int, kill_at: int, mo
     settle(world, OURS)
 
 
+def restored(world: World) -> bool:
+    return STOPPED not in (world.newest("horizontalpodautoscalers")["metadata"].get("annotations") or {})
+
+
+def taken_over(world: World) -> bool:
+    return not (restored(world) or fenced(world))
+
+
+def unreadable(world: World) -> bool:
+    """The API server goes with the daemon."""
+    if fenced(world):
+        world.versions.clear()
+    return not world.versions
+
+
+NO_DAEMON = "elasticd: must run, does not"
+AGAIN = "run it again while a daemon leads; with --back the autoscaler scales it in the end"
+STAYS = f"{NO_DAEMON}; shop/Deployment/web stays fenced ({FENCE})"
+STOPPED_TOO = "HorizontalPodAutoscaler web stays stopped"
+
+
+@pytest.mark.parametrize(
+    ("back", "is_dead", "text"),
+    [
+        pytest.param(False, lambda _: True, NO_DAEMON, id="before the fence"),
+        pytest.param(False, fenced, f"{STAYS}: {AGAIN}", id="after it"),
+        pytest.param(
+            False, unreadable, f"{NO_DAEMON}; shop/Deployment/web may stay fenced ({FENCE}): {AGAIN}", id="unreadable"
+        ),
+        pytest.param(False, taken_over, f"{NO_DAEMON}; {STOPPED_TOO}: {AGAIN}", id="when no fence is there any more"),
+        pytest.param(True, fenced, f"{STAYS} and {STOPPED_TOO}: {AGAIN}", id="on the way back"),
+        pytest.param(True, restored, f"{STAYS}: {AGAIN}", id="on the way back, later"),
+    ],
+)
+def test_a_daemon_that_dies_leaves_word_of_the_fence(back: bool, is_dead: Callable[[World], bool], text: str) -> None:
+    world = World(Random(1))
+    if back:
+        insist(world, back=False)
+        settle(world, OURS)
+
+    def status() -> StatusReport:
+        if is_dead(world):
+            raise UnavailableError(NO_DAEMON)
+        return world.status()
+
+    with pytest.raises(UnavailableError) as raised:
+        asyncio.run((hand_back if back else take_over)(site_of(world, status)))
+    assert str(raised.value) == text
+
+
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
 def test_a_takeover_without_patience_begins_nothing(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = called(capsys, "takeover", "shop/Deployment/web", "--patience", seconds)
