@@ -116,8 +116,9 @@ class Elector:
         (_, acting, every), (_, ours, all_ours) = theirs.split(" "), self.policies.split(" ")
         lease = f"{self._settings.namespace}/{self._settings.name}"
         return (
-            f"{leader} leads with other policies than these: {acting} of {every} act there, {ours} of {all_ours} here; "
-            f"all that share the Lease {lease} need the same, and others a Lease of their own"
+            f"{leader} leads with other policies than these: {acting} of {every} act there, {ours} of {all_ours} here, "
+            "and a digest of all their keys, defaults included, differs (compare the files, and the versions of "
+            f"elasticd and plugins); all that share the Lease {lease} need the same, and others a Lease of their own"
         )
 
     def _lasts(self, spec: LeaseSpec) -> float:

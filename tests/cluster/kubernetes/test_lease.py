@@ -572,8 +572,9 @@ async def test_a_standby_tells_that_the_leader_has_other_policies(pair: Pair, ca
         await pair.one.step()
         await pair.two.step()
     text = (
-        "a leads with other policies than these: 0 of 1 act there, 1 of 1 here; all that share the Lease home/elasticd "
-        "need the same, and others a Lease of their own"
+        "a leads with other policies than these: 0 of 1 act there, 1 of 1 here, and a digest of all their keys, "
+        "defaults included, differs (compare the files, and the versions of elasticd and plugins); all that share the "
+        "Lease home/elasticd need the same, and others a Lease of their own"
     )
     assert (pair.one.other_policies, pair.two.other_policies) == ("", text)
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [text]
@@ -589,7 +590,9 @@ async def test_a_standby_tells_that_the_leader_has_other_policies(pair: Pair, ca
     await pair.two.step()
     assert (pair.leading, pair.two.other_policies) == ((False, True), "")
     await pair.one.step()
-    assert pair.one.other_policies.startswith("b leads with other policies than these: 1 of 1 act there, 0 of 1 here;")
+    assert pair.one.other_policies.startswith(
+        "b leads with other policies than these: 1 of 1 act there, 0 of 1 here, and "
+    )
 
 
 async def test_who_takes_over_and_loses_touch_is_no_other_leader(pair: Pair) -> None:
