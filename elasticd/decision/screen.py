@@ -4,9 +4,12 @@ strategies declare for it.
 Pure. Knows the last evaluation and the present samples; knows nothing of reading or deciding.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from math import inf, nan
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from elasticd.decision.observe import sample_keys
 from elasticd.decision.workload.asking import Case
@@ -52,14 +55,17 @@ def steady(bands: Bands, before: Mapping[str, Series], now: Mapping[str, Series]
 
 
 class Sums:
-    """What one reading says of sums of samples, without looking at each sample."""
+    """What one reading says of sums of samples, without looking at each sample. `table`: the bands of workloads that
+    are compared with it at once."""
 
-    def __init__(self, reading: Readings) -> None:
+    def __init__(self, reading: Readings, table: "BandTable | None" = None) -> None:
         self.reading = reading
         flawed = reading.error or reading.faults or reading.forecasts or reading.parts
         tables = {} if flawed else reading.pods
         self._tables = {name: table for name, table in tables.items() if isinstance(table, BulkLookup)}
         self._known: dict[str, tuple[BulkLookup, SumBounds] | None] = {}
+        self.measured = None if table is None else table.compare(self)
+        self._steady = [] if table is None else table.steady
 
     def of(self, series: str) -> tuple[BulkLookup, SumBounds] | None:
         """The table of a series, and what it knows of sums; None: nothing. It is asked once for all workloads."""
@@ -68,6 +74,10 @@ class Sums:
             bounds = None if table is None else table.bounds()
             self._known[series] = None if table is None or bounds is None else (table, bounds)
         return self._known[series]
+
+    def surely_steady(self, watched: "Watched") -> bool:
+        """Whether a workload's sums were `measured` in the same moment, and must be in their bands."""
+        return watched.row is not None and self._steady[watched.row]
 
 
 class Watched(Struct):
@@ -82,6 +92,10 @@ class Watched(Struct):
     """Of all series; empty where one was not good, so that sums say nothing of it."""
     series: tuple[tuple[str, float, Band | None], ...]
     """Of each its name, when it was measured, and its band; None: it is not known."""
+    banded: bool
+    """Whether bands are known."""
+    row: int | None = None
+    """Of its bands in a BandTable."""
     table: object = None
     measured: float | None = None
     steady: bool = False
@@ -91,13 +105,16 @@ class Watched(Struct):
         self.table, self.measured, self.steady = sums.reading.pods, None, True
         if sums.reading.source != self.source:
             return
+        if sums.surely_steady(self):
+            self.measured = sums.measured
+            return
         measured = None
         for name, before, band in self.series:
             known = sums.of(name)
-            ends = None if known is None else known[1].by_keys.get(self.keys)
+            ends = None if known is None else known[1].of(self.keys)
             if known is None or ends is None:
                 return
-            table, (at, _) = known
+            table, at = known[0], known[1].measured
             if measured is not None and at != measured:
                 return
             measured = at
@@ -109,6 +126,91 @@ class Watched(Struct):
         self.measured = measured
 
 
+_ABSENT, _UNKNOWN = -1, -2
+"""Places of workloads that do not have a series, which is thus in its band, and of which a reading knows nothing."""
+
+
+class _Column:
+    """One series in a BandTable: of each row the band, when the series was measured, and where in a reading's bounds
+    its sum is."""
+
+    def __init__(self, rows: int) -> None:
+        self.lowest, self.highest, self.measured = np.full(rows, -inf), np.full(rows, inf), np.full(rows, nan)
+        self.keys: list[tuple[str, ...] | None] = [None] * rows
+        self.place: NDArray[np.intp] = np.full(rows, _ABSENT)
+        self._places: Mapping[tuple[str, ...], int] = {}
+
+    def put(self, row: int, keys: tuple[str, ...] | None, measured: float, band: Band) -> None:
+        """Begin a row anew; `keys`: None: it does not have the series."""
+        self.lowest[row], self.highest[row], self.measured[row] = band.lowest, band.highest, measured
+        self.keys[row], self.place[row] = keys, self._find(keys)
+
+    def _find(self, keys: tuple[str, ...] | None) -> int:
+        return _ABSENT if keys is None else self._places.get(keys, _UNKNOWN)
+
+    def is_steady(self, bounds: SumBounds | None) -> NDArray[np.bool_]:
+        """Of each row whether the sum must be in its band, or was not measured since."""
+        steady: NDArray[np.bool_] = self.place == _ABSENT
+        if bounds is None:
+            return steady
+        if self._places is not bounds.places:
+            self._places = bounds.places
+            self.place = np.array([self._find(keys) for keys in self.keys], np.intp)
+        ends = np.array([*[each or (nan, nan) for each in bounds.ends], (nan, nan), (0.0, 0.0)])
+        lowest, highest = ends[self.place].T
+        steady = (self.lowest <= lowest) & (highest <= self.highest)
+        steady |= (self.measured == bounds.measured) & ~np.isnan(lowest)
+        return steady
+
+
+class BandTable:
+    """The bands of many workloads of one source beside each other, a row each, so that a reading is compared with all
+    of them at once. It finds those whose sums must be in their bands; the others are left to `Watched.look`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Hashable, int] = {}
+        self._watched: list[Watched] = []
+        self._columns: dict[str, _Column] = {}
+        self._size = 0
+        self._changed: set[int] = set()
+        """Rows that columns do not have yet."""
+        self.steady: list[bool] = []
+        """Of each row, whether its sums in the last reading must be in their bands."""
+
+    def put(self, key: Hashable, watched: Watched) -> None:
+        """Compare a workload from the next reading on, in the place of its last evaluation."""
+        watched.row = row = self._rows.setdefault(key, len(self._watched))
+        if row == len(self._watched):
+            self._watched.append(watched)
+            self.steady.append(False)
+        self._watched[row], self.steady[row] = watched, False
+        self._changed.add(row)
+
+    def compare(self, sums: Sums) -> float | None:
+        """Compare all with a reading. Returns when the series were measured; None: at several times, or never."""
+        self._update()
+        steady, times = np.ones(self._size, np.bool_), set()
+        for name, column in self._columns.items():
+            known = sums.of(name)
+            steady &= column.is_steady(None if known is None else known[1])
+            times |= set() if known is None else {known[1].measured}
+        self.steady = steady[: len(self._watched)].tolist() if len(times) == 1 else [False] * len(self._watched)
+        return times.pop() if len(times) == 1 else None
+
+    def _update(self) -> None:
+        if len(self._watched) > self._size:
+            self._size = 2 * len(self._watched)
+            self._columns, self._changed = {}, set(range(len(self._watched)))
+        for row in self._changed:
+            watched = self._watched[row]
+            for column in self._columns.values():
+                column.put(row, None, nan, _ANY)
+            for name, measured, band in watched.series:
+                column = self._columns.get(name) or self._columns.setdefault(name, _Column(self._size))
+                column.put(row, watched.keys, measured, band or NEVER)
+        self._changed.clear()
+
+
 def watch(last: Observation, bands: Bands | None) -> Watched:
     """Begin to look at sums after an evaluation. `bands`: None: they are not known."""
     sources = {series.source if series.quality is Quality.FRESH else "" for series in last.series.values()}
@@ -117,7 +219,7 @@ def watch(last: Observation, bands: Bands | None) -> Watched:
         (name, series.measured, None if bands is None else bands.get(name, _ANY))
         for name, series in last.series.items()
     )
-    return Watched(last, keys, sources.pop() if len(sources) == 1 else "", series)
+    return Watched(last, keys, sources.pop() if len(sources) == 1 else "", series, bands is not None)
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:

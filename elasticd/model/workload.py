@@ -5,7 +5,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -471,11 +471,18 @@ Samples = tuple[Sample, ...]
 
 
 class SumBounds(NamedTuple):
-    """Between which values sums of samples are, the lowest and the highest, by the keys of the pods that have them.
-    None of the samples is below 0 or infinite, and all were measured at one time."""
+    """Between which values sums of samples are, the lowest and the highest: `ends`, where `places` says for the keys of
+    the pods that have the samples. None of these is below 0 or infinite, and all were measured at one time. `places`
+    is the same mapping as in the reading before for as long as it says the same."""
 
     measured: float
-    by_keys: Mapping[tuple[str, ...], tuple[float, float]]
+    places: Mapping[tuple[str, ...], int]
+    ends: Sequence[tuple[float, float] | None]
+    """None: nothing is known of these sums."""
+
+    def of(self, keys: tuple[str, ...]) -> tuple[float, float] | None:
+        place = self.places.get(keys)
+        return None if place is None else self.ends[place]
 
 
 class BulkLookup:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import FUTURE
-from elasticd.decision.screen import Bands, Sums, Watched, bands_of, stand, steady, watch
+from elasticd.decision.screen import Bands, BandTable, Sums, Watched, bands_of, stand, steady, watch
 from elasticd.decision.workload.asking import Case
 from elasticd.journal import Journal, Key
 from elasticd.kit.surge import own_count
@@ -53,8 +53,10 @@ class Screening:
         """Those that have read something since the last screening."""
         self._bands: dict[Key, _Found] = {}
         self._watched: dict[Key, Watched] = {}
-        self._sums: Sums | None = None
-        """Of the last reading that was looked at."""
+        self._tables: dict[str, BandTable] = {}
+        """The bands of all these, by source."""
+        self._sums: dict[str, Sums] = {}
+        """Of the last reading of each source that was looked at."""
 
     def govern(self, sources: Mapping[str, tuple[SourcePoller, ...]]) -> None:
         """Screen the workloads of these policies, by the sources of each."""
@@ -81,15 +83,30 @@ class Screening:
         watched = self._watched.get(key)
         if watched is None or watched.last is not last:
             watched = self._watched[key] = watch(last, None)
-        if watched.table is not readings[0].pods:
-            watched.look(self._sums_of(readings[0]))
+        return watched if self._is_known(watched, policy, readings[0], at) else None
+
+    def _is_known(self, watched: Watched, policy: Policy, reading: Readings, at: float) -> bool:
+        """Look at the sums of a workload in a reading; whether they say anything, and in time."""
+        if watched.table is not reading.pods:
+            watched.look(self._sums_of(reading))
         measured = watched.measured
-        return watched if measured is not None and at - policy.max_age <= measured <= at + FUTURE else None
+        return measured is not None and at - policy.max_age <= measured <= at + FUTURE
 
     def _sums_of(self, reading: Readings) -> Sums:
-        if self._sums is None or self._sums.reading is not reading:
-            self._sums = Sums(reading)
-        return self._sums
+        sums = self._sums.get(reading.source)
+        if sums is None or sums.reading is not reading:
+            sums = self._sums[reading.source] = Sums(reading, self._tables.get(reading.source))
+        return sums
+
+    def _watch(self, key: Key, last: Observation, bands: Bands) -> None:
+        """Compare a workload with these bands from now on."""
+        watched = self._watched[key] = watch(last, bands)
+        self._compare(key, watched)
+
+    def _compare(self, key: Key, watched: Watched) -> None:
+        """Compare it from the next reading on together with the others of its source."""
+        if watched.source:
+            self._tables.setdefault(watched.source, BandTable()).put(key, watched)
 
     async def screened(self, scene: Scene, leaving_out: Collection[Key]) -> list[Key]:
         """The evaluated workloads whose sources have fresh readings that leave a band: they are worth a look now."""
@@ -115,18 +132,22 @@ class Screening:
             for policy in policy_index.policies
             if _has_sums(latest.get(policy.name, ())) and policy_index.hooks(policy).reads
         }
-        pods_of, found_bands, stirred = snapshot.pods, self._bands, dict[Key, bool]()
+        pods_of, watched_of, stirred = snapshot.pods, self._watched.get, dict[Key, bool]()
         unknown: dict[Key, Workload] = {}
         for key, policy in policy_index.members.items():
             readings = latest.get(key[0])
             if readings is None or key in leaving_out or (evaluation := evaluations.get(key)) is None:
                 continue
-            last, sums = evaluation.last, None
-            found = found_bands.get(key) if key[0] in known else None
-            if found is not None and found.last is last and pods_of(last.workload) is last.pods:
-                sums = self.sums(key, policy, last, readings, at)
-            if sums is not None:
-                if not sums.steady:
+            last = evaluation.last
+            watched = watched_of(key) if key[0] in known else None
+            if (
+                watched is not None
+                and watched.banded
+                and watched.last is last
+                and pods_of(last.workload) is last.pods
+                and self._is_known(watched, policy, readings[0], at)
+            ):
+                if not watched.steady:
                     stirred[key] = True
             elif (workload := snapshot.workload(key[1])) is not None:
                 unknown[key] = workload
@@ -148,6 +169,9 @@ class Screening:
         if self._bands.keys() - scene.evaluations.keys():
             self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
             self._watched = {key: watched for key, watched in self._watched.items() if key in scene.evaluations}
+            self._tables.clear()
+            for key, watched in self._watched.items():
+                self._compare(key, watched)
         cases = {key: case for key in keys if (case := self._band_case(key, scene)) is not None}
         if not cases:
             return
@@ -156,7 +180,7 @@ class Screening:
                 scene.policy_index.block(key[0], answer)  # the next look reports it
             last, bands = case.observation, {} if isinstance(answer, str) else answer
             self._bands[key] = _Found(last, case.past.interval, bands, last)
-            self._watched[key] = watch(last, bands)
+            self._watch(key, last, bands)
 
     def _band_case(self, key: Key, scene: Scene) -> Case | None:
         """The case for which bands must be found; None where the known ones still stand."""
@@ -168,6 +192,6 @@ class Screening:
         past = self._journal.past(name, ref, scene.at, own_count(last.workload))
         if found is not None and found.interval == past.interval and stand(found.bands, found.observation, last):
             found.last = last
-            self._watched[key] = watch(last, found.bands)
+            self._watch(key, last, found.bands)
             return None
         return Case(policy, last, past, scene.policy_index.hooks(policy), scene.policy_index.off(name))

@@ -13,7 +13,7 @@ from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, 
 from elasticd.base.decode import convert
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import failed
-from elasticd.decision.screen import Sums, bands_of, stand, steady, watch
+from elasticd.decision.screen import BandTable, Sums, Watched, bands_of, stand, steady, watch
 from elasticd.decision.workload.asking import Case
 from elasticd.kit import band_around
 from elasticd.kit.history import begin
@@ -63,7 +63,7 @@ class Table(BulkLookup, dict[str, Any]):
         self.ends, self.value, self.measured, self.computed = (lowest, highest), value, measured, 0
 
     def bounds(self) -> SumBounds:
-        return SumBounds(self.measured, {("default/web-0", "default/web-1"): self.ends})
+        return SumBounds(self.measured, {("default/web-0", "default/web-1"): 0}, [self.ends])
 
     def sum(self, keys: tuple[str, ...]) -> float:
         self.computed += 1
@@ -81,12 +81,15 @@ class Table(BulkLookup, dict[str, Any]):
         pytest.param(3.0, 4.0, 3.5, 1, False, id="far outside"),
     ],
 )
+@pytest.mark.parametrize("bands", [None, BandTable()], ids=["by itself", "at once"])
 def test_sums_are_computed_only_where_they_may_leave_bands(
-    lowest: float, highest: float, value: float, computed: int, stays: bool
+    lowest: float, highest: float, value: float, computed: int, stays: bool, bands: BandTable | None
 ) -> None:
     table = Table(lowest, highest, value, NOW + 15)
     watched = watch(observation([0.75, 0.75]), {"cpu": Band(1.0, 2.0)})
-    watched.look(Sums(Readings("test", NOW + 15, pods={"cpu": table})))
+    if bands:
+        bands.put("web", watched)
+    watched.look(Sums(Readings("test", NOW + 15, pods={"cpu": table}), bands))
     assert (watched.steady, watched.measured, table.computed) == (stays, NOW + 15, computed)
 
 
@@ -116,13 +119,70 @@ def test_sums_are_unknown_of_pods_that_were_not_evaluated() -> None:
     assert watched.measured is None
 
 
-def test_sums_that_were_measured_at_several_times_are_unknown() -> None:
+@pytest.mark.parametrize("bands", [None, BandTable()], ids=["by itself", "at once"])
+def test_sums_that_were_measured_at_several_times_are_unknown(bands: BandTable | None) -> None:
     last = observation([0.75, 0.75])
     last = replace(last, series={**last.series, "queue": replace(last.series["cpu"], name="queue")})
     watched = watch(last, {})
+    if bands:
+        bands.put("web", watched)
     tables = {"cpu": Table(1.0, 2.0, 1.5, NOW + 15), "queue": Table(1.0, 2.0, 1.5, NOW + 10)}
-    watched.look(Sums(Readings("test", NOW + 15, pods=tables)))
+    watched.look(Sums(Readings("test", NOW + 15, pods=tables), bands))
     assert watched.measured is None
+
+
+class Many(BulkLookup, dict[str, Any]):
+    """Knows between which values the sums of many workloads are; the sum itself is the highest."""
+
+    def __init__(self, measured: float, ends: Mapping[int, tuple[float, float] | None]) -> None:
+        """`ends`: by how many pods a workload has."""
+        super().__init__()
+        places = {tuple(f"default/web-{pod}" for pod in range(pods)): place for place, pods in enumerate(ends)}
+        self.known = SumBounds(measured, places, list(ends.values()))
+
+    def bounds(self) -> SumBounds:
+        return self.known
+
+    def sum(self, keys: tuple[str, ...]) -> float:
+        return (self.known.of(keys) or (0.0, 0.0))[1]
+
+
+ENDS = st.none() | st.tuples(st.integers(0, 4), st.integers(0, 2)).map(lambda of: (float(of[0]), float(sum(of))))
+SEEN = st.fixed_dictionaries({}, optional=dict.fromkeys(range(1, 5), ENDS))
+LOOKED = st.tuples(st.sampled_from([NOW, NOW + 15, NOW + 30]), SEEN, st.sampled_from([NOW, NOW + 15]), SEEN)
+BANDS = st.none() | st.fixed_dictionaries({}, optional={"cpu": st.builds(Band, st.integers(0, 3), st.integers(2, 6))})
+
+
+@given(looks=st.lists(LOOKED, max_size=3), bands=st.lists(BANDS, min_size=1, max_size=4), queue=st.booleans())
+def test_bands_compared_at_once_come_out_as_one_by_one(looks: Any, bands: Any, queue: bool) -> None:
+    """`queue`: the first workload has another series beside."""
+    table, alone, together = BandTable(), list[Watched](), list[Watched]()
+    for pods, each in enumerate(bands, 1):
+        last = observation([0.75] * pods)
+        if queue and pods == 1:
+            last = replace(last, series={**last.series, "queue": replace(last.series["cpu"], name="queue")})
+        alone.append(watch(last, each))
+        together.append(watch(last, each))
+        table.put(pods, together[-1])
+    for at, cpu, later, other in looks:
+        reading = Readings("test", at, pods={"cpu": Many(at, cpu), "queue": Many(later, other)})
+        sums = Sums(reading, table)
+        for one, same in zip(alone, together, strict=True):
+            one.look(Sums(reading))
+            same.look(sums)
+            assert (one.measured, one.steady) == (same.measured, same.steady)
+
+
+def test_a_workload_that_was_evaluated_anew_is_not_surely_steady() -> None:
+    table, last = BandTable(), observation([0.75, 0.75])
+    watched = watch(last, {"cpu": Band(1.0, 2.0)})
+    table.put("web", watched)
+    sums = Sums(Readings("test", NOW + 15, pods={"cpu": Table(1.1, 1.9, 1.5, NOW + 15)}), table)
+    assert sums.surely_steady(watched)
+    again = watch(last, {"cpu": Band(1.8, 2.0)})
+    table.put("web", again)
+    again.look(sums)
+    assert (again.row, again.steady) == (watched.row, False)
 
 
 class Plain(Strategy, tag="plain", frozen=True):

@@ -83,6 +83,14 @@ class Block(Struct, frozen=True, dict=True):
 _NONE = Block()
 
 
+class _Groups(NamedTuple):
+    """The workloads of which as many pods serve and use the same, but for errors: by the keys of their pods the number
+    of their group, and an example of each group."""
+
+    places: Mapping[tuple[str, ...], int] = {}
+    examples: Sequence[tuple[SimulatedWorkload, ServingPods]] = ()
+
+
 class LazySamples(BulkLookup, Mapping[str, Samples]):
     """A series: samples by key. Counting or iterating computes all of them.
 
@@ -162,18 +170,9 @@ class _Moment:
 
     def bounds_of_pods(self, series: str) -> SumBounds:
         """Between which values the sum of each workload's samples is, but for sums that may be below 0."""
-        bounds: dict[tuple[str, ...], tuple[float, float]] = {}
-        measured = self.measured
-        for alike in self._usage.alike:
-            by_count: dict[int, tuple[float, float] | None] = {}
-            for workload in alike:
-                pods = workload.serving_at(measured)
-                count = len(pods.keys)
-                if count not in by_count:
-                    by_count[count] = self._bounds_of(series, workload, pods)
-                if (ends := by_count[count]) is not None:
-                    bounds[pods.keys] = ends
-        return SumBounds(measured, bounds)
+        groups = self._usage.groups_at(self.measured)
+        ends = [self._bounds_of(series, workload, pods) for workload, pods in groups.examples]
+        return SumBounds(self.measured, groups.places, ends)
 
     def _bounds_of(self, series: str, workload: SimulatedWorkload, pods: ServingPods) -> tuple[float, float] | None:
         if not pods.keys or not 0.0 <= (value := self._value(series, workload, pods)) < inf:
@@ -235,11 +234,9 @@ class SimulatedUsage:
         self.metrics, self.seed = metrics, seed
         self._start, self._loads = start, loads or {}
         self.workloads = {str(workload.ref): workload for workload in workloads}
-        alike: dict[int, list[SimulatedWorkload]] = {}
-        for workload in self.workloads.values():
-            alike.setdefault(id(workload.table), []).append(workload)
-        self.alike = tuple(alike.values())
-        """The workloads of each table: equal pods of theirs use the same, but for errors."""
+        self._serving: list[ServingPods] = []
+        """Of each workload, when the groups were last found."""
+        self._groups = _Groups()
         self.leads = {
             f"{w.ref.namespace}/{w.ref.name}{'' if isinstance(w, Bare) and w.replicas == 1 else '-'}": key
             for key, w in self.workloads.items()
@@ -254,6 +251,21 @@ class SimulatedUsage:
     def _owner_of(self, pod: str) -> str:
         """The key of the workload of a pod, which is named after it, as web-000001 or web-0; empty if it has none."""
         return self.leads.get(f"{pod.rpartition('-')[0]}-") or self.leads.get(pod, "")
+
+    def groups_at(self, at: float) -> _Groups:
+        """The workloads by what their pods use. Those of one table use the same, if as many serve."""
+        serving = [workload.serving_at(at) for workload in self.workloads.values()]
+        if serving != self._serving:
+            numbers: dict[tuple[int, int], int] = {}
+            places: dict[tuple[str, ...], int] = {}
+            examples: list[tuple[SimulatedWorkload, ServingPods]] = []
+            for workload, pods in zip(self.workloads.values(), serving, strict=True):
+                number = numbers.setdefault((id(workload.table), len(pods.keys)), len(examples))
+                if number == len(examples):
+                    examples.append((workload, pods))
+                places[pods.keys] = number
+            self._serving, self._groups = serving, _Groups(places, examples)
+        return self._groups
 
     def read(self, now: float) -> Readings:
         """The samples at a time. Each sample's `received` is when its update was first read."""

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from math import inf
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from elasticd.cluster.simulated.samples import LazySamples
 from elasticd.model.workload import Sample, SumBounds
 from tests.cluster.simulated.test_kit import START, Play, web
+
+NOTHING = (inf, -inf)
 
 
 def flat(cores: float) -> dict[str, Any]:
@@ -209,8 +212,9 @@ async def test_a_sum_is_between_the_values_that_are_known_before(noise: float, s
         assert isinstance(table, LazySamples)
         bounds = table.bounds()
         assert bounds is not None
-        ((keys, (lowest, highest)),) = bounds.by_keys.items()
+        (keys,) = bounds.places
         assert keys == tuple(table)
+        lowest, highest = bounds.of(keys) or NOTHING
         assert lowest <= table.sum(keys) <= highest
         assert table.sum(keys) == sum(values(list(table.together(keys))))
         assert {sample.measured for sample in table.together(keys)} == {bounds.measured}
@@ -226,14 +230,31 @@ async def test_sums_of_workloads_have_bounds_of_their_own(series: str) -> None:
     assert isinstance(table, LazySamples)
     bounds = table.bounds()
     assert bounds is not None
-    assert sorted(map(len, bounds.by_keys)) == [2, 2, 2, 5]
-    for keys, (lowest, highest) in bounds.by_keys.items():
+    assert sorted(map(len, bounds.places)) == [2, 2, 2, 5]
+    assert len(bounds.ends) == 3
+    for keys in bounds.places:
+        lowest, highest = bounds.of(keys) or NOTHING
         assert lowest <= table.sum(keys) <= highest
+
+
+async def test_bounds_have_the_same_places_while_the_same_pods_serve() -> None:
+    play = Play(web(demand={"formula": "t"}, count=2, replicas=2))
+    bounds = []
+    for t in (60, 90, 300):
+        if t == 300:
+            await play.scale(200, 3, "web-1")
+        table = (await play.cluster.usage(START + t)).pods["cpu"]
+        assert isinstance(table, LazySamples)
+        bounds.append(table.bounds() or SumBounds(0.0, {}, []))
+    before, same, other = bounds
+    assert before.places is same.places
+    assert before.ends != same.ends
+    assert len(other.ends) == 2 == 1 + len(same.ends)
 
 
 async def test_of_sums_below_zero_each_sample_is_looked_at() -> None:
     play = Play(web(series=[{"name": "queue", "per": "pod", "demand": flat(-2)}]))
     table = (await play.cluster.usage(START + 60)).pods["queue"]
     assert isinstance(table, LazySamples)
-    assert table.bounds() == SumBounds(START + 60, {})
+    assert table.bounds() == SumBounds(START + 60, {tuple(table): 0}, [None])
     assert table.sum(tuple(table)) == -2.0
