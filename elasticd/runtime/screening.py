@@ -95,7 +95,7 @@ class Screening:
     def _sums_of(self, reading: Readings) -> Sums:
         sums = self._sums.get(reading.source)
         if sums is None or sums.reading is not reading:
-            sums = self._sums[reading.source] = Sums(reading, self._tables.get(reading.source))
+            sums = self._sums[reading.source] = Sums(reading, self._tables.setdefault(reading.source, BandTable()))
         return sums
 
     def _watch(self, key: Key, last: Observation, bands: Bands) -> None:
@@ -170,6 +170,7 @@ class Screening:
             self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
             self._watched = {key: watched for key, watched in self._watched.items() if key in scene.evaluations}
             self._tables.clear()
+            self._sums.clear()
             for key, watched in self._watched.items():
                 self._compare(key, watched)
         cases = {key: case for key in keys if (case := self._band_case(key, scene)) is not None}

@@ -175,9 +175,11 @@ def test_bands_compared_at_once_come_out_as_one_by_one(looks: Any, bands: Any, q
 
 def test_a_workload_that_was_evaluated_anew_is_not_surely_steady() -> None:
     table, last = BandTable(), observation([0.75, 0.75])
-    watched = watch(last, {"cpu": Band(1.0, 2.0)})
+    reading = Readings("test", NOW + 15, pods={"cpu": Table(1.1, 1.9, 1.5, NOW + 15)})
+    watched, sums = watch(last, {"cpu": Band(1.0, 2.0)}), Sums(reading, table)
     table.put("web", watched)
-    sums = Sums(Readings("test", NOW + 15, pods={"cpu": Table(1.1, 1.9, 1.5, NOW + 15)}), table)
+    assert not sums.surely_steady(watched)
+    sums = Sums(reading, table)
     assert sums.surely_steady(watched)
     again = watch(last, {"cpu": Band(1.8, 2.0)})
     table.put("web", again)
