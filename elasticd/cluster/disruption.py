@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -49,6 +49,13 @@ SETTLING = 60.0
 LATER = 0.1
 """Seconds after which an eviction that was counted when it was begun counts anew when it is done: it may have waited
 for the server."""
+
+ECHO = 5.0
+"""Seconds for which no pod of a workload is moved after its count was lowered: what a PodDisruptionBudget allows is
+counted by a controller, which may not have seen that yet."""
+
+UNREADY_FIRST = {("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")}
+"""Kinds whose controllers remove pods that are not ready before others; a StatefulSet's removes the last ordinals."""
 
 SHARE = 10
 """Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
@@ -95,6 +102,16 @@ class _Moved(Struct):
     uids: set[str]
 
 
+class _Lack(NamedTuple):
+    """How many pods of a workload are available, of those that are wanted since some were moved; `left` are ready, and
+    none of these."""
+
+    left: list[Pod]
+    available: int
+    wanted: int
+    text: str
+
+
 class DisruptionGuard(ClusterWrapper):
     """A Cluster that lets an action through to the inner one, or refuses it.
 
@@ -118,6 +135,7 @@ class DisruptionGuard(ClusterWrapper):
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
         self._under_way: list[Disruption] = []
         self._scaled_at: dict[str, float] = {}
+        self._lowered_at: dict[str, float] = {}
         self._moved: dict[str, _Moved] = {}
         """By the workload's UID, until as many are ready as before."""
         self._bounds_changes: deque[tuple[float, int]] = deque()
@@ -165,8 +183,7 @@ class DisruptionGuard(ClusterWrapper):
             return Answer("refused", message=why[1], reason=why[0])
         # It is counted before it is done, because several are under way at a time.
         if isinstance(action, Scale):
-            self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
-            self._scaled_at[action.uid] = now
+            self._note_scaling(action)
         if disruption is not None:
             if ends_surge(action):
                 self._forget(disruption.uid)  # it goes now, not when its surge began
@@ -177,7 +194,18 @@ class DisruptionGuard(ClusterWrapper):
                 return Answer("refused", message=forgotten, reason="Disturbed")
         if isinstance(action, Evict) and action.target:
             self._note_move(action)
-        return await (self._inner.act(action) if disruption is None else self._disturb(action, disruption))
+        answer = await (self._inner.act(action) if disruption is None else self._disturb(action, disruption))
+        if isinstance(action, Scale):  # it may have waited for its turn
+            self._note_scaling(action)
+        return answer
+
+    def _note_scaling(self, action: Scale) -> None:
+        now = self._clock.now()
+        self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
+        self._lowered_at = {uid: at for uid, at in self._lowered_at.items() if now - at < ECHO}
+        self._scaled_at[action.uid] = now
+        if action.after < action.before:
+            self._lowered_at[action.uid] = now
 
     async def _disturb(self, action: Action, disruption: Disruption) -> Answer:
         """Do what was counted. It counts until it is done, however long that takes, and from then on."""
@@ -266,6 +294,8 @@ class DisruptionGuard(ClusterWrapper):
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
+        if now - self._lowered_at.get(workload.uid, -ECHO) < ECHO:
+            return "Scaling", f"{workload.ref} was scaled in {scaled:.0f} s ago"
         return self._not_replaced(workload)
 
     def _not_replaced(self, workload: Workload) -> Refused | None:
@@ -288,15 +318,20 @@ class DisruptionGuard(ClusterWrapper):
         workloads = [workload for workload in snapshot.workloads() if workload.uid in moved]
         self._moved = {workload.uid: moved[workload.uid] for workload in workloads}
         for workload in workloads:
-            left = _ready(snapshot.pods(workload), self._moved[workload.uid].uids)
-            available = sum(pod.is_available(workload.min_ready, now) for pod in left)
-            wanted = min(self._moved[workload.uid].ready, workload.replicas)
-            if available >= wanted:
+            lack = self._lack(workload, snapshot.pods(workload), now)
+            if lack.available >= lack.wanted:
                 del self._moved[workload.uid]
-            elif wanted - available >= max(1, wanted // SHARE):
-                long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
-                ready = f"{available} of {wanted} pods of {workload.ref} are ready{long}"
-                yield from ((pod.uid, ("NotReplaced", f"{ready}: what replaces the others is not yet")) for pod in left)
+            elif lack.wanted - lack.available >= max(1, lack.wanted // SHARE):
+                why = "NotReplaced", f"{lack.text}: what replaces the others is not yet"
+                yield from ((pod.uid, why) for pod in lack.left)
+
+    def _lack(self, workload: Workload, pods: Collection[Pod], now: float) -> _Lack:
+        """Of a workload of which pods were moved of late."""
+        moved = self._moved[workload.uid]
+        left, wanted = _ready(pods, moved.uids), min(moved.ready, workload.replicas)
+        available = sum(pod.is_available(workload.min_ready, now) for pod in left)
+        long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
+        return _Lack(left, available, wanted, f"{available} of {wanted} pods of {workload.ref} are ready{long}")
 
     def _why_last(self, evict: Evict, now: float) -> Refused | None:
         """Why a ready pod of a StatefulSet is not moved, which would not create it again before another of a lower
@@ -315,7 +350,7 @@ class DisruptionGuard(ClusterWrapper):
 
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
-        replaced by a surge: fewer would be one too few."""
+        replaced: fewer would be one too few."""
         if isinstance(action, Remove | Scale) and action.after < action.before and (loss := self._sudden_loss(now)):
             return "Breaker", loss
         if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
@@ -324,7 +359,18 @@ class DisruptionGuard(ClusterWrapper):
         note = surged(workload) if workload else None
         if note is not None and action.after <= action.before:
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
+        if workload and action.after < action.before and (why := self._loses_ready(workload, now)):
+            return why
         return self._spend_bounds(abs(action.after - action.before), now) if action.reason.startswith(BOUNDS) else None
+
+    def _loses_ready(self, workload: Workload, now: float) -> Refused | None:
+        """Why the count must not fall while a pod that was moved is replaced: a ready one would go."""
+        if self._snapshot is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
+            return None
+        if workload.uid not in self._moved:
+            return None
+        lack = self._lack(workload, self._snapshot.pods(workload), now)
+        return None if lack.available >= lack.wanted else ("NotReplaced", f"{lack.text}: a ready one would be removed")
 
     def _spend_bounds(self, replicas: int, now: float) -> Refused | None:
         """Refuse to change more counts for the policies' bounds than may change within so many seconds; what is let

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import ECHO, DisruptionGuard, DisruptionSettings
 from elasticd.decision.disruption import refusal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
@@ -360,6 +361,46 @@ async def test_a_pod_that_was_not_moved_after_all_is_there() -> None:
     await door.disruption.act(moved("p0"))
     door.behind.answer = Answer("done")
     assert (await door.disruption.act(moved("p1"))).result == "done"
+
+
+STATEFUL = Ref("shop", "StatefulSet", "web")
+
+
+@pytest.mark.parametrize(
+    ("ref", "pods", "after", "reason"),
+    [
+        pytest.param(STATEFUL, FOUR, 3, "NotReplaced", id="it has not been seen to leave"),
+        pytest.param(STATEFUL, STARTING, 3, "NotReplaced", id="what replaces it is not ready"),
+        pytest.param(STATEFUL, STARTING, 5, "", id="more are wanted"),
+        pytest.param(STATEFUL, REPLACED, 3, "", id="what replaces it is ready"),
+        pytest.param(WEB.ref, STARTING, 3, "", id="of a Deployment, which loses the unready one"),
+    ],
+)
+async def test_no_ready_pod_is_scaled_in_before_the_moved_returns(
+    ref: Ref, pods: tuple[Pod, ...], after: int, reason: str
+) -> None:
+    door = Door(Workload(ref, "uid-web", "1", 4, 4))
+    door.behind.pods = FOUR
+    await door.look()
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+    door.behind.pods = pods
+    await door.wait(1)
+    answer = await door.disruption.act(replace(scale(4, after), workload=ref))
+    assert answer.reason == reason
+    assert answer.message == (f"3 of 4 pods of {ref} are ready: a ready one would be removed" if reason else "")
+
+
+@pytest.mark.parametrize(("before", "reason"), [(4, "Scaling"), (2, "")], ids=["scaled in", "scaled out"])
+async def test_no_pod_is_moved_right_after_a_scale_in(before: int, reason: str) -> None:
+    """Its controller has done it, and the PodDisruptionBudget may not have been counted again."""
+    door = Door()
+    await door.look()
+    door.behind.lasts = partial(door.clock.sleep_until, NOW + 10.0)
+    await door.disruption.act(scale(before, 3))
+    await door.wait(ECHO - 1)
+    assert (await door.disruption.act(moved("p0"))).reason == reason
+    await door.wait(1)
+    assert (await door.disruption.act(moved("p1", "b"))).reason == ""
 
 
 async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:
