@@ -303,6 +303,29 @@ async def test_others_ready_before_a_pause_are_read_again(api: FakeApi, session:
     assert len(api.asked("GET", LIST)) == 2
 
 
+CLONE_SETS = {"resources": [{"name": "clonesets", "kind": "CloneSet", "namespaced": True}]}
+
+
+@pytest.mark.parametrize(
+    ("discovery", "said"),
+    [
+        pytest.param(CLONE_SETS, None, id="served"),
+        pytest.param({"resources": []}, ("refused", "NoController"), id="its group serves others"),
+        pytest.param(status(404, "NotFound"), ("refused", "NoController"), id="its group is gone"),
+        pytest.param(status(503, "Down", "down"), ("failed", "ServerError"), id="that cannot be read"),
+    ],
+)
+async def test_a_controller_that_is_not_served_recreates_nothing(
+    api: FakeApi, evictor: PodWriter, discovery: Reply, said: tuple[str, str] | None
+) -> None:
+    api.on("GET", "/apis", {"groups": []})
+    api.on("GET", "/apis/apps.kruise.io/v1alpha1", CLONE_SETS, discovery)
+    kind = "apps.kruise.io/v1alpha1/CloneSet"
+    assert await evictor.unserved(kind) is None
+    answer = await evictor.unserved(kind)
+    assert (answer and (answer.result, answer.reason)) == said
+
+
 async def test_nothing_is_evicted_without_the_lead(api: FakeApi, evictor: PodWriter) -> None:
     assert await evictor.evict(ACTION, lambda: NOT_LEADING) == NOT_LEADING
     assert api.asked("POST", EVICTION) == []

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
-from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.wire.objects import WireList, WirePod
 from elasticd.cluster.kubernetes.write.answers import (
@@ -162,6 +162,19 @@ class PodWriter:
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
+
+    async def unserved(self, controller: str) -> Answer | None:
+        """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more:
+        nothing would recreate it. None: the server does."""
+        api_version, _, name = controller.rpartition("/")
+        self._discovery.forget((api_version, name))  # it may have been served until now
+        try:
+            await self._discovery.resource((api_version, name))
+        except UnknownKindError as error:
+            return Answer("refused", message=f"nothing would recreate it: {error}", reason="NoController")
+        except ApiError as error:
+            return refused_by(error)
+        return None
 
     async def _too_few_others(self, action: Evict) -> Answer | None:
         """Why a pod is not evicted for the sake of those that do its work; None: enough of them are ready."""
@@ -380,12 +393,19 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
+        if pod is not None and (stop := await self._uncontrolled(pod, action)):
+            return stop
         answer = await (self._restorer if action.restore else self._writer).evict(action, self._allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume(action.workload, action.uid, deleted=True)
             reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
             self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
+
+    async def _uncontrolled(self, pod: Pod, action: Evict) -> Answer | None:
+        """Why a pod of a custom controller is not moved. It may be preempted, as by kube-scheduler."""
+        is_custom = "/" in pod.owner[0] and not action.reason.startswith(GIVES_WAY)
+        return await self._writer.unserved(pod.owner[0]) if is_custom else None
 
     async def _try_evict(self, action: Evict) -> Answer:
         """Ask whether the pod would be evicted now, and could be created again."""
