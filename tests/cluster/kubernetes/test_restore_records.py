@@ -87,6 +87,23 @@ async def test_a_record_that_a_finalizer_keeps_is_deleted(
     assert "was recreated before" not in caplog.text
 
 
+async def test_a_copy_that_ran_is_not_created_again(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """The record cannot be removed, and somebody deletes the copy meanwhile."""
+    name = f"{RECORDS}/elasticd-restore-u"
+    async with daemon(session, clock) as one:
+        api.on("DELETE", name, status(403, "Forbidden", "may not"))
+        await one.evict(ACTION, granted)
+        record = "ConfigMap home/elasticd-restore-u: 403 Forbidden: may not"
+        await until(lambda: one.fault == f"shop/Pod/batch needs its record no more, which is {record}")
+        server.take_away()
+        refused = len(api.asked("DELETE", name))
+        await until(lambda: len(api.asked("DELETE", name)) > refused + 2)
+        assert len(server.created) == 1
+        assert [move.step for move in one.underway] == ["its record is removed"]
+
+
 async def test_records_that_cannot_be_listed_are_reported(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:

@@ -110,6 +110,8 @@ class RestorationSteps:
         """Whether the pod was seen to be gone, or replaced."""
         self.over = False
         """Whether it was given up."""
+        self._complete = False
+        """Whether nothing is left to do but to remove the record, which may be refused for long."""
 
     @property
     def underway(self) -> Underway:
@@ -150,6 +152,7 @@ class RestorationSteps:
         fault = ""
         try:
             if await self._step():
+                self.fault = ""
                 return True
             fault = self._delay()
         except ApiError as error:
@@ -168,6 +171,8 @@ class RestorationSteps:
     def _standing(self) -> str:
         """Whether the pod exists, and where its record is."""
         pod, record = self.restoration.pod, f"ConfigMap {self._records.home}/{self.restoration.name}"
+        if self._complete:
+            return f"{pod} needs its record no more, which is {record}"
         if self._recreated:
             return f"{pod} was recreated and has yet to run, its record is {record}"
         return f"{pod} has yet to be recreated, from {record}"
@@ -188,6 +193,8 @@ class RestorationSteps:
 
     async def _step(self) -> bool:
         """Do the next step; return whether the restoration is complete."""
+        if self._complete and self._parts.leading():
+            return await self._forget()
         state = await read_pod(self._parts.session, self.restoration.pod)
         self.gone = state is None or state.uid != self.restoration.uid
         self._recreated = state is not None and state.annotations.get(RESTORED) == self.restoration.uid
@@ -261,9 +268,8 @@ class RestorationSteps:
     async def _give_up(self) -> bool:
         self._enter(f"given up: {NAMESPACE_GONE}")
         logger.warning("%s is not recreated: %s", self.restoration.pod, NAMESPACE_GONE)
-        await self._forget()
-        self.over, self.fault = True, ""
-        return True
+        self.over = True
+        return await self._forget()
 
     async def _has_run(self, record: Restoration) -> bool:
         """Whether a deleted copy ran while no daemon watched it. The server is asked once for each copy."""
@@ -342,6 +348,9 @@ class RestorationSteps:
 
     async def _forget(self) -> bool:
         """Remove the record, unless another daemon has claimed the pod since."""
+        self._complete = True
+        if not self.over:
+            self._enter("its record is removed")
         record = await self._records.read(self.restoration)
         if record is not None and record.by == self.restoration.by:
             await self._records.remove(record)
