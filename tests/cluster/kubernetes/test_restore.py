@@ -20,6 +20,7 @@ from tests.cluster.kubernetes.restoring import (
     ACTION,
     POD,
     PODS,
+    RECORD,
     RECORDS,
     SECRET,
     SECRETS,
@@ -141,6 +142,19 @@ async def test_record_removed_before_a_late_eviction_is_written_again(
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
         await until(server.made_anew)
+
+
+async def test_a_record_that_stays_restores_after_a_late_eviction(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """Nobody has evicted the pod for long, and its record cannot be removed: then the eviction comes all the same."""
+    api.on("DELETE", RECORD, status(503, "Down", "down"))
+    api.on("POST", f"{POD}/eviction", drop, status(503, "Down", "down"))
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "failed"
+        await until(lambda: api.asked("DELETE", RECORD))
+        server.evict()
+        await until(lambda: server.created)
 
 
 @pytest.mark.parametrize(

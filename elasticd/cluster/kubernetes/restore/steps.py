@@ -219,7 +219,7 @@ class RestorationSteps:
         self._untouched_since = self._untouched_since or now
         if state.deleted or now - self._untouched_since < self._parts.quiet:
             return False
-        return await self._forget()
+        return await self._remove_record()  # and no more than that: an eviction may come late
 
     async def _create(self) -> bool:
         self._enter("gone")
@@ -347,10 +347,14 @@ class RestorationSteps:
         raise ApiError(409, "AlreadyExists", "another pod has its name; if that replaces it, delete the record")
 
     async def _forget(self) -> bool:
-        """Remove the record, unless another daemon has claimed the pod since."""
+        """Remove the record of a pod that needs it no more, whatever becomes of it now."""
         self._complete = True
         if not self.over:
             self._enter("its record is removed")
+        return await self._remove_record()
+
+    async def _remove_record(self) -> bool:
+        """Remove the record, unless another daemon has claimed the pod since."""
         record = await self._records.read(self.restoration)
         if record is not None and record.by == self.restoration.by:
             await self._records.remove(record)
