@@ -13,8 +13,8 @@ RESUMED = "elasticd.io/resumed"
 
 # No finalizers: whoever put them there knows the old pod, and may never release another.
 _KEPT = ("name", "namespace", "annotations", "ownerReferences")
-# Of a priority only its class: the server works out the rest, and refuses what differs.
-_LEFT_OUT = frozenset(("nodeName", "priority", "preemptionPolicy", "ephemeralContainers"))
+# Of a priority and of a runtime only the class: the server works out the rest, and refuses what differs.
+_LEFT_OUT = frozenset(("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers"))
 # Since Kubernetes 1.35 the server copies these from a node to each pod that is bound to it.
 _OF_NODE = frozenset(("topology.kubernetes.io/zone", "topology.kubernetes.io/region"))
 # What network plugins write onto a pod that runs (OVN-Kubernetes, Multus, Calico): of the old pod, not of the next. As
