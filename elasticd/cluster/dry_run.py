@@ -112,6 +112,9 @@ class DryRunSnapshot:
             self._workloads = tuple(self._pretend(workload) for workload in self.real.workloads())
         return self._workloads
 
+    def changes_since(self, earlier: Snapshot) -> Collection[Ref] | None:
+        return None
+
     def workload(self, ref: Ref) -> Workload | None:
         workload = self.real.workload(ref)
         return workload and self._pretend(workload)

@@ -6,6 +6,7 @@ Pure. Knows the last evaluation and the present samples; knows nothing of readin
 
 from collections.abc import Hashable, Mapping
 from math import inf, nan
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from elasticd.decision.observe import sample_keys
 from elasticd.decision.workload.asking import Case
 from elasticd.model.workload import NEVER, Band, BulkLookup, Observation, Quality, Readings, Series, SumBounds
+
+K = TypeVar("K", bound=Hashable)
 
 Bands = Mapping[str, Band]
 
@@ -58,7 +61,7 @@ class Sums:
     """What one reading says of sums of samples, without looking at each sample. `table`: the bands of workloads that
     are compared with it at once."""
 
-    def __init__(self, reading: Readings, table: "BandTable | None" = None) -> None:
+    def __init__(self, reading: Readings, table: "BandTable[Any] | None" = None) -> None:
         self.reading = reading
         flawed = reading.error or reading.faults or reading.forecasts or reading.parts
         tables = {} if flawed else reading.pods
@@ -163,12 +166,12 @@ class _Column:
         return steady
 
 
-class BandTable:
+class BandTable(Generic[K]):
     """The bands of many workloads of one source beside each other, a row each, so that a reading is compared with all
     of them at once. It finds those whose sums must be in their bands; the others are left to `Watched.look`."""
 
     def __init__(self) -> None:
-        self._rows: dict[Hashable, int] = {}
+        self._rows: dict[K, int] = {}
         self._watched: list[Watched] = []
         self._columns: dict[str, _Column] = {}
         self._size = 0
@@ -177,7 +180,7 @@ class BandTable:
         self.steady: list[bool] = []
         """Of each row, whether its sums in the last reading must be in their bands."""
 
-    def put(self, key: Hashable, watched: Watched) -> None:
+    def put(self, key: K, watched: Watched) -> None:
         """Compare a workload from the next reading on, in the place of its last evaluation."""
         watched.row = row = self._rows.setdefault(key, len(self._watched))
         if row == len(self._watched):
@@ -185,6 +188,10 @@ class BandTable:
             self.steady.append(False)
         self._watched[row], self.steady[row] = watched, False
         self._changed.add(row)
+
+    def unsure(self) -> list[K]:
+        """The keys of all that were not surely steady in the last reading."""
+        return [key for key, steady in zip(self._rows, self.steady, strict=True) if not steady]
 
     def compare(self, sums: Sums) -> float | None:
         """Compare all with a reading. Returns when the series were measured; None: at several times, or never."""

@@ -65,6 +65,10 @@ class Snapshot(Protocol):
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         """The pods its selector matches, ordered by name."""
 
+    def changes_since(self, earlier: "Snapshot") -> Collection[Ref] | None:
+        """The workloads that, or whose pods, are other records here than in an earlier snapshot of the same cluster;
+        None: any may be."""
+
     def selector_fault(self, workload: Workload) -> str:
         """Why its selector cannot be read, or an empty string."""
 

@@ -102,7 +102,11 @@ class PolicyIndex:
         if subject == "node":
             return ()
         ref = self._by_name.get(key) if subject == "workload" else self._claims.owner(key)
-        return self._by_ref.get(ref, ()) if ref is not None else ()
+        return self.keys(ref) if ref is not None else ()
+
+    def keys(self, ref: Ref) -> tuple[Key, ...]:
+        """A workload under each policy that governs it."""
+        return self._by_ref.get(ref, ())
 
     def not_acted_on(self, names: Collection[str]) -> list[str]:
         """Those of these workloads, NAMESPACE/KIND/NAME, that no policy acts on; none while that is not known yet."""

@@ -268,6 +268,8 @@ class Loop:
         if not (pollers_by_key or self._screening.fresh):
             return [], 0
         scene = Scene(policy_index, self._evaluations, snapshot, now)
+        if self._repeats is not None:
+            self._repeats.look(snapshot, policy_index)
         if self._screening.fresh:
             moved = self._pollers_by_key(policy_index, await self._screen_workloads(scene, pollers_by_key.keys()))
             readings |= await self.router.read_or_last(moved, now)
@@ -298,7 +300,10 @@ class Loop:
             repeat = self._repeats.of(key, scene, readings, self._screening)
             if repeat:
                 return repeat if isinstance(repeat, Repeat) else None
-        return case_of(scene, key, readings, self._journal, self._cluster.problems())
+        case = case_of(scene, key, readings, self._journal, self._cluster.problems())
+        if isinstance(case, Case):
+            self._screening.note_evaluation(key)
+        return case
 
     def _sources_to_watch(self, policy_index: PolicyIndex) -> dict[str, tuple[SourcePoller, ...]]:
         """The sources of each policy whose workloads are screened between their polls."""

@@ -19,7 +19,9 @@ from elasticd.kit.history import GAP, point_of
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Limit, Observation, Readings, Series
+from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.cases import Scene, soonest
+from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.screening import Screening
 
 
@@ -53,11 +55,22 @@ class Repeats:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._standing: dict[Key, _Standing] = {}
+        self._snapshot: Snapshot | None = None
+
+    def look(self, snapshot: Snapshot, policy_index: PolicyIndex) -> None:
+        """Forget the decisions about workloads that have changed since the last look, or whose pods have."""
+        changed = None if self._snapshot is None else snapshot.changes_since(self._snapshot)
+        self._snapshot = snapshot
+        if changed is None:
+            self._standing.clear()
+        else:
+            for key in [key for ref in changed for key in policy_index.keys(ref)]:
+                self._standing.pop(key, None)
 
     def note(self, key: Key, case: Case, decision: Decision) -> None:
         """Take in a decision."""
         wish = decision.wish
-        if wish is None or not _may_stand(case, decision):
+        if wish is None or not self._is_seen(case.observation) or not _may_stand(case, decision):
             self._standing.pop(key, None)
             return
         repeat, last = Repeat(decision.interval, (), decision.recall), case.observation
@@ -71,8 +84,8 @@ class Repeats:
     def of(self, key: Key, scene: Scene, readings: Sequence[Readings], screening: Screening) -> Repeat | bool:
         """The last decision again; True where nothing has changed since, so that nobody would decide; False where it
         must be decided."""
-        standing, now = self._standing.get(key), scene.at
-        if standing is None or not _is_as_it_was(standing.last, key, scene):
+        standing, evaluation, now = self._standing.get(key), scene.evaluations.get(key), scene.at
+        if standing is None or evaluation is None or evaluation.last is not standing.last or now >= evaluation.until:
             return False
         sums = screening.sums(key, standing.policy, standing.last, readings, now)
         if sums is None or not sums.steady:
@@ -83,6 +96,15 @@ class Repeats:
             return False
         standing.at, standing.measured = now, sums.measured
         return standing.repeat if not standing.repeat.recall else _with_series(standing, readings, now)
+
+    def _is_seen(self, last: Observation) -> bool:
+        """Whether a workload and its pods are in the last snapshot as they were observed."""
+        snapshot, workload = self._snapshot, last.workload
+        return (
+            snapshot is not None
+            and snapshot.workload(workload.ref) is workload
+            and snapshot.pods(workload) is last.pods
+        )
 
     def _comes_out_again(self, key: Key, scene: Scene, standing: _Standing) -> bool:
         """Whether the past and the limits say what they did, of a workload that is as it was."""
@@ -108,16 +130,6 @@ class Repeats:
         answers = case.ask("limit", wish=standing.wish)
         left = restrained(standing.wish, answers.given, policy.replicas, last.workload.replicas)
         return not answers.failures and not isinstance(left, str) and left.limits == standing.limits
-
-
-def _is_as_it_was(last: Observation, key: Key, scene: Scene) -> bool:
-    """Whether this is the last evaluation of a workload, which is now as it was then, as are its pods, and no time has
-    come at which a strategy may change its mind."""
-    evaluation = scene.evaluations.get(key)
-    if evaluation is None or evaluation.last is not last or scene.at >= evaluation.until:
-        return False
-    snapshot, workload = scene.snapshot, last.workload
-    return snapshot.workload(key[1]) is workload and snapshot.pods(workload) is last.pods
 
 
 def _with_series(standing: _Standing, readings: Sequence[Readings], now: float) -> Repeat:

@@ -17,6 +17,7 @@ from elasticd.journal import Journal, Key
 from elasticd.kit.surge import own_count
 from elasticd.model.policy import Policy
 from elasticd.model.workload import BulkLookup, Observation, Readings, Workload
+from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.cases import Scene
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
@@ -41,6 +42,10 @@ def _has_sums(readings: Sequence[Readings]) -> bool:
     return len(readings) == 1 and any(isinstance(table, BulkLookup) for table in readings[0].pods.values())
 
 
+def _in_time(measured: float | None, policy: Policy, at: float) -> bool:
+    return measured is not None and at - policy.max_age <= measured <= at + FUTURE
+
+
 class Screening:
     """The readings since the last screening, and the bands of evaluated workloads, which are found once each."""
 
@@ -53,15 +58,26 @@ class Screening:
         """Those that have read something since the last screening."""
         self._bands: dict[Key, _Found] = {}
         self._watched: dict[Key, Watched] = {}
-        self._tables: dict[str, BandTable] = {}
+        self._tables: dict[str, BandTable[Key]] = {}
         """The bands of all these, by source."""
         self._sums: dict[str, Sums] = {}
         """Of the last reading of each source that was looked at."""
+        self._snapshot: Snapshot | None = None
+        """Of the last screening."""
+        self._order: dict[Key, int] = {}
+        """The place of each member among all, found anew when it is empty."""
+        self._open: set[Key] = set()
+        """Those of them that may not be as they were at the evaluation of which a row has the bands."""
 
     def govern(self, sources: Mapping[str, tuple[SourcePoller, ...]]) -> None:
         """Screen the workloads of these policies, by the sources of each."""
         self._sources = sources
         self.watched = tuple(dict.fromkeys(poller for pollers in sources.values() for poller in pollers))
+        self._order = {}
+
+    def note_evaluation(self, key: Key) -> None:
+        """Take in that a workload is evaluated anew."""
+        self._open.add(key)
 
     def screens(self, policy: str) -> bool:
         return policy in self._sources
@@ -89,8 +105,7 @@ class Screening:
         """Look at the sums of a workload in a reading; whether they say anything, and in time."""
         if watched.table is not reading.pods:
             watched.look(self._sums_of(reading))
-        measured = watched.measured
-        return measured is not None and at - policy.max_age <= measured <= at + FUTURE
+        return _in_time(watched.measured, policy, at)
 
     def _sums_of(self, reading: Readings) -> Sums:
         sums = self._sums.get(reading.source)
@@ -128,18 +143,18 @@ class Screening:
         """The evaluated workloads that are worth a look, as far as sums tell, and those of which they do not."""
         snapshot, evaluations, at, policy_index = scene.snapshot, scene.evaluations, scene.at, scene.policy_index
         known = {
-            policy.name
+            policy.name: policy
             for policy in policy_index.policies
             if _has_sums(latest.get(policy.name, ())) and policy_index.hooks(policy).reads
         }
-        pods_of, watched_of, stirred = snapshot.pods, self._watched.get, dict[Key, bool]()
+        pods_of, stirred = snapshot.pods, dict[Key, bool]()
         unknown: dict[Key, Workload] = {}
-        for key, policy in policy_index.members.items():
+        for key, policy in self._to_look_at(scene, known, latest):
             readings = latest.get(key[0])
             if readings is None or key in leaving_out or (evaluation := evaluations.get(key)) is None:
                 continue
             last = evaluation.last
-            watched = watched_of(key) if key[0] in known else None
+            watched = self._watched.get(key) if key[0] in known else None
             if (
                 watched is not None
                 and watched.banded
@@ -147,12 +162,36 @@ class Screening:
                 and pods_of(last.workload) is last.pods
                 and self._is_known(watched, policy, readings[0], at)
             ):
+                if watched.row is not None:
+                    self._open.discard(key)
                 if not watched.steady:
                     stirred[key] = True
             elif (workload := snapshot.workload(key[1])) is not None:
                 unknown[key] = workload
                 stirred[key] = False  # it is looked at below, in this order
         return stirred, unknown
+
+    def _to_look_at(
+        self, scene: Scene, known: Mapping[str, Policy], latest: Mapping[str, Sequence[Readings]]
+    ) -> Iterable[tuple[Key, Policy]]:
+        """The members of which it is not certain that they are as they were at their last evaluation, with all sums in
+        their bands; in the order of all members. `known`: the policies whose readings know sums."""
+        members, before, self._snapshot = scene.policy_index.members, self._snapshot, scene.snapshot
+        changed = None if before is None else scene.snapshot.changes_since(before)
+        if changed is None or not self._order:
+            self._order = {key: place for place, key in enumerate(members)}
+            self._open = set(members)
+            return members.items()
+        self._open.update([key for ref in changed for key in scene.policy_index.keys(ref)])
+        sums = {name: self._sums_of(latest[name][0]) for name in known}
+        if latest.keys() != known.keys() or not all(
+            _in_time(sums[name].measured, policy, scene.at) for name, policy in known.items()
+        ):
+            return members.items()
+        unsure = self._open.union(
+            *[self._tables[source].unsure() for source in {of.reading.source for of in sums.values()}]
+        )
+        return [(key, members[key]) for key in sorted(unsure & members.keys(), key=self._order.__getitem__)]
 
     def _is_stirred(self, key: Key, scene: Scene, workload: Workload, readings: Sequence[Readings]) -> bool:
         policy, last = scene.policy_index.members[key], scene.evaluations[key].last

@@ -46,6 +46,9 @@ class View(Struct):
     def confirmed_for(self, ref: Ref) -> float:
         return self.confirmed
 
+    def changes_since(self, earlier: object) -> None:
+        return None
+
     def selector_fault(self, workload: Workload) -> str:
         return self.fault
 

@@ -83,7 +83,7 @@ class Table(BulkLookup, dict[str, Any]):
 )
 @pytest.mark.parametrize("bands", [None, BandTable()], ids=["by itself", "at once"])
 def test_sums_are_computed_only_where_they_may_leave_bands(
-    lowest: float, highest: float, value: float, computed: int, stays: bool, bands: BandTable | None
+    lowest: float, highest: float, value: float, computed: int, stays: bool, bands: BandTable[str] | None
 ) -> None:
     table = Table(lowest, highest, value, NOW + 15)
     watched = watch(observation([0.75, 0.75]), {"cpu": Band(1.0, 2.0)})
@@ -120,7 +120,7 @@ def test_sums_are_unknown_of_pods_that_were_not_evaluated() -> None:
 
 
 @pytest.mark.parametrize("bands", [None, BandTable()], ids=["by itself", "at once"])
-def test_sums_that_were_measured_at_several_times_are_unknown(bands: BandTable | None) -> None:
+def test_sums_that_were_measured_at_several_times_are_unknown(bands: BandTable[str] | None) -> None:
     last = observation([0.75, 0.75])
     last = replace(last, series={**last.series, "queue": replace(last.series["cpu"], name="queue")})
     watched = watch(last, {})
@@ -156,7 +156,7 @@ BANDS = st.none() | st.fixed_dictionaries({}, optional={"cpu": st.builds(Band, s
 @given(looks=st.lists(LOOKED, max_size=3), bands=st.lists(BANDS, min_size=1, max_size=4), queue=st.booleans())
 def test_bands_compared_at_once_come_out_as_one_by_one(looks: Any, bands: Any, queue: bool) -> None:
     """`queue`: the first workload has another series beside."""
-    table, alone, together = BandTable(), list[Watched](), list[Watched]()
+    table, alone, together = BandTable[int](), list[Watched](), list[Watched]()
     for pods, each in enumerate(bands, 1):
         last = observation([0.75] * pods)
         if queue and pods == 1:
@@ -174,7 +174,7 @@ def test_bands_compared_at_once_come_out_as_one_by_one(looks: Any, bands: Any, q
 
 
 def test_a_workload_that_was_evaluated_anew_is_not_surely_steady() -> None:
-    table, last = BandTable(), observation([0.75, 0.75])
+    table, last = BandTable[str](), observation([0.75, 0.75])
     reading = Readings("test", NOW + 15, pods={"cpu": Table(1.1, 1.9, 1.5, NOW + 15)})
     watched, sums = watch(last, {"cpu": Band(1.0, 2.0)}), Sums(reading, table)
     table.put("web", watched)

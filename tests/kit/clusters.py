@@ -93,6 +93,9 @@ class Shown(Alone):
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         return self._pods[workload.ref]
 
+    def changes_since(self, earlier: object) -> None:
+        return None
+
     def selector_fault(self, workload: Workload) -> str:
         return ""
 

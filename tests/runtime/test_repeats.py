@@ -3,13 +3,16 @@ the same times and for the same reasons, and all else that such a run tells of i
 
 import asyncio
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import msgspec
 import pytest
 
+from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.cluster import SimulatedSnapshot
 from elasticd.journal import Journal
 from elasticd.lab.simulate import play
 from elasticd.limits.behavior import Cooldown, Rollout, Stabilization
@@ -49,15 +52,27 @@ FLOOR = msgspec.convert(
 PAUSED = msgspec.convert({"type": "blackout", "windows": [{"start": "10 8 * * *", "end": "30 8 * * *"}]}, Blackout)
 
 
+class Follows(Strategy, frozen=True, tag="follows"):
+    """Half a core a pod, and says nothing of bands: those are a tenth around each sum that it was asked about."""
+
+    def reads(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        cores = sum(sample.value for sample in observation.series["cpu"].samples)
+        return Recommendation(max(4, ceil(cores / 0.5)), "Follows")
+
+
 class Heard:
     """The changes of counts, each with its time and what a report says of why; how pods came and went; what failed;
-    and how many decisions were made."""
+    and which decisions were made."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[float, str, int, int, str, str]] = []
         self.pods: list[tuple[str, float, float | None, str]] = []
         self.failures: set[tuple[str, str, str]] = set()
-        self.decisions = 0
+        self.decisions: list[tuple[float, str, int | None]] = []
         self._why: dict[str, str] = {}
 
     def on(self, record: Notice) -> None:
@@ -65,7 +80,7 @@ class Heard:
             why = self._why.pop(record.decision, "")
             self.changes.append((record.at, str(record.workload), record.before, record.after, record.result, why))
         elif isinstance(record, Decision):
-            self.decisions += 1
+            self.decisions.append((record.at, str(record.workload), record.wish))
             self.failures |= {(failure.plugin, failure.hook, failure.message) for failure in record.failures}
             if record.action:
                 self._why[record.id] = cause(record)
@@ -127,7 +142,24 @@ def test_counts_change_as_if_all_were_decided(
     all_decided, brief = heard(policy, Journal()), heard(policy, None)
     assert brief.told == all_decided.told
     assert len(all_decided.changes) > 3
-    assert brief.decisions <= most * all_decided.decisions
+    assert len(brief.decisions) <= most * len(all_decided.decisions)
+
+
+@pytest.mark.parametrize("strategy", [HPA, Follows()], ids=["hpa", "a strategy without bands"])
+def test_knowing_what_has_changed_changes_no_decision(strategy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = acting((strategy,), interval=60.0)
+    demand = {"formula": "1.2 + 0.1 * sin(floor(t / 15) * 7) + 0.7 * sin(t / 400)"}
+    web = {
+        "name": "web", "count": 12, "namespace": "shop", "cpu": "500m", "start_seconds": 100, "ready_seconds": 40,
+        "demand": demand,
+    }  # fmt: skip
+    world = {"workloads": [web], "metrics": {"resolution": 15, "noise": 0.01}}
+    known = [heard(policy, journal, **world) for journal in (None, Journal())]
+    monkeypatch.setattr(SimulatedSnapshot, "changes_since", lambda self, earlier: None)
+    unknown = heard(policy, Journal(), **world)
+    assert [one.told for one in known] == [unknown.told] * 2
+    assert known[1].decisions == unknown.decisions
+    assert len(unknown.changes) > 20
 
 
 def test_a_node_that_fails_is_noticed_in_between() -> None:

@@ -87,7 +87,7 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, scales_of
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, Snapshot, scales_of
 from elasticd.ports.metrics_api import Followed, Pull
 
 _POD: Kind = ("v1", "Pod")
@@ -219,6 +219,9 @@ class LiveSnapshot:
         except SelectorError:
             return ()
         return self.job_store.pods_in_flight(workload, pods) if workload.jobs else pods
+
+    def changes_since(self, earlier: Snapshot) -> Collection[Ref] | None:
+        return None
 
     def selector_fault(self, workload: Workload) -> str:
         return selector_fault(workload.selector)

@@ -40,7 +40,7 @@ from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.ports.cluster import Kind
+from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 ANNOUNCEMENTS = 1000
@@ -73,12 +73,12 @@ class WorldView:
         earlier: OnNodes | None = None,
     ) -> None:
         self.nodes, self._budgets = nodes, budgets
-        self._others, self._recent = others or {}, recent or {}
+        self.others, self.recent = others or {}, recent or {}
         self._earlier = earlier or {}
 
     def changed(self, views: Mapping[Ref, WorkloadView], nodes: tuple[Node, ...]) -> "WorldView":
         """The state after a change of these workloads and nodes. This one stays as it is."""
-        others, recent = self._others, {**self._recent, **views}
+        others, recent = self.others, {**self.recent, **views}
         if len(recent) ** 2 > len(others):
             others, recent = {**others, **recent}, {}
         # Of this one only what is shared is kept, or all there ever were would be.
@@ -86,12 +86,19 @@ class WorldView:
 
     def view(self, ref: Ref) -> WorkloadView | None:
         """A workload and its pods; None: there is no such workload."""
-        return self._recent.get(ref) or self._others.get(ref)
+        return self.recent.get(ref) or self.others.get(ref)
+
+    def changes_since(self, earlier: "WorldView") -> Collection[Ref]:
+        """The workloads that changed since an earlier state."""
+        if earlier is self:
+            return ()
+        looked = self.recent if earlier.others is self.others else self.views
+        return [ref for ref, view in looked.items() if earlier.view(ref) is not view]
 
     @cached_property
     def views(self) -> Mapping[Ref, WorkloadView]:
         """All of them, in an order that stays."""
-        return {**self._others, **self._recent}
+        return {**self.others, **self.recent}
 
     @cached_property
     def on_nodes(self) -> OnNodes:
@@ -144,44 +151,47 @@ class SimulatedSnapshot:
 
     def __init__(self, confirmed: float, kinds: frozenset[Kind], view: WorldView) -> None:
         self.confirmed = self.nodes_confirmed = confirmed
-        self.kinds, self._view = kinds, view
+        self.kinds, self.world = kinds, view
 
     def confirmed_for(self, ref: Ref) -> float:
         return self.confirmed
 
     @cached_property
     def _workloads(self) -> tuple[Workload, ...]:
-        workloads = [view.workload for view in self._view.views.values()]
+        workloads = [view.workload for view in self.world.views.values()]
         return tuple(w for w in workloads if (w.ref.api_version, w.ref.kind) in self.kinds)
 
     def workloads(self) -> Collection[Workload]:
         return self._workloads
 
     def workload(self, ref: Ref) -> Workload | None:
-        view = self._view.view(ref)
+        view = self.world.view(ref)
         return view.workload if view is not None and (ref.api_version, ref.kind) in self.kinds else None
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        view = self._view.view(workload.ref)
+        view = self.world.view(workload.ref)
         return () if view is None else view.pods
+
+    def changes_since(self, earlier: Snapshot) -> Collection[Ref] | None:
+        return self.world.changes_since(earlier.world) if isinstance(earlier, SimulatedSnapshot) else None
 
     def selector_fault(self, workload: Workload) -> str:
         return ""  # it owns its pods
 
     def nodes(self) -> tuple[Node, ...]:
-        return self._view.nodes
+        return self.world.nodes
 
     def rooms(self) -> tuple[Room, ...]:
-        return self._view.rooms
+        return self.world.rooms
 
     def pending(self) -> tuple[Pod, ...]:
-        return self._view.pending
+        return self.world.pending
 
     def on_nodes(self) -> OnNodes:
-        return self._view.on_nodes
+        return self.world.on_nodes
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
-        return self._view.budgets
+        return self.world.budgets
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
         """Simulated namespaces have no labels."""

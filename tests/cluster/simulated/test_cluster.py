@@ -50,6 +50,18 @@ async def test_unchanged_objects_are_identical_in_the_next_snapshot() -> None:
     assert old.pods(other) is new.pods(other)
 
 
+async def test_a_snapshot_knows_which_workloads_have_changed_since_another() -> None:
+    play = Play(web(count=30, start_seconds=0))
+    looks = [await play.look(0)]
+    for number in range(1, 15):  # more than are kept apart from the others
+        await play.scale(number, 5, f"web-{number}")
+        looks.append(await play.look(number))
+    for first, earlier in enumerate(looks):
+        for last, later in enumerate(looks[first:], first):
+            changed = later.changes_since(earlier)
+            assert {ref.name for ref in changed or ()} == {f"web-{number}" for number in range(first + 1, last + 1)}
+
+
 async def test_a_scale_that_fits_is_done_and_moves_the_version() -> None:
     play = Play(web(replicas=2))
     assert (await play.scale(10, 4)).result == "done"
