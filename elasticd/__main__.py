@@ -19,7 +19,7 @@ def main() -> int:
     if sys.argv[1:2] == ["run"]:
         # It asks for a reload; until the daemon has read its policies there is nothing to reload, and it would end us.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # One thread: more do not multiply matrices so small any sooner, and where none may be started, OpenBLAS ends us.
+    # One thread: where none may be started, OpenBLAS ends the process.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if not has_memory(ALL):

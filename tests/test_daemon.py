@@ -410,7 +410,7 @@ def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faul
     assert (found.status().leader, found.status().faults) == (leader, faults)
 
 
-@pytest.mark.parametrize("kind", ["resourceVersions", "policies of the leader", "scales of Gadget"])
+@pytest.mark.parametrize("kind", ["resourceVersions", "policies of the leader", "scales of example.com/v1/Gadget"])
 def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
     cluster: Any = SimpleNamespace(
         leading=False,

@@ -57,6 +57,9 @@ counted by a controller, which may not have seen that yet."""
 UNREADY_FIRST = {("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")}
 """Kinds whose controllers remove pods that are not ready before others; a StatefulSet's removes the last ordinals."""
 
+REPLACING = 600.0
+"""Seconds for which the count of a StatefulSet does not fall because a pod of it that was moved is not ready again."""
+
 SHARE = 10
 """Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
 
@@ -96,10 +99,12 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Moved(Struct):
-    """The pods of a workload, by UID, that were moved of late, and how many were ready before the first of them was."""
+    """The pods of a workload, by UID, that were moved of late, how many were ready before the first of them was, and
+    when the last was."""
 
     ready: int
     uids: set[str]
+    at: float
 
 
 class _Lack(NamedTuple):
@@ -110,6 +115,11 @@ class _Lack(NamedTuple):
     available: int
     wanted: int
     text: str
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether more are missing than may be."""
+        return self.wanted - self.available >= max(1, self.wanted // SHARE)
 
 
 class DisruptionGuard(ClusterWrapper):
@@ -195,8 +205,11 @@ class DisruptionGuard(ClusterWrapper):
         if isinstance(action, Evict) and action.target:
             self._note_move(action)
         answer = await (self._inner.act(action) if disruption is None else self._disturb(action, disruption))
-        if isinstance(action, Scale):  # it may have waited for its turn
-            self._note_scaling(action)
+        if isinstance(action, Scale):
+            if answer.result in ("refused", "conflict") or 400 <= answer.code < 500:  # it was not done
+                self._lowered_at.pop(action.uid, None)
+            else:
+                self._note_scaling(action)  # it may have waited for its turn
         return answer
 
     def _note_scaling(self, action: Scale) -> None:
@@ -246,8 +259,10 @@ class DisruptionGuard(ClusterWrapper):
             if workload.ref.namespace == evict.workload.namespace:
                 pods = snapshot.pods(workload)
                 if any(pod.uid == evict.uid for pod in pods):
-                    moved = self._moved.setdefault(workload.uid, _Moved(len(_ready(pods)), set()))
+                    now = self._clock.now()
+                    moved = self._moved.setdefault(workload.uid, _Moved(len(_ready(pods)), set(), now))
                     moved.uids.add(evict.uid)
+                    moved.at = now
 
     def _take_back(self, disruption: Disruption) -> None:
         for moved in self._moved.values():
@@ -294,8 +309,8 @@ class DisruptionGuard(ClusterWrapper):
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
-        if now - self._lowered_at.get(workload.uid, -ECHO) < ECHO:
-            return "Scaling", f"{workload.ref} was scaled in {scaled:.0f} s ago"
+        if (lowered := now - self._lowered_at.get(workload.uid, -ECHO)) < ECHO:
+            return "Scaling", f"{workload.ref} was scaled in {lowered:.0f} s ago"
         return self._not_replaced(workload)
 
     def _not_replaced(self, workload: Workload) -> Refused | None:
@@ -321,13 +336,17 @@ class DisruptionGuard(ClusterWrapper):
             lack = self._lack(workload, snapshot.pods(workload), now)
             if lack.available >= lack.wanted:
                 del self._moved[workload.uid]
-            elif lack.wanted - lack.available >= max(1, lack.wanted // SHARE):
+            elif lack.is_felt:
                 why = "NotReplaced", f"{lack.text}: what replaces the others is not yet"
                 yield from ((pod.uid, why) for pod in lack.left)
 
     def _lack(self, workload: Workload, pods: Collection[Pod], now: float) -> _Lack:
         """Of a workload of which pods were moved of late."""
         moved = self._moved[workload.uid]
+        # One that is there though its eviction is long over, as where that failed or is a dry run's, was not moved.
+        recent = [disruption for disruption in self._recent if disruption.at > now - self._settings.within]
+        leaving = {disruption.uid for disruption in (*recent, *self._under_way)}
+        moved.uids -= {pod.uid for pod in pods if not pod.deleted and pod.uid not in leaving}
         left, wanted = _ready(pods, moved.uids), min(moved.ready, workload.replicas)
         available = sum(pod.is_available(workload.min_ready, now) for pod in left)
         long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
@@ -359,18 +378,19 @@ class DisruptionGuard(ClusterWrapper):
         note = surged(workload) if workload else None
         if note is not None and action.after <= action.before:
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
-        if workload and action.after < action.before and (why := self._loses_ready(workload, now)):
+        if workload and action.after < action.before and (why := self._why_loses_ready(workload, now)):
             return why
         return self._spend_bounds(abs(action.after - action.before), now) if action.reason.startswith(BOUNDS) else None
 
-    def _loses_ready(self, workload: Workload, now: float) -> Refused | None:
+    def _why_loses_ready(self, workload: Workload, now: float) -> Refused | None:
         """Why the count must not fall while a pod that was moved is replaced: a ready one would go."""
-        if self._snapshot is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
+        moved, snapshot = self._moved.get(workload.uid), self._snapshot
+        if snapshot is None or moved is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
             return None
-        if workload.uid not in self._moved:
+        lack = self._lack(workload, snapshot.pods(workload), now)
+        if not lack.is_felt or now - moved.at >= REPLACING:
             return None
-        lack = self._lack(workload, self._snapshot.pods(workload), now)
-        return None if lack.available >= lack.wanted else ("NotReplaced", f"{lack.text}: a ready one would be removed")
+        return "NotReplaced", f"{lack.text}: a ready one would be removed"
 
     def _spend_bounds(self, replicas: int, now: float) -> Refused | None:
         """Refuse to change more counts for the policies' bounds than may change within so many seconds; what is let

@@ -72,16 +72,17 @@ def inherit(past: Past, former: Past) -> Past:
 
 def remember(past: Past, decision: Decision) -> Past:
     """The past after a decision: its wish before anything delayed or shortened it, and its poll interval. One that
-    knows nothing wishes for the present count: no other is asked for meanwhile."""
+    knows nothing wishes for the present count, so that nothing shrinks before a whole window has passed."""
     runs, wish = past.runs, decision.asked
-    if decision.blind and wish is None:
+    unknown = decision.blind and wish is None
+    if unknown:
         wish = decision.own_count
     if wish is not None:
         last = runs[-1] if runs else None
-        if last is not None and last.replicas == wish:
-            runs = (*runs[:-1], Run(last.first, decision.at, last.replicas))
+        if last is not None and (last.replicas, last.unknown) == (wish, unknown):
+            runs = (*runs[:-1], Run(last.first, decision.at, wish, unknown))
         else:
-            runs = (*runs, Run(decision.at, decision.at, wish))
+            runs = (*runs, Run(decision.at, decision.at, wish, unknown))
         cutoff = decision.at - HORIZON
         if runs[0].last < cutoff:
             runs = tuple(run for run in runs if run.last >= cutoff)
@@ -110,9 +111,10 @@ def remember(past: Past, decision: Decision) -> Past:
 
 def repeat(past: Past, at: float, observed: Iterable[Series], recall: float) -> Past:
     """The past after the last decision came out again at this time, from these series."""
-    last = past.runs[-1]
+    *earlier, last = past.runs
+    runs = (*earlier, Run(last.first, at, last.replicas, last.unknown))
     return Past(
-        past.since, (*past.runs[:-1], Run(last.first, at, last.replicas)), past.changes, past.interval, at,
+        past.since, runs, past.changes, past.interval, at,
         past.blind_since, _add_points(past.points, observed, at, recall) if recall else past.points, past.foreign,
         past.count, past.bounds_from, past.asked, past.resizes, past.recommends_since, past.uid,
     )  # fmt: skip

@@ -18,11 +18,13 @@ class Point(Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
 
 
 class Run(Struct, frozen=True, gc=False, array_like=True):
-    """Equal wishes in a row: the first and the last time the same count was wished for."""
+    """Equal wishes in a row: the first and the last time the same count was wished for. `unknown`: it was the count
+    that there was, as nothing was known of what is needed."""
 
     first: float
     last: float
     replicas: int
+    unknown: bool = False
 
 
 class Change(Struct, frozen=True, gc=False, array_like=True):
@@ -67,10 +69,10 @@ class Past(Struct, frozen=True, gc=False):
     uid: str = ""
     """The UID of the object whose count this was; empty: it is not known."""
 
-    def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
+    def wishes(self, after: float, *, inclusive: bool = False, only_known: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""
         runs = takewhile(lambda run: run.last > after or (inclusive and run.last == after), reversed(self.runs))
-        return [run.replicas for run in runs]
+        return [run.replicas for run in runs if not (only_known and run.unknown)]
 
     def others(self, at: float, count: int) -> tuple[Change, ...]:
         """The changes that somebody else made, including the one that this count, seen at this time, shows. A count

@@ -35,7 +35,7 @@ SCALES = "scales of "
 
 def scales_of(kind: Kind) -> Kind:
     """Among the problems of a cluster: that the scale of an object of this kind cannot be read."""
-    return "", f"{SCALES}{kind[1]}"
+    return "", f"{SCALES}{'/'.join(kind)}"
 
 
 class Snapshot(Protocol):

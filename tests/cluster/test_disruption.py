@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import ECHO, DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import ECHO, REPLACING, DisruptionGuard, DisruptionSettings
 from elasticd.decision.disruption import refusal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
@@ -259,24 +259,25 @@ STARTING, REPLACED, BROKEN, SMALLER = (
 
 
 @pytest.mark.parametrize(
-    ("pods", "replicas", "said"),
+    ("pods", "replicas", "seconds", "said"),
     [
-        pytest.param(FOUR, 4, "3 of 4", id="it has not been seen to leave"),
-        pytest.param(STARTING, 4, "3 of 4", id="what replaces it is not ready"),
-        pytest.param(BROKEN, 4, "3 of 4", id="another is ready no more"),
-        pytest.param(REPLACED, 4, "", id="what replaces it is ready"),
-        pytest.param(SMALLER, 3, "", id="fewer are wanted"),
+        pytest.param(FOUR, 4, 59, "3 of 4", id="it has not been seen to leave"),
+        pytest.param(FOUR, 4, 60, "", id="nor has it left for long: its eviction failed"),
+        pytest.param(STARTING, 4, 3600, "3 of 4", id="what replaces it is not ready"),
+        pytest.param(BROKEN, 4, 3600, "3 of 4", id="another is ready no more"),
+        pytest.param(REPLACED, 4, 3600, "", id="what replaces it is ready"),
+        pytest.param(SMALLER, 3, 3600, "", id="fewer are wanted"),
     ],
 )
 async def test_no_ready_pod_is_moved_before_those_moved_are_ready(
-    pods: tuple[Pod, ...], replicas: int, said: str
+    pods: tuple[Pod, ...], replicas: int, seconds: float, said: str
 ) -> None:
     door = Door(replace(WEB, replicas=4, status_replicas=4))
     door.behind.pods = FOUR
     await door.look()
     assert (await door.disruption.act(moved("p0"))).result == "done"
     door.behind.pods, door.behind.workload = pods, replace(WEB, replicas=replicas, status_replicas=replicas)
-    await door.wait(3600)
+    await door.wait(seconds)
     answer = await door.disruption.act(moved("p2"))
     assert answer.reason == ("NotReplaced" if said else "")
     assert answer.message.startswith(f"{said} pods of shop/Deployment/web are ready" if said else "")
@@ -367,36 +368,49 @@ STATEFUL = Ref("shop", "StatefulSet", "web")
 
 
 @pytest.mark.parametrize(
-    ("ref", "pods", "after", "reason"),
+    ("ref", "pods", "after", "seconds", "reason"),
     [
-        pytest.param(STATEFUL, FOUR, 3, "NotReplaced", id="it has not been seen to leave"),
-        pytest.param(STATEFUL, STARTING, 3, "NotReplaced", id="what replaces it is not ready"),
-        pytest.param(STATEFUL, STARTING, 5, "", id="more are wanted"),
-        pytest.param(STATEFUL, REPLACED, 3, "", id="what replaces it is ready"),
-        pytest.param(WEB.ref, STARTING, 3, "", id="of a Deployment, which loses the unready one"),
+        pytest.param(STATEFUL, FOUR, 3, 1, "NotReplaced", id="it has not been seen to leave"),
+        pytest.param(STATEFUL, FOUR, 3, 60, "", id="nor has it left for long: its eviction failed"),
+        pytest.param(STATEFUL, STARTING, 3, REPLACING - 1, "NotReplaced", id="what replaces it is not ready"),
+        pytest.param(STATEFUL, STARTING, 3, REPLACING, "", id="nor will it be"),
+        pytest.param(STATEFUL, STARTING, 5, 1, "", id="more are wanted"),
+        pytest.param(STATEFUL, REPLACED, 3, 1, "", id="what replaces it is ready"),
+        pytest.param(WEB.ref, STARTING, 3, 1, "", id="of a Deployment, which loses the unready one"),
     ],
 )
 async def test_no_ready_pod_is_scaled_in_before_the_moved_returns(
-    ref: Ref, pods: tuple[Pod, ...], after: int, reason: str
+    ref: Ref, pods: tuple[Pod, ...], after: int, seconds: float, reason: str
 ) -> None:
     door = Door(Workload(ref, "uid-web", "1", 4, 4))
     door.behind.pods = FOUR
     await door.look()
     assert (await door.disruption.act(moved("p0"))).result == "done"
     door.behind.pods = pods
-    await door.wait(1)
+    await door.wait(seconds)
     answer = await door.disruption.act(replace(scale(4, after), workload=ref))
     assert answer.reason == reason
     assert answer.message == (f"3 of 4 pods of {ref} are ready: a ready one would be removed" if reason else "")
 
 
-@pytest.mark.parametrize(("before", "reason"), [(4, "Scaling"), (2, "")], ids=["scaled in", "scaled out"])
-async def test_no_pod_is_moved_right_after_a_scale_in(before: int, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "answer", "reason"),
+    [
+        pytest.param(4, Answer("done"), "Scaling", id="scaled in"),
+        pytest.param(4, Answer("failed", 0, reason="NoReply"), "Scaling", id="scaled in, perhaps"),
+        pytest.param(4, Answer("failed", 403, reason="Forbidden"), "", id="not scaled in: it may not be"),
+        pytest.param(4, Answer("conflict", 409, reason="Conflict"), "", id="not scaled in: somebody else was first"),
+        pytest.param(2, Answer("done"), "", id="scaled out"),
+    ],
+)
+async def test_no_pod_is_moved_right_after_a_scale_in(before: int, answer: Answer, reason: str) -> None:
     """Its controller has done it, and the PodDisruptionBudget may not have been counted again."""
     door = Door()
     await door.look()
+    door.behind.answer = answer
     door.behind.lasts = partial(door.clock.sleep_until, NOW + 10.0)
     await door.disruption.act(scale(before, 3))
+    door.behind.answer = Answer("done")
     await door.wait(ECHO - 1)
     assert (await door.disruption.act(moved("p0"))).reason == reason
     await door.wait(1)

@@ -65,7 +65,7 @@ def test_the_remembered_wish_is_the_one_cut_by_wish_limits() -> None:
 @pytest.mark.parametrize(
     ("blind", "runs"),
     [
-        pytest.param(True, (Run(0, 10, 7), Run(20, 30, 3), Run(40, 40, 1)), id="it knows nothing"),
+        pytest.param(True, (Run(0, 10, 7), Run(20, 30, 3, unknown=True), Run(40, 40, 1)), id="it knows nothing"),
         pytest.param(False, (Run(0, 10, 7), Run(40, 40, 1)), id="it has no wish for another reason"),
     ],
 )

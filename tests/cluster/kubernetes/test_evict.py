@@ -304,25 +304,33 @@ async def test_others_ready_before_a_pause_are_read_again(api: FakeApi, session:
 
 
 CLONE_SETS = {"resources": [{"name": "clonesets", "kind": "CloneSet", "namespaced": True}]}
+KRUISE = "/apis/apps.kruise.io"
+VERSIONS = {"versions": [{"groupVersion": f"apps.kruise.io/{version}"} for version in ("v1beta1", "v1alpha1")]}
+GONE = status(404, "NotFound")
+DOWN = status(503, "Down", "down")
 
 
 @pytest.mark.parametrize(
-    ("discovery", "said"),
+    ("group", "resources", "said"),
     [
-        pytest.param(CLONE_SETS, None, id="served"),
-        pytest.param({"resources": []}, ("refused", "NoController"), id="its group serves others"),
-        pytest.param(status(404, "NotFound"), ("refused", "NoController"), id="its group is gone"),
-        pytest.param(status(503, "Down", "down"), ("failed", "ServerError"), id="that cannot be read"),
+        pytest.param(VERSIONS, CLONE_SETS, None, id="served, in another version"),
+        pytest.param(VERSIONS, {"resources": []}, ("refused", "NoController"), id="its group serves others"),
+        pytest.param(VERSIONS, GONE, ("refused", "NoController"), id="its versions are gone"),
+        pytest.param(GONE, GONE, ("refused", "NoController"), id="its group is gone"),
+        pytest.param(DOWN, GONE, ("failed", "ServerError"), id="that cannot be read"),
+        pytest.param(VERSIONS, DOWN, ("failed", "ServerError"), id="nor its resources"),
     ],
 )
 async def test_a_controller_that_is_not_served_recreates_nothing(
-    api: FakeApi, evictor: PodWriter, discovery: Reply, said: tuple[str, str] | None
+    api: FakeApi, evictor: PodWriter, group: Reply, resources: Reply, said: tuple[str, str] | None
 ) -> None:
     api.on("GET", "/apis", {"groups": []})
-    api.on("GET", "/apis/apps.kruise.io/v1alpha1", CLONE_SETS, discovery)
-    kind = "apps.kruise.io/v1alpha1/CloneSet"
-    assert await evictor.unserved(kind) is None
-    answer = await evictor.unserved(kind)
+    api.on("GET", KRUISE, VERSIONS, group)
+    api.on("GET", f"{KRUISE}/v1beta1", {"resources": []})
+    api.on("GET", f"{KRUISE}/v1alpha1", CLONE_SETS, resources)
+    kind = "apps.kruise.io/v1/CloneSet"
+    assert await evictor.why_unserved(kind) is None
+    answer = await evictor.why_unserved(kind)
     assert (answer and (answer.result, answer.reason)) == said
 
 

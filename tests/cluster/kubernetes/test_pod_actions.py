@@ -44,7 +44,7 @@ class Writer(PodWriter):
     async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
         return await self._say(TryEvict(action), allowed)
 
-    async def unserved(self, controller: str) -> Answer | None:
+    async def why_unserved(self, controller: str) -> Answer | None:
         return Answer("refused", reason="NoController")
 
 

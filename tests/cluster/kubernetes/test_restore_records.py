@@ -104,6 +104,15 @@ async def test_a_copy_that_ran_is_not_created_again(
         assert [move.step for move in one.underway] == ["its record is removed"]
 
 
+async def test_a_copy_that_runs_needs_no_note_in_its_record(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    api.on("PATCH", f"{RECORDS}/elasticd-restore-u", status(422, "Invalid", "field is immutable"))
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
+
+
 async def test_records_that_cannot_be_listed_are_reported(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:

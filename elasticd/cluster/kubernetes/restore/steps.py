@@ -295,10 +295,10 @@ class RestorationSteps:
         record = await self._records.read(self.restoration)
         if record is None:
             return True
-        if record.made != state.uid:
-            await self._records.note(record, state.uid, state.version)
         if life.ran:
             return await self._forget()
+        if record.made != state.uid:
+            await self._records.note(record, state.uid, state.version)
         if state.phase == "Failed" and state.node:
             self._rejected_by |= {state.node}
             self._why_ended = f" (the last on {state.node}{f': {life.reason}' if life.reason else ''})"

@@ -157,6 +157,27 @@ class Discovery:
         body = await self._session.send(Request(verb="get", path="/apis", resource="discovery"))
         return msgspec.json.decode(body, type=Discovered).groups or []
 
+    async def serves(self, group: str, kind: str) -> bool:
+        """Whether the server serves a kind in any version of its group, asked anew. Raises ApiError."""
+        for api_version in await self._versions(group):
+            self._served.pop(api_version, None)
+            try:
+                if kind in (await self._read(api_version)).resources:
+                    return True
+            except UnknownKindError:  # it was served a moment ago
+                continue
+        return False
+
+    async def _versions(self, group: str) -> list[str]:
+        """The apiVersions of a group that the server serves."""
+        try:
+            body = await self._session.send(Request(verb="get", path=f"/apis/{group}", resource="discovery"))
+        except ApiError as error:
+            if error.code == 404:
+                return []
+            raise
+        return [version.group_version for version in msgspec.json.decode(body, type=ApiGroup).versions or ()]
+
     async def list_of(self, group: str, path: str, **options: Any) -> bytes:
         """A list in the version that the server prefers of a group. Raises ApiError, also where it serves none."""
         version = await self.version_of(group)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
-from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery, UnknownKindError
+from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.wire.objects import WireList, WirePod
 from elasticd.cluster.kubernetes.write.answers import (
@@ -40,7 +40,7 @@ from elasticd.model.workload import Node, Pod, Ref
 TRIES = 4
 """Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
 
-FRESH = 1.0
+FRESH = 5.0
 """Seconds that reading whether others are ready may take, or it is read again: the daemon may have been suspended."""
 
 OTHERS_NOT_READY = "OthersNotReady"
@@ -163,18 +163,17 @@ class PodWriter:
                 break
         return answer
 
-    async def unserved(self, controller: str) -> Answer | None:
-        """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more:
-        nothing would recreate it. None: the server does."""
-        api_version, _, name = controller.rpartition("/")
-        self._discovery.forget((api_version, name))  # it may have been served until now
+    async def why_unserved(self, controller: str) -> Answer | None:
+        """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more, in
+        whatever version: nothing would recreate it. None: the server does."""
+        *group, _, name = controller.split("/")
         try:
-            await self._discovery.resource((api_version, name))
-        except UnknownKindError as error:
-            return Answer("refused", message=f"nothing would recreate it: {error}", reason="NoController")
+            if await self._discovery.serves("/".join(group), name):
+                return None
         except ApiError as error:
             return refused_by(error)
-        return None
+        message = f"nothing would recreate it: the server does not serve {'/'.join(group)} {name}"
+        return Answer("refused", message=message, reason="NoController")
 
     async def _too_few_others(self, action: Evict) -> Answer | None:
         """Why a pod is not evicted for the sake of those that do its work; None: enough of them are ready."""
@@ -393,7 +392,7 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
-        if pod is not None and (stop := await self._uncontrolled(pod, action)):
+        if pod is not None and (stop := await self._why_uncontrolled(pod, action)):
             return stop
         answer = await (self._restorer if action.restore else self._writer).evict(action, self._allowed)
         if answer.result == "done" and answer.reason == "":
@@ -402,10 +401,10 @@ class PodActions:
             self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
 
-    async def _uncontrolled(self, pod: Pod, action: Evict) -> Answer | None:
+    async def _why_uncontrolled(self, pod: Pod, action: Evict) -> Answer | None:
         """Why a pod of a custom controller is not moved. It may be preempted, as by kube-scheduler."""
         is_custom = "/" in pod.owner[0] and not action.reason.startswith(GIVES_WAY)
-        return await self._writer.unserved(pod.owner[0]) if is_custom else None
+        return await self._writer.why_unserved(pod.owner[0]) if is_custom else None
 
     async def _try_evict(self, action: Evict) -> Answer:
         """Ask whether the pod would be evicted now, and could be created again."""
