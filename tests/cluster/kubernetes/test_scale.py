@@ -96,9 +96,12 @@ LOWER = replace(DOWN, reason="elasticd.io/surge down", removes=Evict(Ref("shop",
         pytest.param(DOWN, {"freeze": "up"}, "", id="down while it may not go up"),
         pytest.param(DOWN, {"freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="freeze down"),
         pytest.param(UP, {"freeze": "both; until 2001-01-01T00:00:00Z"}, "", id="a freeze that is over"),
-        pytest.param(MOVE, {"freeze": "both"}, "", id="a pod that is being moved"),
-        pytest.param(LOWER, {"freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="its last step"),
-        pytest.param(replace(LOWER, removes=None), {"freeze": "down"}, "", id="it is taken back"),
+        pytest.param(MOVE, {"surge": "{}", "freeze": "both"}, "", id="a pod that is being moved"),
+        pytest.param(
+            LOWER, {"surge": "{}", "freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="its last step"
+        ),
+        pytest.param(replace(LOWER, removes=None), {"surge": "{}", "freeze": "down"}, "", id="it is taken back"),
+        pytest.param(MOVE, {}, "somebody has removed its annotation elasticd.io/surge", id="a move without its note"),
     ],
 )  # fmt: skip
 async def test_a_mark_written_meanwhile_is_a_conflict(

@@ -118,10 +118,14 @@ class Scaler:
         return self._read_marks(metadata, action) or metadata.resource_version
 
     def _read_marks(self, metadata: Metadata, action: Scale) -> Answer | None:
-        """Refuse what a mark forbids that was written since the workload was judged."""
+        """Refuse what a mark forbids that was written since the workload was judged; and a surge's change without its
+        note, which somebody has removed: nothing would tell that it has to be taken back."""
+        annotations = annotations_of(metadata)
+        if action.reason.startswith(SURGE) and SURGE not in annotations:
+            return conflict(409, f"somebody has removed its annotation {SURGE}")
         if action.reason.startswith(SURGE) and action.removes is None:  # what a surge added is taken back all the same
             return None
-        why = forbidden(annotations_of(metadata), action.before, action.after, self._clock.now())
+        why = forbidden(annotations, action.before, action.after, self._clock.now())
         return conflict(409, why) if why else None
 
     async def _read_back(self, lost: ApiError, resource: Resource, action: Scale) -> Answer:
