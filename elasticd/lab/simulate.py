@@ -116,6 +116,7 @@ class _Meter:
         world.advance(at)
         self._demand.clear()
         all_pods, used = list[_Pods](), list[float]()
+        by_each: dict[tuple[int, float, int], float] = {}
         for workload in world.workloads.values():
             pods = self._pods_of(workload)
             if isinstance(workload, SimulatedJobSet):
@@ -123,7 +124,10 @@ class _Meter:
             elif not isinstance(workload, Bare):
                 self._note(workload, pods, at)
             all_pods.append(pods)
-            each = _used_by_each(workload, pods.serving, at - run.begun)
+            alike = (id(workload.cpu), workload.most_cpu, pods.serving)
+            each = by_each.get(alike)
+            if each is None:
+                each = by_each[alike] = _used_by_each(workload, pods.serving, at - run.begun)
             used += [each if serves else 0.0 for serves in pods.serves]
         run.waiting.append(sum([pods.waiting for pods in all_pods]))
         run.evictions.append(len(run.evicted))
@@ -164,7 +168,9 @@ class _Meter:
 
     def _note(self, workload: SimulatedWorkload, pods: "_Pods", at: float) -> None:
         run = self._run
-        track = run.workloads.setdefault(workload.ref, WorkloadTrack())
+        track = run.workloads.get(workload.ref)
+        if track is None:
+            track = run.workloads[workload.ref] = WorkloadTrack()
         since = at - run.step
         demand = self._demand_of(workload.cpu, since - run.begun)
         capacity = self._capacity(workload, pods.capacity, since)

@@ -57,7 +57,8 @@ class Actions(Generic[K]):
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for all that is under way, at most `patience` seconds; what has no answer then is cancelled."""
-        if tasks := [*self._tasks.values(), *self._announcing]:
+        if self._tasks or self._announcing:
+            tasks = [*self._tasks.values(), *self._announcing]
             await asyncio.wait(tasks, timeout=patience)
             await cancel(*tasks)
 

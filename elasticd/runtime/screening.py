@@ -6,6 +6,7 @@ a sample leaves its band is decided in decision/screen.
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -179,6 +180,7 @@ class Screening:
         members, before, self._snapshot = scene.policy_index.members, self._snapshot, scene.snapshot
         changed = None if before is None else scene.snapshot.changes_since(before)
         if changed is None or not self._order:
+            self._forget_others(scene.evaluations.keys())
             self._order = {key: place for place, key in enumerate(members)}
             self._open = set(members)
             return members.items()
@@ -193,6 +195,17 @@ class Screening:
         )
         return [(key, members[key]) for key in sorted(unsure & members.keys(), key=self._order.__getitem__)]
 
+    def _forget_others(self, evaluated: AbstractSet[Key]) -> None:
+        """Forget the bands of workloads that are not evaluated any more."""
+        if self._bands.keys() <= evaluated:
+            return
+        self._bands = {key: entry for key, entry in self._bands.items() if key in evaluated}
+        self._watched = {key: watched for key, watched in self._watched.items() if key in evaluated}
+        self._tables.clear()
+        self._sums.clear()
+        for key, watched in self._watched.items():
+            self._compare(key, watched)
+
     def _is_stirred(self, key: Key, scene: Scene, workload: Workload, readings: Sequence[Readings]) -> bool:
         policy, last = scene.policy_index.members[key], scene.evaluations[key].last
         pods, reads = scene.snapshot.pods(workload), scene.policy_index.hooks(policy).reads
@@ -205,13 +218,6 @@ class Screening:
 
     async def _refresh_bands(self, keys: Iterable[Key], scene: Scene) -> None:
         """Find the bands of all these keys as of their last evaluation."""
-        if self._bands.keys() - scene.evaluations.keys():
-            self._bands = {key: entry for key, entry in self._bands.items() if key in scene.evaluations}
-            self._watched = {key: watched for key, watched in self._watched.items() if key in scene.evaluations}
-            self._tables.clear()
-            self._sums.clear()
-            for key, watched in self._watched.items():
-                self._compare(key, watched)
         cases = {key: case for key in keys if (case := self._band_case(key, scene)) is not None}
         if not cases:
             return

@@ -172,11 +172,14 @@ class SourcePoller:
         self._asked_at, self._begun_at = now, self._clock.now()
         self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
 
-    async def read_to_end(self, now: float, *, asked: bool) -> None:
-        """Read now if a read is due, as virtual time allows, which stands still meanwhile: no task is needed."""
-        if self._task is None and (self._is_due(now) if asked else now >= self.due):
-            self._asked_at, self._begun_at = now, self._clock.now()
-            await self._read(now)
+    def reads_to_end(self, now: float, *, asked: bool) -> bool:
+        """Whether to `read_to_end` now: a read is due, and none is under way."""
+        return self._task is None and (self._is_due(now) if asked else now >= self.due)
+
+    async def read_to_end(self, now: float) -> None:
+        """Read now as virtual time allows, which stands still meanwhile: no task is needed."""
+        self._asked_at, self._begun_at = now, self._clock.now()
+        await self._read(now)
 
     def take(self, now: float) -> Readings | None:
         """The reading to decide by; None as long as a newer one can be expected soon."""

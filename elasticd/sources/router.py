@@ -4,7 +4,8 @@ Knows pollers and policies; knows nothing of what is decided.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from elasticd.model.policy import Policy, PoolPolicy
@@ -59,14 +60,15 @@ class SourceRouter(Generic[K]):
 
         A key that still waits for one of its sources is left out, and passed to `ready` when that has answered. Of the
         `watched` sources, those for which an update is expected are read as well."""
-        if self._wait is None and not pollers_of:  # in virtual time, between polls
-            for poller in watched:
-                await poller.read_to_end(now, asked=False)
-            return {}
         # Not a set, whose order would not be reproducible.
         distinct = dict.fromkeys(pollers_of.values())  # far fewer than keys
-        needed = dict.fromkeys(poller for pollers in distinct for poller in pollers)
-        tasks = await self._begin_reads(needed, watched, now)
+        needed = dict.fromkeys(chain.from_iterable(distinct))
+        tasks: dict[SourcePoller, asyncio.Task[None]] = {}
+        if self._wait is not None:
+            tasks = await self._begin_reads(needed, watched, now, self._wait)
+        else:  # most ticks of virtual time are between two reads
+            for poller in _due(needed, watched, now):
+                await poller.read_to_end(now)
         latest = {poller: poller.take(now) for poller in needed}
         served: dict[tuple[SourcePoller, ...], list[Readings]] = {}
         for pollers in distinct:
@@ -82,20 +84,15 @@ class SourceRouter(Generic[K]):
                 task.add_done_callback(lambda _, keys=waiting: self._ready(keys))  # type: ignore[misc]
         return complete
 
+    @staticmethod
     async def _begin_reads(
-        self, needed: Iterable[SourcePoller], watched: Iterable[SourcePoller], now: float
+        needed: Iterable[SourcePoller], watched: Iterable[SourcePoller], now: float, wait: float
     ) -> dict[SourcePoller, "asyncio.Task[None]"]:
         """Read what is due, and wait for it. Returns the reads that had to be waited for."""
-        if self._wait is None:
-            for poller in needed:
-                await poller.read_to_end(now, asked=True)
-            for poller in watched:
-                await poller.read_to_end(now, asked=False)
-            return {}
         tasks = {poller: task for poller in needed if (task := poller.ask(now)) is not None}
         tasks |= {poller: task for poller in watched if (task := poller.renew(now)) is not None}
         if tasks:
-            await asyncio.wait(tasks.values(), timeout=self._wait)
+            await asyncio.wait(tasks.values(), timeout=wait)
         return tasks
 
     async def read_or_last(
@@ -124,3 +121,13 @@ class SourceRouter(Generic[K]):
 
     def report(self, now: float) -> list[SourceReport]:
         return [poller.report(now) for poller in self._pollers]
+
+
+def _due(needed: Iterable[SourcePoller], watched: Iterable[SourcePoller], now: float) -> Iterator[SourcePoller]:
+    """Those that are read now: one that is watched may have been read just before because it is needed."""
+    for poller in needed:
+        if poller.reads_to_end(now, asked=True):
+            yield poller
+    for poller in watched:
+        if poller.reads_to_end(now, asked=False):
+            yield poller
