@@ -13,8 +13,9 @@ from elasticd.model.records import Decision, Outcome
 
 log = logging.getLogger(__name__)
 
-CONFLICTS = 3
-"""In a row that count as a failure: one by itself says that somebody else was first."""
+IN_A_ROW = 3
+"""Conflicts or refusals that count as a failure: one by itself says that somebody else was first, or that it is not
+the time."""
 
 
 def asked(decision: Decision) -> frozenset[str]:
@@ -39,8 +40,8 @@ class FailureLog:
         self._failing: dict[Key, dict[tuple[str, str], str]] = {}
         self._undone: dict[tuple[Key, bool], Outcome] = {}
         """Failed outcomes, of each workload those of its count apart: other actions of a decision may be done."""
-        self._conflicts = Counter[tuple[Key, bool]]()
-        """In a row."""
+        self._in_a_row = Counter[tuple[Key, bool]]()
+        """Conflicts and refusals."""
 
     @property
     def undone(self) -> tuple[Outcome, ...]:
@@ -57,15 +58,15 @@ class FailureLog:
             case Governed(keys):
                 self._failing = {key: lines for key, lines in self._failing.items() if key in keys}
                 self._undone = {what: outcome for what, outcome in self._undone.items() if what[0] in keys}
-                self._conflicts = Counter({what: many for what, many in self._conflicts.items() if what[0] in keys})
+                self._in_a_row = Counter({what: many for what, many in self._in_a_row.items() if what[0] in keys})
             case _:
                 pass
 
     def _note_action(self, outcome: Outcome) -> None:
         key = (outcome.policy, outcome.workload)
         what = (key, outcome.before != outcome.after)
-        self._conflicts[what] = self._conflicts[what] + 1 if outcome.result == "conflict" else 0
-        if outcome.result == "failed" or self._conflicts[what] >= CONFLICTS:
+        self._in_a_row[what] = self._in_a_row[what] + 1 if outcome.result in ("conflict", "refused") else 0
+        if outcome.result == "failed" or self._in_a_row[what] >= IN_A_ROW:
             last, self._undone[what] = self._undone.get(what), outcome
             if last is None or _cause(last) != _cause(outcome):
                 log.warning("policy %s: %s: %s", *key, outcome.message)

@@ -375,7 +375,8 @@ def _decision_table(report: StatusReport, now: float) -> Table:
         verdict, why = Text(decision.verdict, style=_COLOURS[decision.verdict]), decision.reason
         failed = undone.get((decision.policy, decision.workload)) if decision.verdict == "scale" else None
         if failed is not None:
-            verdict, why = Text("failing", style="bold red"), failed.reason or answer(failed)
+            word = "refused" if failed.result == "refused" else "failing"
+            verdict, why = Text(word, style="bold red"), failed.reason or answer(failed)
         counts = _replicas(decision), _wanted(decision)
         when = f"{decision.interval:g} s", ago(decision.at, now)
         add_row(table, decision.policy, mode, str(decision.workload), *counts, verdict, why, *when)

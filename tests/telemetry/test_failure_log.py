@@ -112,11 +112,12 @@ def test_an_action_that_fails_again_and_again_is_logged_once(caplog: pytest.LogC
     [
         pytest.param(["conflict"] * 2, False, id="two"),
         pytest.param(["conflict"] * 3, True, id="three in a row"),
+        pytest.param(["refused"] * 3, True, id="three refusals, as by the breaker"),
         pytest.param(["conflict", "conflict", "done", "conflict"], False, id="three, with one that was done between"),
         pytest.param(["conflict"] * 4 + ["done"], False, id="done at last"),
     ],
 )
-def test_conflicts_in_a_row_are_told_like_a_failure(results: list[Result], *, told: bool) -> None:
+def test_conflicts_and_refusals_in_a_row_are_told(results: list[Result], *, told: bool) -> None:
     troubles = FailureLog()
     for result in results:
         troubles.on(Outcome("d", 1.0, "p", REF, result, 1, 2, 409, "the name is taken", "Conflict"))

@@ -257,15 +257,17 @@ def test_the_status_has_a_row_for_each_workload() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "shown"),
+    ("verdict", "result", "reason", "shown"),
     [
-        pytest.param("scale", "shop act shop/Deployment/web 2 -> 3 3 failing Forbidden 30 s 12 s ago", id="it fails"),
-        pytest.param("keep", "shop act shop/Deployment/web 2 3 keep Wanted 30 s 12 s ago", id="it is over"),
+        pytest.param("scale", "failed", "Forbidden", "2 -> 3 3 failing Forbidden", id="it fails"),
+        pytest.param("scale", "refused", "Breaker", "2 -> 3 3 refused Breaker", id="it is refused again and again"),
+        pytest.param("keep", "failed", "Forbidden", "2 3 keep Wanted", id="it is over"),
     ],
 )
-def test_the_status_says_that_actions_fail(verdict: Any, shown: str) -> None:
+def test_the_status_says_that_actions_fail(verdict: Any, result: Any, reason: str, shown: str) -> None:
     last = decision(60.0, verdict=verdict, **({} if verdict == "scale" else {"replicas": 2}))
-    undone = (Outcome("d", 59.0, "shop", last.workload, "failed", 2, 3, 403, "cannot patch", "Forbidden"),)
+    undone = (Outcome("d", 59.0, "shop", last.workload, result, 2, 3, 403, "cannot patch", reason),)
+    shown = f"shop act shop/Deployment/web {shown} 30 s 12 s ago"
     assert " ".join(lines(status(72.0, last, undone=undone))[-1]) == shown
 
 
