@@ -7,7 +7,19 @@ from functools import lru_cache
 from math import ceil
 from typing import Annotated, ClassVar, Literal
 
-from elasticd.api import MOST, Forecast, Measure, Meta, Observation, Recommendation, Series, Strategy, hookimpl
+from elasticd.api import (
+    MOST,
+    Forecast,
+    Limit,
+    Measure,
+    Meta,
+    Observation,
+    Quality,
+    Recommendation,
+    Series,
+    Strategy,
+    hookimpl,
+)
 
 MOST_QUEUED = 100_000.0
 """Above this offered load (in servers) M/M/c is approximated by the load plus twice its square root."""
@@ -19,10 +31,11 @@ Use = Annotated[float, Meta(ge=0)]
 class Ahead(Strategy, tag="forecast", frozen=True):
     """Replicas for the highest load expected within `lead` seconds, from a source of type forecast.
 
-    Beside a reactive strategy it only raises the count: without a forecast, with an expired one or one that is in
-    doubt, it has no opinion, says why, and other strategies decide alone. A forecast that ends before `lead` counts as
-    far as it reaches. A peak counts until it has passed out of the window, so nothing is taken away early. With a
-    reactive strategy and a schedule the result is max(proactive, reactive, floor), cut at the ceiling.
+    Beside a reactive strategy it only raises the count: with a forecast that has expired, is in doubt or could not be
+    made, it has no opinion, says why, and other strategies decide alone. Until the first one is there, as after a
+    restart, no scale-in begins (NoForecastYet). A forecast that ends before `lead` counts as far as it reaches. A peak
+    counts until it has passed out of the window, so nothing is taken away early. With a reactive strategy and a
+    schedule the result is max(proactive, reactive, floor), cut at the ceiling.
 
     `model` turns a load into pods: "value" is load / target; "mm1" and "mmc" are queues in which each pod serves `mu`
     requests a second and a response may take `wait` seconds; "linear" is the fewest pods of which each uses at most
@@ -80,6 +93,16 @@ class Ahead(Strategy, tag="forecast", frozen=True):
             return _none("NoModel", forecast.untaught or "no number of pods would be enough")
         ahead = max(0.0, forecast.first + peak * forecast.step - now)
         return self._recommend(forecast, replicas, values[peak], ahead)
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit | None:
+        """No scale-in before the first forecast, which may want the pods that would go. The source ends this: of a
+        workload that gets none it says so, by a forecast in doubt."""
+        series = observation.series.get(self.series)
+        if series is None or series.forecast is not None or series.quality is not Quality.EMPTY:
+            return None
+        message, lowest = f"{self.series}: {series.message}", observation.workload.replicas
+        return Limit("NoForecastYet", message, lowest, condition="AbleToScale")
 
     def _pods(self, forecast: Forecast, load: float) -> int | None:
         """How many pods a load needs, by the model; None where the line is not learnt or no number would be enough."""

@@ -20,6 +20,7 @@ _AGES = 10 * 365 * 86400.0
 """Seconds; a source that calls a number older than that does not know how old it is."""
 
 NO_SAMPLE = "no sample"
+NO_FORECAST = "there is no forecast of it yet"
 
 SETTLING = 60.0
 """Seconds after its start within which a pod may well have no sample: metrics-server needs two scrapes of one."""
@@ -67,10 +68,11 @@ def _all_good(values: Sequence[float], times: AbstractSet[float], oldest: float,
 def expected(name: str, reading: Readings, workload: str, at: float) -> Series:
     """A series that is forecast: FRESH while the forecast may be believed, STALE once it has expired, INVALID where
     there is a doubt, EMPTY before there is one. Its sample is what is expected now, measured when it was fitted.
-    Whatever it is worth, it is never a reason to hold what others know."""
+    Its worth alone never holds what others know: while it is EMPTY, a strategy that uses forecasts may."""
     forecast = reading.forecasts[name].get(workload)
     if forecast is None:
-        why = reading.faults.get(name) or "there is no forecast of it yet"
+        fault = reading.faults.get(name)
+        why = f"{NO_FORECAST}: {fault}" if fault else NO_FORECAST
         return Series(name, reading.source, Quality.EMPTY, (), why)
     places = forecast.window(at, at)
     samples = () if places is None else (Sample(forecast.values[places[0]], forecast.fitted, reading.received),)

@@ -448,7 +448,8 @@ class Readings(Struct, frozen=True, gc=False):
     `faults` says of a series, by name, why it could not be read, or what is wrong with how it is. `newest` is the
     newest time of measurement, where the source knows it without looking at all samples. `complete`: a subject without
     a sample is one that has nothing to measure, and not merely one that was not heard of. `forecasts` maps series, then
-    "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet.
+    "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet,
+    which scale-ins wait for, so a source that gives up on one says so by a forecast with a `doubt`.
     `parts` maps series, then "namespace/pod", to the samples of a pod of which a container has none: it has none under
     `pods` then.
     """

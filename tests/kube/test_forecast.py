@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from elasticd.journal import read
+from elasticd.model.records import Decision
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.fetch import HOW_TO_GET, find_program
@@ -117,6 +119,41 @@ async def test_the_count_rises_before_the_peak_that_the_past_foretells(
         assert "most in" in told
         assert "believed 1" in await command(daemon, "sources")
         print(await command(daemon, "explain", f"{namespace}/Deployment/web"))
+
+
+async def test_a_restart_scales_nothing_in_before_the_first_forecast(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    try:
+        made = PrometheusServer(tmp_path)
+    except NoPrometheus as missing:
+        pytest.skip(str(missing))
+    await asyncio.to_thread(remember, tmp_path, namespace, time.time())
+    await kube.client.apply(workload(), namespace)
+    made.target.metrics = {f'requests{{namespace="{namespace}",deployment="web"}}': QUIET}
+    quick = POLICY.replace("average_value = 10 }}]", "average_value = 10 }}]\ndownscale_stabilization = 0")
+    policies = {"web": quick.format(namespace=namespace, lead=1800)}
+    async with (
+        scraped(made) as server,
+        shipped_rights(kube.plane, "elasticd", namespace) as rights,
+        running(tmp_path / "one", rights.kubeconfig, namespace, policies, SOURCES.format(url=server.url)) as daemon,
+    ):
+        await scaled(kube, namespace, 8)
+        await daemon.program.stop(10)  # which gives the Lease back, so that it leads before a fit can have ended
+        restarted = time.time()
+        await daemon.restart()
+        since: list[Decision] = []
+
+        async def foreseen() -> bool:
+            since[:] = [
+                one for one in read(daemon.folder / "state") if isinstance(one, Decision) and one.at > restarted
+            ]
+            return any(one.reason == "ForecastAbove" for one in since)
+
+        await wait_until(foreseen, what="the forecast is there again")
+        assert [one.action for one in since if one.action is not None] == []
+        print(*[f"{one.at - restarted:.2f} s: {one.reason}" for one in since], sep="\n")
+        assert {one.reason for one in since} <= {"NoForecastYet", "FailedGetExternalMetric", "ForecastAbove"}
 
 
 async def command(daemon: Running, *words: str) -> str:

@@ -72,7 +72,7 @@ def doubted(why: str) -> Forecast:
             id="expired, and at its end",
         ),
         pytest.param(said(None), Quality.EMPTY, [], "there is no forecast of it yet", id="not fitted yet"),
-        pytest.param(said(None, "down"), Quality.EMPTY, [], "down", id="why not"),
+        pytest.param(said(None, "down"), Quality.EMPTY, [], "there is no forecast of it yet: down", id="why not"),
     ],
 )
 def test_a_forecast_is_graded(readings: Readings, quality: Quality, values: list[float], message: str) -> None:

@@ -171,6 +171,26 @@ def test_it_has_no_opinion_and_holds_nothing(forecast: Forecast | None, quality:
     assert judge(Hpa(), made(), seen=replace(both, at=NOW, confirmed=NOW)).blind is False
 
 
+@pytest.mark.parametrize(
+    ("forecast", "quality", "kept"),
+    [
+        pytest.param(None, Quality.EMPTY, True, id="not there yet"),
+        pytest.param(None, Quality.ERROR, False, id="the source cannot be read"),
+        pytest.param(path(5, 5, doubt="too short"), Quality.INVALID, False, id="none could be made"),
+        pytest.param(path(5, 5, expires=NOW), Quality.STALE, False, id="expired"),
+        pytest.param(path(5, 5), Quality.FRESH, False, id="there"),
+    ],
+)
+def test_only_a_forecast_still_to_come_delays_a_scale_in(
+    forecast: Forecast | None, quality: Quality, kept: bool
+) -> None:
+    idle = replace(observation([0.1] * 3, at=NOW), confirmed=NOW)
+    series = {**idle.series, **seen(forecast, quality).series}
+    decision = judge(Hpa(downscale_stabilization=0), made(), seen=replace(idle, series=series))
+    assert (decision.verdict, decision.replicas) == (("hold", 3) if kept else ("scale", 1))
+    assert (decision.reason == "NoForecastYet", decision.blind) == (kept, False)
+
+
 def test_without_the_series_it_has_no_opinion() -> None:
     said = made().recommend_replicas(observation([0.5]))
     assert (said.replicas, said.abstains, said.message) == (None, True, "load is no forecast")

@@ -18,6 +18,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
 from elasticd.journal import Journal
+from elasticd.model.forecast import Forecast
 from elasticd.model.listener import Notice
 from elasticd.model.policy import Bounds, Policy, Strategy, Target
 from elasticd.model.records import Decision
@@ -27,11 +28,13 @@ from elasticd.registry import discover
 from elasticd.sources.forecast import FIRST_PAUSE, ForecastKeeper, ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
 from elasticd.sources.forecasting.request import Question, Reply
+from elasticd.sources.poller import SourcePoller
 from elasticd.sources.recording import RecordingSource
 from elasticd.testing import simulate, site
 from elasticd_plugins.forecast import Ahead
 from elasticd_plugins.hpa import Hpa
 from elasticd_plugins.hpa.options import External
+from tests.kit.loops import Play, Want, policy
 from tests.kit.sources.pasts import CART, NOW, WEB, Remembered, daily, points, source
 from tests.kit.waves import START, noise
 
@@ -217,6 +220,7 @@ async def test_a_useless_past_gives_a_forecast_with_a_doubt(known: dict[str, Any
     assert rounds.keeper.describe() == {
         "forecasts": 1,
         "believed": 0,
+        "awaited": 0,
         "fits": 1,
         "lost": 0,
         "doubts": {KEY: said.forecasts["requests_forecast"][KEY].doubt},
@@ -253,6 +257,107 @@ async def test_a_lost_fit_harms_no_other_and_is_retried() -> None:
     said = await rounds.at(NOW + FIRST_PAUSE)
     assert said.faults == {}
     assert set(said.forecasts["requests_forecast"]) == {KEY, OTHER}
+
+
+async def lost(question: Question) -> Reply:
+    raise Lost("killed")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        pytest.param("prometheus: no answer", ": prometheus: no answer", id="a past that cannot be read"),
+        pytest.param("", f": {KEY}: killed", id="fits that are lost"),
+    ],
+)
+async def test_a_forecast_that_never_comes_is_awaited_for_valid(trouble: str, why: str) -> None:
+    rounds = Rounds(Remembered(requests={KEY: daily()}), WEB)
+    rounds.memory.trouble, rounds.fitter.fit = trouble, lost  # type: ignore[method-assign]
+    for now in (NOW, NOW + 3599):
+        assert KEY not in (await rounds.at(now)).forecasts["requests_forecast"]
+        assert rounds.keeper.describe()["awaited"] == 1
+    for now in (NOW + 3600, NOW + 7200):
+        said = (await rounds.at(now)).forecasts["requests_forecast"]
+        assert said[KEY].doubt == f"none could be fitted within 3600 s{why}"
+        assert rounds.keeper.describe()["awaited"] == 0
+    rounds.memory.trouble, rounds.fitter.fit = "", constant  # type: ignore[method-assign]
+    assert (await rounds.at(rounds.keeper.due)).forecasts["requests_forecast"][KEY].doubt == ""
+
+
+async def test_a_first_forecast_is_awaited_from_when_governed() -> None:
+    rounds = Rounds(Remembered(), WEB)
+    rounds.memory.trouble = "prometheus: no answer"
+    await rounds.at(NOW)
+    rounds.refs = (WEB, CART)
+    await rounds.at(NOW + 3000)
+    assert set((await rounds.at(NOW + 3600)).forecasts["requests_forecast"]) == {KEY}
+    rounds.refs = (CART,)
+    await rounds.at(NOW + 3700)
+    assert rounds.keeper.describe()["awaited"] == 1
+    assert set((await rounds.at(NOW + 6600)).forecasts["requests_forecast"]) == {OTHER}
+
+
+async def constant(question: Question) -> Reply:
+    """A load of 50 for the next four hours."""
+    values = (50.0,) * 48
+    return Reply(Forecast("naive", NOW - 300, NOW + 14400, NOW - 300, 300.0, values, values, values))
+
+
+async def refused(question: Question) -> Reply:
+    return Reply(problem="the past is too short")
+
+
+@asynccontextmanager
+async def daemon(folder: Path, now: float, fit: Any, trouble: str = "") -> AsyncIterator[tuple[Play, ForecastKeeper]]:
+    """A daemon that starts at a time, with ten replicas, three of which would do for the load alone; and its forecasts,
+    of which no round begins by itself."""
+    rounds = Rounds(Remembered(requests={KEY: daily()}), WEB)
+    rounds.memory.trouble, rounds.fitter.fit = trouble, fit  # type: ignore[method-assign]
+    ahead = Ahead(series="requests_forecast", lead=0, target=5, bound="expected")
+    play = Play(policy("p", Want(), ahead), folder=folder)
+    play.cluster.put(WEB, 10)
+    keeper = ForecastKeeper(source(), rounds.memory, play.loop.site, rounds.fitter.opened)
+    play.loop.set_sources([play.poller, SourcePoller(keeper, source(), play.clock)])
+    await play.clock.sleep_until(now)
+    yield play, keeper
+    play.journal.close()
+
+
+def outcome(play: Play) -> tuple[int, str]:
+    """How many replicas there are, and why."""
+    return play.cluster.has[WEB].replicas, play.last().reason
+
+
+@pytest.mark.parametrize(
+    ("fit", "trouble", "after_round", "after_valid"),
+    [
+        pytest.param(constant, "", (10, "ForecastAbove"), (10, "ForecastAbove"), id="there"),
+        pytest.param(refused, "", (3, "Wanted"), (3, "Wanted"), id="ended without"),
+        pytest.param(lost, "", (10, "NoForecastYet"), (3, "Wanted"), id="lost"),
+        pytest.param(constant, "no answer", (10, "NoForecastYet"), (3, "Wanted"), id="failed"),
+    ],
+)
+async def test_after_a_restart_scale_in_waits_for_the_first_forecast(
+    tmp_path: Path, fit: Any, trouble: str, after_round: tuple[int, str], after_valid: tuple[int, str]
+) -> None:
+    async with daemon(tmp_path, NOW - 60, constant) as (play, keeper):
+        await play.to(NOW - 50)
+        await keeper.round(NOW - 50)
+        assert outcome(await play.to(NOW)) == (10, "ForecastAbove")
+    async with daemon(tmp_path, NOW, fit, trouble) as (play, keeper):
+        assert outcome(await play.to(NOW + 60)) == (10, "NoForecastYet")
+        assert play.last().message == "requests_forecast: there is no forecast of it yet"
+        await keeper.round(NOW + 60)
+        assert outcome(await play.to(NOW + 120)) == after_round
+        assert play.last().message.endswith(trouble)
+        assert outcome(await play.to(NOW + 3700)) == after_valid
+
+
+async def test_scale_out_waits_for_no_forecast() -> None:
+    play = Play(policy("p", Want(), Ahead(series="requests_forecast", target=5)), web=12)
+    keeper = ForecastKeeper(source(), Remembered(), play.loop.site, Counting().opened)
+    play.loop.set_sources([play.poller, SourcePoller(keeper, source(), play.clock)])
+    assert outcome(await play.to(60)) == (12, "Wanted")
 
 
 async def test_a_fault_of_ours_is_reported_and_ends_no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +501,7 @@ async def test_the_daemons_own_journal_is_a_past(tmp_path: Path) -> None:
     async with opened(source(), VirtualClock(now), journal=tmp_path) as reader:
         found = (await reader.read(now)).forecasts["requests_forecast"][KEY]
         assert isinstance(reader, Describes)
-        assert reader.describe() == {"forecasts": 1, "believed": 1, "fits": 1, "lost": 0, "doubts": {}}
+        assert reader.describe() == {"forecasts": 1, "believed": 1, "awaited": 0, "fits": 1, "lost": 0, "doubts": {}}
     assert (found.doubt, found.period) == ("", 86400.0)
 
 

@@ -52,7 +52,8 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
     """A load of each governed workload as it is expected to be, learnt from the past of one series.
 
     A forecast counts while it beats the repetition of the last period on the newest part of the past, and until it
-    expires; the strategy forecast reads it. It is fitted in a process of its own."""
+    expires; the strategy forecast reads it. It is fitted in a process of its own. A workload's first one is waited for,
+    `valid` seconds at most."""
 
     pushes: ClassVar[bool] = True
     complete: ClassVar[bool] = False
@@ -152,6 +153,8 @@ class ForecastKeeper:
         self._virtual = virtual
         self._forecasts: dict[str, Forecast] = {}
         self._newest: dict[str, float] = {}
+        self._since: dict[str, float] = {}
+        self._looked = float("-inf")
         self._failures_in_a_row = self._fits = self._losses = 0
         self._tried: frozenset[str] = frozenset()
         self.error = ""
@@ -170,17 +173,36 @@ class ForecastKeeper:
         """All present forecasts."""
         if self._virtual and self.is_due(now):
             await self.round(now)
+        self._give_up(now)
         name = self._options.result
         faults = {name: self.error} if self.error else {}
         newest = max((forecast.fitted for forecast in self._forecasts.values()), default=None)
         forecasts = {name: dict(self._forecasts)}
         return Readings(self._options.label, now, faults=faults, newest=newest, forecasts=forecasts)
 
+    def _give_up(self, now: float) -> None:
+        """Every LOOK seconds, doubt the first forecasts that have not come within `valid` seconds, so that no scale-in
+        waits on. Had a daemon before this one fitted them, they would have expired by now as well."""
+        if now < self._looked + LOOK:
+            return
+        self._looked, valid = now, self._options.valid
+        self._since = {key: self._since.get(key, now) for key in self._governed()}
+        for key in self._awaited():
+            since = self._since[key]
+            if now >= since + valid:
+                why = f"none could be fitted within {valid:g} s" + (f": {self.error}" if self.error else "")
+                self._forecasts[key] = Forecast("", since, since + valid, doubt=why)
+
+    def _awaited(self) -> list[str]:
+        """The governed workloads of which neither a forecast nor a reason against one is known yet."""
+        return [key for key in self._since if key not in self._forecasts]
+
     def describe(self) -> dict[str, object]:
         believed = sum(not forecast.doubt for forecast in self._forecasts.values())
         return {
             "forecasts": len(self._forecasts),
             "believed": believed,
+            "awaited": len(self._awaited()),
             "fits": self._fits,
             "lost": self._losses,
             "doubts": {key: forecast.doubt for key, forecast in sorted(self._forecasts.items())[:10] if forecast.doubt},
