@@ -300,10 +300,9 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 def _task(past: Past, now: float, current: int) -> int | None:
     """The count at which the running scale operation will end; None: none runs. DHPA: a decision is a task of one pod
     after another, and nothing else is decided before the last of them has started or stopped."""
-    wish = next((run for run in reversed(past.runs) if not run.unknown), None)
-    if not past.changes or wish is None:
+    if not past.changes or not past.runs:
         return None
-    change = past.changes[-1]
+    change, wish = past.changes[-1], past.runs[-1]
     began = wish.first <= change.at and (wish.replicas - current) * (change.after - change.before) > 0
     # A task that something else limits ends with the first evaluation at which it has not progressed.
     lasts = STEP + (past.interval or 0.0) if began else STEP

@@ -19,7 +19,7 @@ from elasticd.decision.workload.ramp import ramp_limit
 from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.decision.workload.victims import choice, chosen, going, leftover
-from elasticd.decision.workload.zero import markings, paused
+from elasticd.decision.workload.zero import markings, own_zero, paused
 from elasticd.kit.surge import own_count
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.model.policy import JobSet, Policy
@@ -89,8 +89,9 @@ def decide(case: Case) -> Decision:
     if blurred:  # the pods it shows may be gone or replaced
         marks = ()
     if job is None and not old:
-        marks = markings(policy.name, workload, judgement.replicas) + marks
+        marks = markings(policy.name, workload, judgement.replicas, case.past) + marks
     interval, by, failures = _ask_interval(case)
+    zero = own_zero(workload, case.past) if job is None and workload.replicas == 0 else None
     sizing, unsized = NO_SIZING
     if job is None and not blurred:  # nothing is changed while the count is
         sizing, unsized = size(case, busy=judgement.verdict == "scale" or bool(marks))
@@ -110,6 +111,7 @@ def decide(case: Case) -> Decision:
         judgement.blind, marks, case.hooks.recalls,
         removals=() if job is None or old else tidy(job, workload, still=_must_stand_still(case, judgement)),
         sizing=sizing, confirmed=observation.confirmed, surged=(workload.replicas - own_count(workload)) or UNSET,
+        zero=zero or UNSET,
     )  # fmt: skip
 
 
@@ -165,7 +167,7 @@ def _judge_bounds(case: Case, age: float) -> _Judgement | None:
     jobs = case.policy.job is not None
     if jobs and current >= bounds.min:  # Jobs beyond max end by themselves
         return None
-    if not jobs and (why := paused(observation.workload, bounds)):
+    if not jobs and (why := paused(observation.workload, bounds, case.past)):
         return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:

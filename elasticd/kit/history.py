@@ -42,7 +42,7 @@ def about(past: Past, uid: str) -> Past:
     was created is nobody's change. An empty UID is not known."""
     if not uid or past.uid in ("", uid):
         return past
-    return replace(past, uid=uid, changes=(), foreign=(), count=None, bounds_from=None, asked=None)
+    return replace(past, uid=uid, changes=(), foreign=(), count=None, bounds_from=None, asked=None, zero=None)
 
 
 def settle(past: Past, replicas: int) -> Past:
@@ -67,22 +67,22 @@ def inherit(past: Past, former: Past) -> Past:
         resizes=former.resizes,
         recommends_since=former.recommends_since,
         uid=former.uid,
+        zero=former.zero,
     )
 
 
 def remember(past: Past, decision: Decision) -> Past:
-    """The past after a decision: its wish before anything delayed or shortened it, and its poll interval. One that
-    knows nothing wishes for the present count, so that nothing shrinks before a whole window has passed."""
+    """The past after a decision: its wish before anything delayed or shortened it, and its poll interval. Windows stand
+    still until one that knows nothing: nobody has asked for anything meanwhile."""
     runs, wish = past.runs, decision.asked
-    unknown = decision.blind and wish is None
-    if unknown:
-        wish = decision.own_count
+    if decision.blind and wish is None:
+        runs = _standing_still(runs, decision.at - past.until)
     if wish is not None:
         last = runs[-1] if runs else None
-        if last is not None and (last.replicas, last.unknown) == (wish, unknown):
-            runs = (*runs[:-1], Run(last.first, decision.at, wish, unknown))
+        if last is not None and last.replicas == wish:
+            runs = (*runs[:-1], Run(last.first, decision.at, last.replicas))
         else:
-            runs = (*runs, Run(decision.at, decision.at, wish, unknown))
+            runs = (*runs, Run(decision.at, decision.at, wish))
         cutoff = decision.at - HORIZON
         if runs[0].last < cutoff:
             runs = tuple(run for run in runs if run.last >= cutoff)
@@ -105,18 +105,29 @@ def remember(past: Past, decision: Decision) -> Past:
         past.since, runs, past.changes, decision.interval, decision.at, blind_since, points,
         past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.own_count,
         bounds_from, Change(decision.at, decision.own_count, action.after, decision.reason) if action else None,
-        past.resizes, past.recommends_since, decision.uid or past.uid,
+        past.resizes, past.recommends_since, decision.uid or past.uid, _zero_after(past, decision),
     )  # fmt: skip
+
+
+def _standing_still(runs: tuple[Run, ...], seconds: float) -> tuple[Run, ...]:
+    """The same wishes for a window that has stood still for so long."""
+    return tuple([Run(run.first, run.last + seconds, run.replicas) for run in runs])
+
+
+def _zero_after(past: Past, decision: Decision) -> str | None:
+    """Whether the workload is at 0 by decision. One that does not know, as it could not judge, changes nothing."""
+    if isinstance(decision.zero, str):
+        return decision.zero
+    return past.zero if decision.current == 0 and decision.confirmed is None else None
 
 
 def repeat(past: Past, at: float, observed: Iterable[Series], recall: float) -> Past:
     """The past after the last decision came out again at this time, from these series."""
-    *earlier, last = past.runs
-    runs = (*earlier, Run(last.first, at, last.replicas, last.unknown))
+    last = past.runs[-1]
     return Past(
-        past.since, runs, past.changes, past.interval, at,
+        past.since, (*past.runs[:-1], Run(last.first, at, last.replicas)), past.changes, past.interval, at,
         past.blind_since, _add_points(past.points, observed, at, recall) if recall else past.points, past.foreign,
-        past.count, past.bounds_from, past.asked, past.resizes, past.recommends_since, past.uid,
+        past.count, past.bounds_from, past.asked, past.resizes, past.recommends_since, past.uid, past.zero,
     )  # fmt: skip
 
 

@@ -43,10 +43,9 @@ class Rates(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
 def stabilize(wish: int, observation: Observation, past: Past, *, up: float, down: float) -> Limit | None:
     """Not above the least wish of the last `up` seconds, nor below the greatest of the last `down` seconds. Two-way
     (HPA: Normalization with behavior, 1): wishes strictly younger than a window count. A window of 0 s does nothing.
-    The count while nothing was known keeps it from falling, and not from growing. None: there is nothing to wait for.
-    The wish only chooses which end is explained."""
+    None: there is nothing to wait for. The wish only chooses which end is explained."""
     now, current = observation.at, observation.workload.replicas
-    lows = past.wishes(now - up, only_known=True) if up > 0 else ()
+    lows = past.wishes(now - up) if up > 0 else ()
     highs = past.wishes(now - down) if down > 0 else ()
     if not lows and not highs:
         return None

@@ -18,13 +18,12 @@ class Point(Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
 
 
 class Run(Struct, frozen=True, gc=False, array_like=True):
-    """Equal wishes in a row: the first and the last time the same count was wished for. `unknown`: it was the count
-    that there was, as nothing was known of what is needed."""
+    """Equal wishes in a row: the first and the last time the same count was wished for. `last` is later by as long as
+    nothing was known since, so that windows stand still meanwhile."""
 
     first: float
     last: float
     replicas: int
-    unknown: bool = False
 
 
 class Change(Struct, frozen=True, gc=False, array_like=True):
@@ -68,11 +67,13 @@ class Past(Struct, frozen=True, gc=False):
     """When the cluster last said that it cannot change requests in place; None: it never did."""
     uid: str = ""
     """The UID of the object whose count this was; empty: it is not known."""
+    zero: str | None = None
+    """The revision of the workload while it is at 0 by decision (`Decision.zero`); None: it is not."""
 
-    def wishes(self, after: float, *, inclusive: bool = False, only_known: bool = False) -> list[int]:
+    def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""
         runs = takewhile(lambda run: run.last > after or (inclusive and run.last == after), reversed(self.runs))
-        return [run.replicas for run in runs if not (only_known and run.unknown)]
+        return [run.replicas for run in runs]
 
     def others(self, at: float, count: int) -> tuple[Change, ...]:
         """The changes that somebody else made, including the one that this count, seen at this time, shows. A count

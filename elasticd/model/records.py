@@ -66,6 +66,8 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     """When the cluster last proved what is known of the workload; None: no strategy was asked."""
     surged: int | UnsetType = UNSET
     """Replicas of `current` that a surge has added for a time; unset: none."""
+    zero: str | UnsetType = UNSET
+    """The revision of a Deployment that is at 0 by decision; unset: it is not, or has none."""
 
     @property
     def own_count(self) -> int:

@@ -266,6 +266,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     selector: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    rolled_back: tuple[str, ...] = ()
+    """Annotations of elasticd, not among these, that `kubectl rollout undo` has brought back from a ReplicaSet."""
     rollout: str = ""
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
     recreate: bool = False

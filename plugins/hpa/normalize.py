@@ -36,7 +36,7 @@ def stabilize_behavior(
     if not old:
         return stabilize(wish, observation, past, up=up, down=down)
     growing = wish >= observation.workload.replicas
-    wishes = past.wishes(observation.at - (up if growing else down), only_known=growing)
+    wishes = past.wishes(observation.at - (up if growing else down))
     if not wishes:
         return None
     if not growing:

@@ -65,12 +65,12 @@ def test_the_remembered_wish_is_the_one_cut_by_wish_limits() -> None:
 @pytest.mark.parametrize(
     ("blind", "runs"),
     [
-        pytest.param(True, (Run(0, 10, 7), Run(20, 30, 3, unknown=True), Run(40, 40, 1)), id="it knows nothing"),
-        pytest.param(False, (Run(0, 10, 7), Run(40, 40, 1)), id="it has no wish for another reason"),
+        pytest.param(True, (Run(0, 20, 7), Run(10, 30, 5), Run(40, 40, 1)), id="it knows nothing"),
+        pytest.param(False, (Run(0, 0, 7), Run(10, 10, 5), Run(40, 40, 1)), id="it has no wish for another reason"),
     ],
 )
-def test_a_decision_that_knows_nothing_wishes_for_the_present_count(*, blind: bool, runs: tuple[Run, ...]) -> None:
-    past = remember(begin(0.0, 7), decision(10.0, 7))
+def test_windows_stand_still_while_nothing_is_known(*, blind: bool, runs: tuple[Run, ...]) -> None:
+    past = remember(begin(0.0, 7), decision(10.0, 5))
     for at in (20.0, 30.0):
         past = remember(past, replace(decision(at, None), blind=blind))
     assert remember(past, decision(40.0, 1)).runs == runs

@@ -47,12 +47,6 @@ def test_a_run_counts_while_its_last_wish_is_recent() -> None:
     assert ends(Stabilization().limit(1, seen(5), past)) == (4, None)
 
 
-def test_the_count_while_nothing_was_known_only_stops_falling() -> None:
-    past = Past(OLD, (Run(NOW - 50, NOW - 40, 9), Run(NOW - 30, NOW - 20, 5, unknown=True), Run(NOW - 9, NOW - 9, 8)))
-    assert ends(Stabilization(up=60, down=60).limit(8, seen(5), past)) == (5, 8)
-    assert ends(Stabilization(up=60, down=25).limit(1, seen(5), past)) == (5, 8)
-
-
 def test_stabilization_says_why() -> None:
     past = before([(30, 6)])
     limit = Stabilization(up=60)

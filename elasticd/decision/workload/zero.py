@@ -5,6 +5,7 @@ The cluster remembers it, so that a restart or another leader knows it too. HPA:
 """
 
 from elasticd.model.actions import Mark
+from elasticd.model.history import Past
 from elasticd.model.policy import Bounds
 from elasticd.model.workload import Workload
 
@@ -12,24 +13,50 @@ ZERO = "elasticd.io/scaled-to-zero"
 """The policy that decided on 0. Without it, a count of 0 is a person's."""
 
 
-def paused(workload: Workload, bounds: Bounds) -> tuple[str, str] | None:
+REVISION = "deployment.kubernetes.io/revision"
+"""By which a Deployment's controller numbers what was rolled out."""
+
+
+def own_zero(workload: Workload, past: Past) -> str | None:
+    """The revision of a workload that is at 0 by decision (empty: it has none); None: it is above 0, or a person's 0.
+
+    `kubectl rollout undo` puts the annotations of the older ReplicaSet in place of the Deployment's. So where the mark
+    of the last decision is gone and the revision is another, a rollback took it away; a person who removes it changes
+    no revision.
+    """
+    if workload.replicas > 0:
+        return None
+    revision = workload.annotations.get(REVISION, "")
+    if ZERO in workload.annotations:
+        return revision
+    is_rolled_back = past.zero is not None and (revision != past.zero or bool(workload.rollout))
+    return past.zero if is_rolled_back else None
+
+
+def paused(workload: Workload, bounds: Bounds, past: Past) -> tuple[str, str] | None:
     """Why a workload at 0 is left alone, as a reason and a sentence; None where a decision put it there. A policy whose
     min was raised since then brings it back to that (HPA 1.37)."""
-    if workload.replicas > 0 or ZERO in workload.annotations:
+    if workload.replicas > 0 or own_zero(workload, past) is not None:
         return None
     if bounds.min > 0:
         return "ScalingDisabled", "it was scaled to 0 by someone else, which pauses it"
     return "ScaledToZeroByHand", "it was scaled to 0 by someone else, and stays there until they scale it up"
 
 
-def markings(policy: str, workload: Workload, after: int) -> tuple[Mark, ...]:
-    """What is written before the count becomes `after`, so that a decision's 0 and a person's are told apart."""
+def markings(policy: str, workload: Workload, after: int, past: Past) -> tuple[Mark, ...]:
+    """What is written before the count becomes `after`, so that a decision's 0 and a person's are told apart. A mark
+    that a rollback brought back is removed first: writing the same again would not make it ours."""
+    brought_back = ZERO in workload.rolled_back
+    removal = (_mark(workload, None, "came with a rollback", workload.version),) if brought_back else ()
     if workload.replicas == 0:  # the mark stays until it is seen to run: what wakes it may yet fail
-        return ()
+        is_lost = ZERO not in workload.annotations and own_zero(workload, past) is not None
+        again = (_mark(workload, policy, "is at 0 by decision", workload.version),) if is_lost else ()
+        return removal or again
     if after == 0:
-        return () if ZERO in workload.annotations else (_mark(workload, policy, "goes to 0 by decision"),)
+        is_marked = ZERO in workload.annotations
+        return removal + (() if is_marked else (_mark(workload, policy, "goes to 0 by decision"),))
     if ZERO not in workload.annotations:
-        return ()
+        return removal
     # Only of the version that was seen to run: of one that has gone to 0 since, it would make a person's 0.
     return (_mark(workload, None, "runs again", workload.version),)
 

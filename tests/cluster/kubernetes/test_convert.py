@@ -7,7 +7,9 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.convert import scaled_workload, to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
+from elasticd.decision.workload.zero import ZERO
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
+from elasticd.kit.handover import FENCE
 from elasticd.kit.surge import SURGE
 from elasticd.model.pod_spec import Needs, Taint
 from elasticd.model.workload import Container, Node, Pod, Ref, Workload
@@ -477,6 +479,28 @@ def test_who_owns_the_count_and_since_when(managed: Any, writer: str, since: flo
     wire = {"metadata": {"name": "web", "managedFields": managed}, "spec": {"replicas": 3}}
     found = to_workload("apps/v1", "Deployment", msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload))
     assert (found.writer, found.writer_since) == (writer, since)
+
+
+MARKS: dict[str, Any] = {"f:elasticd.io/scaled-to-zero": {}, "f:elasticd.io/fenced": {}}
+MARKED: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, **MARKS}}}
+
+
+@pytest.mark.parametrize(
+    ("managed", "counts"),
+    [
+        pytest.param(None, True, id="an old server"),
+        pytest.param([owner("elasticd", FIRST, **MARKED)], True, id="elasticd wrote them"),
+        pytest.param([owner("kubectl-annotate", FIRST, **MARKED)], True, id="a person did"),
+        pytest.param([owner("kubectl", SECOND, **MARKED)], False, id="kubectl rollout undo did"),
+        pytest.param([owner("kubectl", SECOND, **MARKED), owner("elasticd", FIRST, **MARKED)], True, id="both"),
+    ],
+)
+def test_marks_that_a_rollback_brought_back_do_not_count(managed: Any, *, counts: bool) -> None:
+    meta = {"name": "web", "managedFields": managed, "annotations": {ZERO: "p", FENCE: "x", "other": "y"}}
+    wire = msgspec.json.decode(msgspec.json.encode({"metadata": meta}), type=WireWorkload)
+    workload = to_workload("apps/v1", "Deployment", wire)
+    assert workload.annotations == ({ZERO: "p", FENCE: "x", "other": "y"} if counts else {"other": "y"})
+    assert workload.rolled_back == (() if counts else (ZERO, FENCE))
 
 
 NOTED: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, "f:elasticd.io/surge": {}}}}

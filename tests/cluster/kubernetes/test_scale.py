@@ -115,6 +115,16 @@ async def test_a_mark_written_meanwhile_is_a_conflict(
     assert len(api.asked("PATCH", PATH)) == (1 if message else 2)
 
 
+async def test_a_fence_that_a_rollback_brought_back_is_none(api: FakeApi, bench: Bench) -> None:
+    listed = marked(fenced="by anna")
+    owned: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:elasticd.io/fenced": {}}}}
+    listed["items"][0]["metadata"]["managedFields"] = [{"manager": "kubectl", "fieldsV1": owned}]
+    api.on("GET", OBJECTS, listed)
+    api.on("PATCH", PATH, CONFLICT, scale(ACTION.after))
+    api.on("GET", PATH, scale(ACTION.before))
+    assert (await bench.scale()).result == "done"
+
+
 async def test_a_workload_that_vanished_from_its_list_is_gone(api: FakeApi, bench: Bench) -> None:
     api.on("GET", OBJECTS, page())
     api.on("PATCH", PATH, CONFLICT)

@@ -14,10 +14,11 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.decision.decide import decide
 from elasticd.decision.workload.asking import Case
-from elasticd.decision.workload.zero import ZERO, markings, paused
+from elasticd.decision.workload.zero import REVISION, ZERO, markings, paused
 from elasticd.journal import Journal
-from elasticd.kit.history import begin
+from elasticd.kit.history import begin, remember
 from elasticd.model.actions import Action, Answer, Mark, Scale
+from elasticd.model.history import Past
 from elasticd.model.policy import Bounds, Policy, Target, Trust
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref, Workload
@@ -32,8 +33,50 @@ TO_ZERO = Mark(REF, "uid", {ZERO: "p"}, reason="goes to 0 by decision")
 RUNS = Mark(REF, "uid", {ZERO: None}, reason="runs again", version="1")
 
 
-def web(replicas: int, marked: bool = False) -> Workload:
-    return Workload(REF, "uid", "1", replicas, annotations={ZERO: "p"} if marked else {"other": "x"})
+AGAIN = Mark(REF, "uid", {ZERO: "p"}, reason="is at 0 by decision", version="1")
+CAME_BACK = Mark(REF, "uid", {ZERO: None}, reason="came with a rollback", version="1")
+OTHERS = begin(0.0, 2)
+"""Nothing is known of a zero by decision."""
+OURS = replace(OTHERS, zero="3")
+"""The workload was last at 0 by decision, with the third revision."""
+
+
+def web(replicas: int, marked: bool = False, revision: str = "", **more: Any) -> Workload:
+    annotations = {ZERO: "p"} if marked else {"other": "x"}
+    return Workload(
+        REF, "uid", "1", replicas, annotations=annotations | ({REVISION: revision} if revision else {}), **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("workload", "past", "reason"),
+    [
+        pytest.param(web(0, revision="4"), OURS, None, id="a rollback took the mark away"),
+        pytest.param(web(0, revision="3", rollout="0 of 0"), OURS, None, id="it just does"),
+        pytest.param(web(0, revision="3"), OURS, "ScaledToZeroByHand", id="a person took it away"),
+        pytest.param(web(0, revision="4"), OTHERS, "ScaledToZeroByHand", id="a rollback at a person's zero"),
+    ],
+)
+def test_a_rollback_takes_no_zero_away(workload: Workload, past: Past, reason: str | None) -> None:
+    found = paused(workload, Bounds(5, 0), past)
+    assert (found and found[0]) == reason
+
+
+def test_a_zero_is_woken_though_a_rollback_took_its_mark_away() -> None:
+    past, voices, counts = begin(0.0, 2), (Wants(replicas=3),), []
+    for at, seen in (
+        (10.0, web(0, marked=True, revision="3")),
+        (20.0, web(0, revision="3", rollout="0 of 0")),
+        (30.0, web(0, revision="4")),
+        (40.0, web(0, marked=True, revision="4")),
+        (50.0, web(0, revision="4")),
+    ):
+        shown = replace(observation([], replicas=0), workload=seen, at=at, confirmed=at)
+        decision = decide(Case(policy(*voices), shown, past, Hooks(voices)))
+        past = remember(past, decision)
+        counts.append((decision.replicas, [mark.reason for mark in decision.marks]))
+    again = ["is at 0 by decision"]
+    assert counts == [(3, []), (3, again), (3, again), (3, []), (0, [])]
 
 
 @pytest.mark.parametrize(
@@ -48,25 +91,29 @@ def web(replicas: int, marked: bool = False) -> Workload:
     ],
 )
 def test_who_is_left_alone_at_zero(workload: Workload, least: int, reason: str | None) -> None:
-    found = paused(workload, Bounds(5, least))
+    found = paused(workload, Bounds(5, least), OTHERS)
     assert (found and found[0]) == reason
 
 
 @pytest.mark.parametrize(
-    ("workload", "after", "marks"),
+    ("workload", "after", "past", "marks"),
     [
-        pytest.param(web(3), 0, (TO_ZERO,), id="before it goes to zero"),
-        pytest.param(web(3, marked=True), 0, (), id="which is not written twice"),
-        pytest.param(web(0, marked=True), 0, (), id="at zero"),
-        pytest.param(web(0, marked=True), 2, (), id="not while it is woken, which may fail"),
-        pytest.param(web(2, marked=True), 2, (RUNS,), id="once it runs"),
-        pytest.param(web(2, marked=True), 5, (RUNS,), id="and is to grow"),
-        pytest.param(web(2), 5, (), id="never marked"),
-        pytest.param(web(0), 2, (), id="nor at a person's zero"),
+        pytest.param(web(3), 0, OTHERS, (TO_ZERO,), id="before it goes to zero"),
+        pytest.param(web(3, marked=True), 0, OTHERS, (), id="which is not written twice"),
+        pytest.param(web(0, marked=True), 0, OTHERS, (), id="at zero"),
+        pytest.param(web(0, marked=True), 2, OTHERS, (), id="not while it is woken, which may fail"),
+        pytest.param(web(2, marked=True), 2, OTHERS, (RUNS,), id="once it runs"),
+        pytest.param(web(2, marked=True), 5, OTHERS, (RUNS,), id="and is to grow"),
+        pytest.param(web(2), 5, OTHERS, (), id="never marked"),
+        pytest.param(web(0), 2, OTHERS, (), id="nor at a person's zero"),
+        pytest.param(web(0, revision="4"), 0, OURS, (AGAIN,), id="again, where a rollback took it away"),
+        pytest.param(web(0, rolled_back=(ZERO,)), 0, OTHERS, (CAME_BACK,), id="none, where one brought it back"),
+        pytest.param(web(2, rolled_back=(ZERO,)), 2, OTHERS, (CAME_BACK,), id="nor above zero"),
+        pytest.param(web(2, rolled_back=(ZERO,)), 0, OTHERS, (CAME_BACK, TO_ZERO), id="which is made its own first"),
     ],
 )
-def test_what_is_written_before_a_change(workload: Workload, after: int, marks: tuple[Mark, ...]) -> None:
-    assert markings("p", workload, after) == marks
+def test_what_is_written_before_a_change(workload: Workload, after: int, past: Past, marks: tuple[Mark, ...]) -> None:
+    assert markings("p", workload, after, past) == marks
 
 
 class Wants(Strategy, tag="wants", frozen=True):
@@ -252,7 +299,7 @@ async def test_a_stale_write_does_not_clear_the_zero_mark() -> None:
     town = Town()
     await town.wanted(0)
     await town.by_hand(2)
-    (stale,) = markings("p", await town.now(), 2)
+    (stale,) = markings("p", await town.now(), 2, OTHERS)
     await town.by_hand(0)
     answer = await town.cluster.act(stale)
     assert (answer.result, answer.reason) == ("conflict", "Conflict")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from math import isfinite, isnan
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,7 +19,9 @@ from elasticd.base.units import amount, parse_time
 from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.selector import to_text
 from elasticd.decision.workload.vetoes import OURSELVES
+from elasticd.decision.workload.zero import ZERO
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
+from elasticd.kit.handover import FENCE
 from elasticd.kit.surge import SURGE
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
@@ -550,6 +552,31 @@ def annotations_of(meta: wire.Metadata) -> dict[str, str]:
     return {key: value for key, value in (meta.annotations or {}).items() if key != _LAST_APPLIED}
 
 
+_ROLLBACK = "kubectl"
+"""The field manager of `kubectl rollout undo`; `kubectl annotate` and others have longer names."""
+
+
+def rolled_back(meta: wire.WorkloadMetadata) -> tuple[str, ...]:
+    """Annotations of elasticd that a rollback brought back from a ReplicaSet, which keeps a copy of each that its
+    Deployment ever had: the mark of a zero, and the fence of a takeover."""
+    annotations = meta.annotations or {}
+    marks: tuple[tuple[str, Literal["zero", "fence"]], ...] = ((ZERO, "zero"), (FENCE, "fence"))
+    return tuple([
+        annotation
+        for annotation, name in marks
+        if annotation in annotations
+        and {entry.manager for entry in meta.managed_fields or () if entry.has(name)} == {_ROLLBACK}
+    ])  # fmt: skip
+
+
+def annotations_that_count(meta: wire.WorkloadMetadata) -> dict[str, str]:
+    """A workload's annotations without those that a rollback brought back."""
+    annotations = annotations_of(meta)
+    for annotation in rolled_back(meta):
+        del annotations[annotation]
+    return annotations
+
+
 def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> model.Workload:
     """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
     writer, writer_since = _writer(workload.metadata.managed_fields)
@@ -561,7 +588,8 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         status_replicas=workload.status.replicas or 0,
         selector=to_text(workload.spec.selector),
         labels=labels_of(workload.metadata),
-        annotations=annotations_of(workload.metadata),
+        annotations=annotations_that_count(workload.metadata),
+        rolled_back=rolled_back(workload.metadata),
         rollout=rollout(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
@@ -599,7 +627,7 @@ def _surge_writer(meta: wire.WorkloadMetadata) -> str:
     and who removes an annotation ends all ownership of it. Source: Server-Side Apply, field management of updates."""
     if SURGE not in (meta.annotations or ()):
         return ""
-    managers = [entry.manager for entry in meta.managed_fields or () if entry.has_surge]
+    managers = [entry.manager for entry in meta.managed_fields or () if entry.has("surge")]
     return "" if OURSELVES in managers else "".join(managers[:1])
 
 

@@ -7,7 +7,7 @@ as it came (msgspec.Raw) until it is known that no pod before had the same: see 
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -508,6 +508,8 @@ class _OwnedSpec(Wire, frozen=True):
 
 class _OwnedAnnotations(Wire, frozen=True):
     surge: dict[str, object] | None = msgspec.field(default=None, name="f:elasticd.io/surge")
+    zero: dict[str, object] | None = msgspec.field(default=None, name="f:elasticd.io/scaled-to-zero")
+    fence: dict[str, object] | None = msgspec.field(default=None, name="f:elasticd.io/fenced")
 
 
 class _OwnedMetadata(Wire, frozen=True):
@@ -526,11 +528,11 @@ class ManagedFields(Wire, frozen=True):
     time: str = ""
     fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
 
-    @property
-    def has_surge(self) -> bool:
-        """Whether the note of a surge is among them."""
+    def has(self, annotation: Literal["surge", "zero", "fence"]) -> bool:
+        """Whether this annotation of elasticd is among them."""
         metadata = self.fields_v1.metadata if self.fields_v1 else None
-        return metadata is not None and metadata.annotations is not None and metadata.annotations.surge is not None
+        owned = metadata.annotations if metadata else None
+        return owned is not None and getattr(owned, annotation) is not None
 
 
 class WorkloadMetadata(Metadata, frozen=True):

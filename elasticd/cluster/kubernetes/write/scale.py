@@ -14,8 +14,8 @@ from elasticd.base.clock import Clock
 from elasticd.base.fair_semaphore import FairSemaphore
 from elasticd.cluster.kubernetes.session import PARTIAL_LIST, ApiError, Request, Session, Verb, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
-from elasticd.cluster.kubernetes.wire.convert import annotations_of
-from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta, WireList, WireScale
+from elasticd.cluster.kubernetes.wire.convert import annotations_that_count
+from elasticd.cluster.kubernetes.wire.objects import WireList, WireScale, WireWorkload, WorkloadMetadata
 from elasticd.cluster.kubernetes.write.answers import READ_BACK_AFTER, conflict, failed, refused_by, unknown_kind
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.decision.workload.vetoes import forbidden
@@ -30,7 +30,7 @@ connection of its own, and greeting takes the server longer than writing."""
 
 _REPEATS = 3
 _SCALE = msgspec.json.Decoder(WireScale)
-_OBJECTS = msgspec.json.Decoder(WireList[ObjectMeta])
+_OBJECTS = msgspec.json.Decoder(WireList[WireWorkload])
 
 
 class Scaler:
@@ -117,10 +117,10 @@ class Scaler:
         metadata = objects[0].metadata
         return self._read_marks(metadata, action) or metadata.resource_version
 
-    def _read_marks(self, metadata: Metadata, action: Scale) -> Answer | None:
+    def _read_marks(self, metadata: WorkloadMetadata, action: Scale) -> Answer | None:
         """Refuse what a mark forbids that was written since the workload was judged; and a surge's change without its
         note, which somebody has removed: nothing would tell that it has to be taken back."""
-        annotations = annotations_of(metadata)
+        annotations = annotations_that_count(metadata)
         if action.reason.startswith(SURGE) and SURGE not in annotations:
             return conflict(409, f"somebody has removed its annotation {SURGE}")
         if action.reason.startswith(SURGE) and action.removes is None:  # what a surge added is taken back all the same
