@@ -3,7 +3,8 @@
 Pure. Knows what makes a pod one that must not be disturbed; knows no policy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from elasticd.model.workload import Pod
 
@@ -59,7 +60,14 @@ def rooted(pod: Pod) -> tuple[str, str] | None:
     return ("OwnsPods", why) if pod.owns and not pod.owner[0] else None
 
 
-def sparing_annotation(pod: Pod) -> str:
+class Annotated(Protocol):
+    """A pod, or what of one was read."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+
+
+def sparing_annotation(pod: Annotated) -> str:
     """The annotation by which a pod asks to be left alone, with its value where that matters; empty: it has none."""
     annotations = pod.annotations
     if not annotations:

@@ -11,7 +11,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.pods import FRESH, OTHERS_NOT_READY, TERMINATING, TRIES, PodWriter
+from elasticd.cluster.kubernetes.write.pods import FRESH, JUDGED, OTHERS_NOT_READY, TERMINATING, TRIES, PodWriter
 from elasticd.model.actions import Answer, Evict, Ready
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, page, status
@@ -256,6 +256,7 @@ async def test_without_evictions_nothing_is_done(api: FakeApi, evictor: PodWrite
 
 LIST = "/api/v1/namespaces/shop/pods"
 OTHERS = replace(ACTION, others=Ready("app=web", frozenset({"a", "b"}), 2))
+MOVED = replace(OTHERS, reason="elasticd.io/surge out")
 
 
 def other(uid: str, ready: str = "True", **meta: Any) -> dict[str, Any]:
@@ -290,7 +291,7 @@ async def test_a_pod_goes_only_while_its_others_are_ready(
     assert seen.query == {"labelSelector": "app=web"}
 
 
-async def test_others_ready_before_a_pause_are_read_again(api: FakeApi, session: Session) -> None:
+async def test_others_ready_before_a_pause_do_not_count(api: FakeApi, session: Session) -> None:
     """As where the daemon is suspended while it reads them."""
     clock = VirtualClock()
 
@@ -298,9 +299,40 @@ async def test_others_ready_before_a_pause_are_read_again(api: FakeApi, session:
         await clock.sleep_until(clock.now() + 2 * FRESH)
         return web.json_response(page(other("a"), other("b")))
 
-    api.on("GET", LIST, late, page(other("a")))
-    assert (await evictor_on(clock, api, session).evict(OTHERS, granted)).reason == OTHERS_NOT_READY
-    assert len(api.asked("GET", LIST)) == 2
+    api.on("GET", LIST, late)
+    answer = await evictor_on(clock, api, session).evict(MOVED, granted)
+    assert (answer.result, answer.message) == ("conflict", "the others were ready up to 10.0 s ago")
+    assert not api.asked("POST", EVICTION)
+
+
+async def test_a_moved_pod_that_has_changed_is_judged_anew(api: FakeApi, session: Session) -> None:
+    """And not evicted by what held before: it may be annotated, or its node be no longer drained."""
+    api.on("GET", LIST, page(other("a"), other("b")))
+    api.on("POST", EVICTION, CHANGED)
+    answer = await evictor_on(VirtualClock(), api, session).evict(MOVED, granted)
+    assert (answer.result, len(api.asked("POST", EVICTION))) == ("conflict", 1)
+
+
+async def test_an_eviction_that_waits_long_is_judged_anew(api: FakeApi, session: Session) -> None:
+    clock = VirtualClock()
+    budget = Budget(clock, rate=1 / (2 * JUDGED), burst=1)
+    assert await budget.take(patience=0)
+    answer = await evictor_on(clock, api, session, budget).evict(ACTION, granted)
+    assert (answer.result, answer.reason) == ("refused", "Outdated")
+    assert not api.asked("POST", EVICTION)
+
+
+@pytest.mark.parametrize(
+    ("phase", "sent"), [("Running", 0), ("Failed", 1)], ids=["while it runs", "not where it has ended"]
+)
+async def test_a_pod_annotated_at_the_last_moment_stays(
+    api: FakeApi, evictor: PodWriter, phase: str, sent: int
+) -> None:
+    annotated = found(annotations={"elasticd.io/do-not-disrupt": "true"})
+    api.on("GET", POD, {**annotated, "status": {"phase": phase}})
+    api.on("POST", EVICTION, DONE)
+    answer = await evictor.evict(ACTION, granted)
+    assert (answer.reason, len(api.asked("POST", EVICTION))) == ("" if sent else "DoNotDisrupt", sent)
 
 
 CLONE_SETS = {"resources": [{"name": "clonesets", "kind": "CloneSet", "namespaced": True}]}

@@ -144,6 +144,28 @@ async def test_record_removed_before_a_late_eviction_is_written_again(
         await until(server.made_anew)
 
 
+@pytest.mark.parametrize(
+    ("change", "evicted"),
+    [
+        pytest.param({"labels": {"app": "other"}}, 0, id="its labels"),
+        pytest.param({"resourceVersion": "8"}, 1, id="what is not recorded"),
+    ],
+)
+async def test_a_pod_that_changes_while_it_is_recorded_stays(
+    server: Server, session: Session, clock: HurriedClock, change: dict[str, Any], evicted: int
+) -> None:
+    def changed(step: int, what: str) -> str:
+        if what == "POST configmaps":
+            server.pod = running(**change)
+        return ""
+
+    server.fault = changed
+    async with daemon(session, clock) as one:
+        answer = await one.evict(ACTION, granted)
+        assert (answer.result, server.evictions) == ("done" if evicted else "conflict", evicted)
+        assert bool(server.records) == bool(evicted)
+
+
 async def test_a_record_that_stays_restores_after_a_late_eviction(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:

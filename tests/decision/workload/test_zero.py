@@ -62,7 +62,7 @@ def test_a_rollback_takes_no_zero_away(workload: Workload, past: Past, reason: s
     assert (found and found[0]) == reason
 
 
-def test_a_zero_is_woken_though_a_rollback_took_its_mark_away() -> None:
+def test_a_zero_is_woken_though_a_rollback_took_its_mark() -> None:
     past, voices, counts = begin(0.0, 2), (Wants(replicas=3),), []
     for at, seen in (
         (10.0, web(0, marked=True, revision="3")),

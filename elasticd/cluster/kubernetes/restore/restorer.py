@@ -24,7 +24,7 @@ from elasticd.cluster.kubernetes.restore.records import LeftAlone, Restoration
 from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
 from elasticd.cluster.kubernetes.wire.convert import MIRROR
-from elasticd.cluster.kubernetes.wire.manifest import recreation, trial_of
+from elasticd.cluster.kubernetes.wire.manifest import RESUMED, recreation, trial_of
 from elasticd.cluster.kubernetes.write.answers import conflict, refused_by
 from elasticd.cluster.kubernetes.write.budget import Allowed
 from elasticd.cluster.kubernetes.write.pods import PodState, read_pod
@@ -147,7 +147,7 @@ class Restorer:
             restoration = prepared if isinstance(prepared, Answer) else await self._claim(prepared, allowed)
             if isinstance(restoration, Answer):
                 return restoration
-            answer = await self._writer.evict(action, allowed, partial(_unfit, action))
+            answer = await self._writer.evict(action, allowed, partial(_unfit_as_recorded, action, restoration))
             evicted = answer.result == "done" and not answer.reason
             if evicted or (answer.result == "failed" and (answer.code == 0 or answer.code >= 500)):
                 self._begin(restoration, evicted=evicted)
@@ -304,6 +304,17 @@ class Restorer:
                 self._restored.append(steps.restoration.uid)
         finally:
             del self._steps[steps.restoration.uid]
+
+
+def _unfit_as_recorded(action: Evict, restoration: Restoration, state: PodState | None) -> Answer | None:
+    """The same, or that it would be recreated otherwise than it is by now."""
+    if (stop := _unfit(action, state)) or state is None:
+        return stop
+    recorded = msgspec.json.decode(restoration.manifest)
+    at = float(recorded["metadata"]["annotations"][RESUMED])
+    if recreation(msgspec.json.decode(state.body), at) == recorded:
+        return None
+    return conflict(409, "it was changed while it was recorded")
 
 
 def _unfit(action: Evict, state: PodState | None) -> Answer | None:

@@ -31,6 +31,7 @@ from elasticd.cluster.kubernetes.write.answers import (
     refused_by,
 )
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
+from elasticd.kit.evictability import sparing_annotation
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
 from elasticd.model.moves import is_copy
@@ -40,8 +41,11 @@ from elasticd.model.workload import Node, Pod, Ref
 TRIES = 4
 """Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
 
+JUDGED = 2.0
+"""Seconds for which an eviction may wait for its turn; then what it was judged by may be old, and it is judged anew."""
+
 FRESH = 5.0
-"""Seconds that reading whether others are ready may take, or it is read again: the daemon may have been suspended."""
+"""Seconds that reading whether others are ready may take, or it is judged anew: the daemon may have been suspended."""
 
 OTHERS_NOT_READY = "OthersNotReady"
 """The reason why a pod is not evicted: too few of those that do its work are ready."""
@@ -146,7 +150,9 @@ class PodWriter:
         if version is None:
             return failed(404, "the API server has no pods/eviction")
         answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
-        for _ in range(TRIES):
+        in_time = partial(self._allowed_in_time, allowed, self._clock.now())
+        # Of a pod that has changed, only its preemption is repeated: whether it is to be moved is judged anew.
+        for _ in range(TRIES if action.restore or action.reason.startswith(GIVES_WAY) else 1):
             try:
                 pod = await read_pod(self._session, action.workload)
             except ApiError as error:
@@ -155,13 +161,18 @@ class PodWriter:
                 return stop
             request = _eviction(action, pod, version)
             if dry_run:
-                answer = await self._send(replace(request, params={"dryRun": "All"}), allowed, None, _not_evicted)
+                answer = await self._send(replace(request, params={"dryRun": "All"}), in_time, None, _not_evicted)
             else:
                 look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
-                answer = await self._send(request, allowed, look, _not_evicted, before)
+                answer = await self._send(request, in_time, look, _not_evicted, before)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
+
+    def _allowed_in_time(self, allowed: Allowed, begun: float) -> Answer | None:
+        waited = self._clock.now() - begun
+        is_old = Answer("refused", message=f"it has waited {waited:.1f} s, and is judged anew", reason="Outdated")
+        return allowed() or (is_old if waited > JUDGED else None)
 
     async def why_unserved(self, controller: str) -> Answer | None:
         """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more, in
@@ -273,7 +284,11 @@ def _unfit(action: Evict, pod: PodState | None) -> Answer | None:
         return GONE
     if pod.uid != action.uid:
         return conflict(404, "it is gone: another pod has its name")
-    return TERMINATING if pod.deleted else None
+    if pod.deleted:
+        return TERMINATING
+    if pod.phase not in ("Succeeded", "Failed") and (annotation := sparing_annotation(pod)):
+        return Answer("refused", message=f"its annotation {annotation} asks for it", reason="DoNotDisrupt")
+    return None
 
 
 def _binding(action: Bind) -> Request:
