@@ -55,7 +55,8 @@ ECHO = 5.0
 counted by a controller, which may not have seen that yet."""
 
 UNREADY_FIRST = {("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")}
-"""Kinds whose controllers remove pods that are not ready before others; a StatefulSet's removes the last ordinals."""
+"""Kinds whose controllers remove pods that are not ready before others, once they have seen that one goes; a
+StatefulSet's removes the last ordinals."""
 
 REPLACING = 600.0
 """Seconds for which the count of a StatefulSet does not fall because a pod of it that was moved is not ready again."""
@@ -385,10 +386,11 @@ class DisruptionGuard(ClusterWrapper):
     def _why_loses_ready(self, workload: Workload, now: float) -> Refused | None:
         """Why the count must not fall while a pod that was moved is replaced: a ready one would go."""
         moved, snapshot = self._moved.get(workload.uid), self._snapshot
-        if snapshot is None or moved is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
+        if snapshot is None or moved is None:
             return None
+        is_unready_first = (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST
         lack = self._lack(workload, snapshot.pods(workload), now)
-        if not lack.is_felt or now - moved.at >= REPLACING:
+        if not lack.is_felt or now - moved.at >= (ECHO if is_unready_first else REPLACING):
             return None
         return "NotReplaced", f"{lack.text}: a ready one would be removed"
 

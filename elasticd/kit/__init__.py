@@ -18,6 +18,7 @@ from elasticd.kit.mounts import (
     Mounts,
     beyond_limits,
     exclusive,
+    going_claim,
     in_use,
     in_use_outside,
     knows_volumes,
@@ -79,8 +80,9 @@ __all__ = [
     "counted_pods", "counting_nodes", "domains",
     "holders", "matching_pods", "near", "selected_by", "spaces_of", "spread_needs", "spreading",
     # volumes
-    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "in_use", "in_use_outside", "knows_volumes",
-    "local_claim", "match_claims", "mounts_of", "stranded", "surplus", "uses", "within_reach", "within_zones",
+    "Blocked", "Match", "Mounts", "beyond_limits", "exclusive", "going_claim", "in_use", "in_use_outside",
+    "knows_volumes", "local_claim", "match_claims", "mounts_of", "stranded", "surplus", "uses", "within_reach",
+    "within_zones",
     # bindings, and pods that stay
     "BINDING", "OWN_BINDING", "Binding", "BindingRule", "LabelRule", "binding_of", "bindings_of", "COST", "CRITICAL",
     "SPARE", "rooted", "sparing_annotation", "stationary", "whose",

@@ -372,6 +372,13 @@ def knows_volumes(pod: Pod, volumes: Volumes | None) -> bool:
     return all(claim is not None and volumes.volume(claim.volume) is not None for claim in claims)
 
 
+def going_claim(pod: Pod, volumes: Volumes | None) -> str:
+    """The first claim of a pod that is being deleted, and so goes, with what it holds, as soon as the pod does; empty:
+    none does, as far as is known."""
+    claims = [volumes.claim(key) for key in _keys(pod)] if volumes is not None and pod.volume_claims else ()
+    return next((claim.name for claim in claims if claim is not None and claim.deleted), "")
+
+
 def _by_shared_claim(_: str, pods: Sequence[Pod]) -> Mapping[ClaimKey, Sequence[Pod]]:
     """The claims that several of these pods use that have not ended and stay, each with these pods."""
     users = defaultdict[ClaimKey, list[Pod]](list)

@@ -24,7 +24,7 @@ from elasticd.api import (
     field,
     hookimpl,
 )
-from elasticd.kit import CRITICAL, knows_volumes, local_claim, possible_namespace, sparing_annotation
+from elasticd.kit import CRITICAL, going_claim, knows_volumes, local_claim, possible_namespace, sparing_annotation
 
 from .protection import CLASSES, Cause, Group, Lesser, NodePods, Rank, budgets_of, mends_of, node_pods, within
 from .shortage import Shortage, helps, shortage_of, spared_from, until_it_fits
@@ -135,6 +135,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             "spare_labels": ("Spared", "it has one of spare_labels"),
             "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
             "claims": ("ClaimsUnknown", "it is not known whether its claims are bound to a folder of its node"),
+            "going_claims": ("ClaimsGoing", "a claim of it is being deleted, and would go with it"),
             "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
         }
         return Turn(pod, *reasons[next(self._options(pod, scheduler, nodes, at), "")])
@@ -233,6 +234,8 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             yield "spare_labels"
         if not self.local_storage:
             yield from _storage_of(pod, nodes)
+        if going_claim(pod, nodes.volumes):
+            yield "going_claims"
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
             yield "min_run"
         if annotation := sparing_annotation(pod):
@@ -259,6 +262,7 @@ class Preemption(PoolStrategy, tag="preemption", frozen=True):
             "spare_labels": Cause("have one of spare_labels", f"spare_labels {_OWN} has none of theirs"),
             "local_storage": Cause("have local storage", f"local_storage {_OWN} is true"),
             "claims": Cause("have claims whose volumes are not known", _READABLE),
+            "going_claims": Cause("have claims that are being deleted", "lesser pods have no such claims"),
             "min_run": Cause(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
         }.get(option) or Cause(f"have annotation {option}", f"lesser pods have no annotation {option}")
 

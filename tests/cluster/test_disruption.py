@@ -376,7 +376,8 @@ STATEFUL = Ref("shop", "StatefulSet", "web")
         pytest.param(STATEFUL, STARTING, 3, REPLACING, "", id="nor will it be"),
         pytest.param(STATEFUL, STARTING, 5, 1, "", id="more are wanted"),
         pytest.param(STATEFUL, REPLACED, 3, 1, "", id="what replaces it is ready"),
-        pytest.param(WEB.ref, STARTING, 3, 1, "", id="of a Deployment, which loses the unready one"),
+        pytest.param(WEB.ref, STARTING, 3, ECHO - 1, "NotReplaced", id="of a Deployment, which may not know yet"),
+        pytest.param(WEB.ref, STARTING, 3, ECHO, "", id="of a Deployment, which loses the unready one"),
     ],
 )
 async def test_no_ready_pod_is_scaled_in_before_the_moved_returns(

@@ -15,6 +15,7 @@ from tests.kit.volumes import claim, storage, volume, within
 
 DATA, UNREAD = claim("data", volume="pv"), ("persistentvolumes",)
 LOCAL = Spared("lesser pods have local storage", ("local_storage of strategy preemption is true",))
+GOING = Spared("lesser pods have claims that are being deleted", ("lesser pods have no such claims",))
 NOT_KNOWN = Spared(
     "lesser pods have claims whose volumes are not known",
     ("persistent volumes and claims can be read (right to list and watch them)",),
@@ -24,6 +25,9 @@ NOT_KNOWN = Spared(
 def bound(**more: Any) -> Storage:
     """A claim that is bound to such a volume."""
     return storage(DATA, volume("pv", **more))
+
+
+LEAVING = storage(replace(DATA, deleted=True), volume("pv"))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,8 @@ def bound(**more: Any) -> Storage:
         pytest.param(storage(DATA), {}, "ClaimsUnknown", id="the volume is not seen"),
         pytest.param(storage(), {}, "ClaimsUnknown", id="the claim is not seen"),
         pytest.param(replace(bound(), unknown=("csinodes",)), {}, "", id="something else is not read"),
+        pytest.param(LEAVING, {}, "ClaimsGoing", id="a claim that is being deleted"),
+        pytest.param(LEAVING, {"local_storage": True}, "ClaimsGoing", id="it is, and local storage may be lost"),
     ],
 )
 def test_a_pod_that_might_lose_what_its_claim_holds_stays(
@@ -51,7 +57,7 @@ def test_a_pod_that_might_lose_what_its_claim_holds_stays(
     view = columns([node(name, cpu=1, labels={"name": name}) for name in "ab"], [one], storage=known)
     strategy, seen = decode(**options), PoolObservation(NOW, (urgent,), confirmed=NOW)
     answer = strategy.select_victims(urgent, 0, view, seen, False, {})
-    assert answer == {"LocalStorage": LOCAL, "ClaimsUnknown": NOT_KNOWN}.get(stays, answer)
+    assert answer == {"LocalStorage": LOCAL, "ClaimsUnknown": NOT_KNOWN, "ClaimsGoing": GOING}.get(stays, answer)
     assert isinstance(answer, Victims) == (not stays)
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,))
     assert [turn.stays for turn in strategy.explain_victims(0, view, seen, policy).turns] == [stays]
