@@ -274,12 +274,15 @@ class DisruptionGuard(ClusterWrapper):
 
     def _unknown(self, now: float) -> str:
         """Why it is not known what was disturbed of late; empty: it is."""
-        taken_over = self._inner.taken_over
-        if taken_over is None or self._journal is None:
-            return ""
-        journal = self._journal
-        memory = DisruptionMemory(journal.begun, journal.last_disruption, taken_over, self._inner.last_disruption)
-        return unknown(memory, self._settings.within, now)
+        return unknown(self._memory, self._settings.within, now) if self._memory else ""
+
+    @property
+    def _memory(self) -> DisruptionMemory | None:
+        """What is remembered of the pods that went; None: nobody else may have let any go."""
+        taken_over, journal = self._inner.taken_over, self._journal
+        if taken_over is None or journal is None:
+            return None
+        return DisruptionMemory(journal.begun, journal.last_disruption, taken_over, self._inner.last_disruption)
 
     def on(self, record: Notice) -> None:
         """Count a pod that stays after all no longer."""
@@ -387,12 +390,24 @@ class DisruptionGuard(ClusterWrapper):
         """Why the count must not fall while a pod that was moved is replaced: a ready one would go."""
         moved, snapshot = self._moved.get(workload.uid), self._snapshot
         if snapshot is None or moved is None:
-            return None
+            return self._why_may_lose_ready(workload, snapshot, now)
         is_unready_first = (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST
         lack = self._lack(workload, snapshot.pods(workload), now)
         if not lack.is_felt or now - moved.at >= (ECHO if is_unready_first else REPLACING):
             return None
         return "NotReplaced", f"{lack.text}: a ready one would be removed"
+
+    def _why_may_lose_ready(self, workload: Workload, snapshot: Snapshot | None, now: float) -> Refused | None:
+        """The same where pods are not ready, and it is not remembered whether one of them was moved."""
+        if snapshot is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
+            return None
+        ready = len(_ready(snapshot.pods(workload)))
+        was_moved = any(disruption.controller == workload.uid for disruption in self._recent)
+        may_be = was_moved or (self._memory is not None and unknown(self._memory, REPLACING, now) != "")
+        if ready >= workload.replicas or not may_be:
+            return None
+        lack = f"{ready} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
+        return "NotReplaced", f"{lack}: a ready one would be removed"
 
     def _spend_bounds(self, replicas: int, now: float) -> Refused | None:
         """Refuse to change more counts for the policies' bounds than may change within so many seconds; what is let

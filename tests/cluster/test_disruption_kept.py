@@ -10,14 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import REPLACING, DisruptionGuard, DisruptionSettings
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import SURGE
-from elasticd.model.actions import Answer
+from elasticd.model.actions import Answer, Scale
 from elasticd.model.disruption import Disruption
 from elasticd.model.listener import MoveTakenBack
+from elasticd.model.workload import Ref, Workload
 from tests.cluster.test_disruption import Behind, evict, surge
-from tests.kit.pools import NOW, node
+from tests.kit.pools import NOW, node, pod
 
 SETTINGS = DisruptionSettings(within=600.0, total=2)
 OLD = Disruption(NOW - 100_000, "a", "rs", "shop", "uid-old")
@@ -140,6 +141,27 @@ async def test_a_successor_ends_no_surge_while_budgets_are_unknown(folder: Path)
         answer = await one.guard.act(replace(evict(), reason=f"{SURGE} out"))
     assert answer.reason == "Disturbed"
     assert "another daemon led" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ready", "reason"),
+    [
+        pytest.param(REPLACING - 1, 3, "NotReplaced", id="one may have been moved before"),
+        pytest.param(REPLACING, 3, "", id="long ago, if at all"),
+        pytest.param(1, 4, "", id="all are ready"),
+    ],
+)
+async def test_a_successor_scales_no_stateful_set_in_at_once(
+    folder: Path, seconds: float, ready: int, reason: str
+) -> None:
+    with daemon(folder, taken_over=NOW) as one:
+        stateful = Workload(Ref("shop", "StatefulSet", "web"), "uid-web", "1", 4, 4)
+        one.behind.workload = stateful
+        one.behind.pods = tuple(pod(f"web-{index}", on="a", ready=index < ready) for index in range(4))
+        await one.clock.sleep_until(NOW + seconds)
+        await one.guard.observe(one.clock.now(), frozenset())
+        answer = await one.guard.act(Scale(stateful.ref, stateful.uid, "1", 4, 3, "why"))
+    assert answer.reason == reason
 
 
 async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
