@@ -7,7 +7,7 @@ is an answer with a reason, so the journal has it as the outcome of the decision
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from itertools import takewhile
+from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
@@ -21,6 +21,7 @@ from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
+from elasticd.model.controllers import JOB
 from elasticd.model.disruption import (
     Disruption,
     DisruptionMemory,
@@ -149,6 +150,8 @@ class DisruptionGuard(ClusterWrapper):
         self._lowered_at: dict[str, float] = {}
         self._moved: dict[str, _Moved] = {}
         """By the workload's UID, until as many are ready as before."""
+        self._unseen: dict[str, _Moved] = {}
+        """The same by the UID of a controller that nobody watches, such as a ReplicationController."""
         self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         for at, ready in journal.node_counts() if journal else ():
@@ -179,7 +182,7 @@ class DisruptionGuard(ClusterWrapper):
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
             busy=dict(self._busy_pods(now)),
-            needed=dict(self._needed_pods(now)),
+            needed=dict(chain(self._needed_pods(now), self._needed_of_unseen(now))),
         )
 
     async def act(self, action: Action) -> Answer:
@@ -253,20 +256,26 @@ class DisruptionGuard(ClusterWrapper):
 
     def _note_move(self, evict: Evict) -> None:
         """Remember how many pods of its workload were ready, before one of them is moved."""
-        snapshot = self._snapshot
+        snapshot, is_seen = self._snapshot, False
         if snapshot is None or not evict.owner:
             return
         for workload in snapshot.workloads():
             if workload.ref.namespace == evict.workload.namespace:
                 pods = snapshot.pods(workload)
                 if any(pod.uid == evict.uid for pod in pods):
-                    now = self._clock.now()
-                    moved = self._moved.setdefault(workload.uid, _Moved(len(_ready(pods)), set(), now))
-                    moved.uids.add(evict.uid)
-                    moved.at = now
+                    is_seen = True
+                    self._add_moved(self._moved, workload.uid, pods, evict)
+        if not is_seen and (siblings := _pods_of(evict.owner, snapshot)) and siblings[0].owner[0] != JOB:
+            self._add_moved(self._unseen, evict.owner, siblings, evict)
+
+    def _add_moved(self, moved: dict[str, _Moved], uid: str, pods: Collection[Pod], evict: Evict) -> None:
+        now = self._clock.now()
+        entry = moved.setdefault(uid, _Moved(len(_ready(pods)), set(), now))
+        entry.uids.add(evict.uid)
+        entry.at = now
 
     def _take_back(self, disruption: Disruption) -> None:
-        for moved in self._moved.values():
+        for moved in (*self._moved.values(), *self._unseen.values()):
             moved.uids.discard(disruption.uid)
         with suppress(ValueError):  # it lasted longer than it is remembered
             self._recent.remove(disruption)
@@ -344,14 +353,29 @@ class DisruptionGuard(ClusterWrapper):
                 why = "NotReplaced", f"{lack.text}: what replaces the others is not yet"
                 yield from ((pod.uid, why) for pod in lack.left)
 
-    def _lack(self, workload: Workload, pods: Collection[Pod], now: float) -> _Lack:
-        """Of a workload of which pods were moved of late."""
-        moved = self._moved[workload.uid]
-        # One that is there though its eviction is long over, as where that failed or is a dry run's, was not moved.
+    def _needed_of_unseen(self, now: float) -> Iterator[tuple[str, Refused]]:
+        """The same of controllers that nobody watches, whose wish is not known: for a time."""
+        snapshot = self._snapshot
+        for uid, moved in [*self._unseen.items()] if snapshot is not None else ():
+            left = self._left(moved, _pods_of(uid, snapshot), now) if snapshot is not None else []
+            if len(left) >= moved.ready or now - moved.at >= REPLACING:
+                del self._unseen[uid]
+            elif moved.ready - len(left) >= max(1, moved.ready // SHARE):
+                lack = f"{len(left)} of {moved.ready} pods of its controller are ready"
+                yield from ((pod.uid, ("NotReplaced", f"{lack}: what replaces the others is not yet")) for pod in left)
+
+    def _left(self, moved: _Moved, pods: Collection[Pod], now: float) -> list[Pod]:
+        """The ready pods that are none of those that were moved. One that is there though its eviction is long over, as
+        where that failed or is a dry run's, was not moved."""
         recent = [disruption for disruption in self._recent if disruption.at > now - self._settings.within]
         leaving = {disruption.uid for disruption in (*recent, *self._under_way)}
         moved.uids -= {pod.uid for pod in pods if not pod.deleted and pod.uid not in leaving}
-        left, wanted = _ready(pods, moved.uids), min(moved.ready, workload.replicas)
+        return _ready(pods, moved.uids)
+
+    def _lack(self, workload: Workload, pods: Collection[Pod], now: float) -> _Lack:
+        """Of a workload of which pods were moved of late."""
+        moved = self._moved[workload.uid]
+        left, wanted = self._left(moved, pods, now), min(moved.ready, workload.replicas)
         available = sum(pod.is_available(workload.min_ready, now) for pod in left)
         long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
         return _Lack(left, available, wanted, f"{available} of {wanted} pods of {workload.ref} are ready{long}")
@@ -460,6 +484,11 @@ class DisruptionGuard(ClusterWrapper):
 def _ready(pods: Collection[Pod], without: Collection[str] = ()) -> list[Pod]:
     """The pods that are ready and stay, without those of these UIDs."""
     return [pod for pod in pods if pod.ready and not pod.deleted and pod.uid not in without]
+
+
+def _pods_of(controller: str, snapshot: Snapshot) -> list[Pod]:
+    """The pods on nodes of the controller of this UID."""
+    return [pod for pods in snapshot.on_nodes().values() for pod in pods if pod.owner[2] == controller]
 
 
 def _ordinal(pod: Pod) -> int:

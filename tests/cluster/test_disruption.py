@@ -1,7 +1,7 @@
 """The one door: what is let through to a cluster, and what is not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,15 @@ WEB = Workload(Ref("shop", "Deployment", "web"), "uid-web", "1", 3, 3)
 PODS = (pod("p0", on="a"), pod("p1", on="b"))
 
 
+class Beside(Shown):
+    """With pods of controllers that nobody watches."""
+
+    loose: tuple[Pod, ...] = ()
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        return {"a": self.loose}
+
+
 class Behind(Scripted):
     """A cluster that notes what comes through."""
 
@@ -31,13 +40,16 @@ class Behind(Scripted):
         super().__init__()
         self.nodes, self.workload = tuple(nodes), workload
         self.pods: tuple[Pod, ...] = PODS
+        self.loose: tuple[Pod, ...] = ()
         self.done: list[Action] = []
         self.answer = Answer("done")
         self.lasts: Callable[[], Awaitable[object]] | None = None
         """What is waited for before the answer."""
 
     async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
-        return Shown((self.workload, self.pods), nodes=self.nodes)
+        seen = Beside((self.workload, self.pods), nodes=self.nodes)
+        seen.loose = self.loose
+        return seen
 
     async def act(self, action: Action) -> Answer:
         self.done.append(action)
@@ -327,6 +339,29 @@ async def test_no_stateful_pod_goes_whose_predecessor_is_not_ready(action: Evict
     answer = await door.disruption.act(action)
     why = "web-2 is not available, and shop/StatefulSet/web would not create it again before"
     assert (answer.reason, answer.message) == (reason, why if reason else "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ready", "seconds", "reason"),
+    [
+        pytest.param("ReplicationController", 3, 1, "NotReplaced", id="what replaces it is not ready"),
+        pytest.param("apps.kruise.io/v1alpha1/CloneSet", 3, 1, "NotReplaced", id="of a CloneSet neither"),
+        pytest.param("ReplicationController", 4, 1, "", id="it is ready"),
+        pytest.param("ReplicationController", 3, REPLACING, "", id="it never is: perhaps fewer are wanted"),
+        pytest.param("Job", 3, 1, "", id="of a Job, whose pods end"),
+    ],
+)
+async def test_pods_of_an_unwatched_controller_wait_too(kind: str, ready: int, seconds: float, reason: str) -> None:
+    door = Door()
+    mine = [replace(pod(f"r{index}", on="a", ready=True), owner=(kind, "rc", "rc")) for index in range(5)]
+    door.behind.loose = tuple(mine[:4])
+    await door.look()
+    assert (await door.disruption.act(replace(moved("r0"), owner="rc"))).result == "done"
+    at_once = "" if kind == "Job" else "NotReplaced"
+    assert (await door.disruption.act(replace(moved("r1"), owner="rc"))).reason == at_once
+    door.behind.loose = tuple(mine[1 : ready + 1])
+    await door.wait(seconds)
+    assert (await door.disruption.act(replace(moved("r2"), owner="rc"))).reason == reason
 
 
 async def test_pods_that_only_became_ready_are_moved_one_by_one() -> None:
