@@ -34,7 +34,8 @@ from elasticd.cluster.kubernetes.objects import Object, Objects
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import to_autoscaler
-from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
+from elasticd.cluster.kubernetes.wire.convert import annotations_that_count
+from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler, WorkloadMetadata
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.kit.surge import SURGE
 from elasticd.migration.documents import KINDS
@@ -94,7 +95,7 @@ async def take_over(site: Site) -> str:
     """Let elasticd scale the workload, and say what holds then. Raises UnavailableError where it may not be, or a step
     does not come about; it can be run again."""
     workload, autoscaler = await _workload(site), await _find_autoscaler(site)
-    fenced = FENCE in _annotations(workload)
+    fenced = is_fenced(workload)
     if autoscaler is None and fenced:
         return await _end_without(site)
     if autoscaler is None or (autoscaler.stopped and not fenced):
@@ -125,10 +126,10 @@ async def hand_back(site: Site) -> str:
     """Let the autoscaler scale the workload again, as it did before. Raises as `take_over` does."""
     workload, autoscaler = await _workload(site), await _find_autoscaler(site)
     if autoscaler is None:
-        fenced = FENCE in _annotations(workload)
+        fenced = is_fenced(workload)
         hint = f", and is fenced ({FENCE}): `elasticd takeover` without --back ends that" if fenced else ""
         raise UnavailableError(f"{site.ref}: must have an autoscaler to go back to, has none{hint}")
-    if not autoscaler.noted and FENCE not in _annotations(workload):
+    if not autoscaler.noted and not is_fenced(workload):
         return f"{autoscaler} scales {site.ref} already"
     _check_managers(site, workload, autoscaler)
     _leading_status(site)
@@ -172,13 +173,19 @@ async def _telling_what_stays(site: Site) -> AsyncIterator[None]:
 async def _what_stays(site: Site) -> str:
     again = "run it again while a daemon leads; with --back the autoscaler scales it in the end"
     try:
-        fenced, autoscaler = FENCE in _annotations(await _workload(site)), await _find_autoscaler(site)
+        fenced, autoscaler = is_fenced(await _workload(site)), await _find_autoscaler(site)
     except UnavailableError:
         return f"; {site.ref} may stay fenced ({FENCE}): {again}"
     stays = [f"{site.ref} stays fenced ({FENCE})"] if fenced else []
     if autoscaler is not None and autoscaler.noted:
         stays.append(f"{autoscaler} stays stopped")
     return f"; {' and '.join(stays)}: {again}" if stays else ""
+
+
+def is_fenced(workload: Object) -> bool:
+    """Whether a takeover is under way. A fence that a rollback brought back is none, and is written anew."""
+    meta = msgspec.json.decode(msgspec.json.encode(workload["metadata"]), type=WorkloadMetadata)
+    return FENCE in annotations_that_count(meta)
 
 
 def _annotations(table: Object) -> Mapping[str, str]:
@@ -302,7 +309,7 @@ async def _fence(site: Site, verb: str) -> str:
     resource = await site.objects.resource([(site.ref.api_version, site.ref.kind)])
 
     def fenced(workload: Object) -> Object | None:
-        return None if FENCE in _annotations(workload) else {"metadata": {"annotations": {FENCE: text}}}
+        return None if is_fenced(workload) else {"metadata": {"annotations": {FENCE: text}}}
 
     written = await _write(site, resource, site.ref.name, fenced, "fence")
     return str(_annotations(written)[FENCE])

@@ -29,7 +29,7 @@ from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import to_autoscaler
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
-from elasticd.migration.takeover import Site, hand_back, take_over
+from elasticd.migration.takeover import Site, hand_back, is_fenced, take_over
 from elasticd.model.policy import Select, Target
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
@@ -42,6 +42,24 @@ Table = dict[str, Any]
 Mode = Literal["act", "observe"] | None
 """Of the policy; None: it was removed."""
 OTHER_POLICY = PolicyInForce("other", "act", workload=Target("shop", "other"))
+
+
+def owned(manager: str) -> Table:
+    """What a field manager owns: the fence."""
+    return {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{FENCE}": {}}}}}
+
+
+@pytest.mark.parametrize(
+    ("meta", "fenced"),
+    [
+        pytest.param({}, False, id="no fence"),
+        pytest.param({"annotations": {FENCE: "x"}}, True, id="a fence"),
+        pytest.param({"annotations": {FENCE: "x"}, "managedFields": [owned("elasticd")]}, True, id="of elasticd"),
+        pytest.param({"annotations": {FENCE: "x"}, "managedFields": [owned("kubectl")]}, False, id="of a rollback"),
+    ],
+)
+def test_a_fence_that_came_with_a_rollback_is_written_anew(meta: Table, *, fenced: bool) -> None:
+    assert is_fenced({"metadata": {"name": "web", **meta}}) == fenced
 
 
 class KilledError(BaseException):
