@@ -127,8 +127,8 @@ TWO = (node("a", labels=LEAVE), node("b"))
 
 
 async def test_next_moves_are_those_of_the_latest_look_with_outcomes() -> None:
-    other = running("q", "a", owner=("ReplicaSet", "other", "other"))
-    async with bench(TWO, [running("p", "a"), other, running("r", "b")]) as it:
+    others = [running(name, on, owner=("ReplicaSet", "other", "other")) for name, on in (("q", "a"), ("s", "b"))]
+    async with bench(TWO, [running("p", "a"), running("r", "b"), *others]) as it:
         assert await it.summary() == "not looked at yet: nodes, pods or a source are waited for"
         await it.look()
         found = await it.pool()
