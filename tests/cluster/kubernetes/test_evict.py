@@ -315,10 +315,26 @@ async def test_a_moved_pod_that_has_changed_is_judged_anew(api: FakeApi, session
 
 async def test_an_eviction_that_waits_long_is_judged_anew(api: FakeApi, session: Session) -> None:
     clock = VirtualClock()
+
+    async def late(_: web.Request) -> web.StreamResponse:
+        await clock.sleep_until(clock.now() + 2 * JUDGED)
+        return web.json_response(found())
+
+    evictor = evictor_on(clock, api, session)
+    api.on("GET", POD, late)
+    answer = await evictor.evict(ACTION, granted)
+    assert (answer.result, answer.reason) == ("refused", "Outdated")
+    assert not api.asked("POST", EVICTION)
+
+
+async def test_an_eviction_that_would_wait_long_takes_no_turn(api: FakeApi, session: Session) -> None:
+    """Else many of them would keep one another waiting, and none would ever be sent."""
+    clock = VirtualClock()
     budget = Budget(clock, rate=1 / (2 * JUDGED), burst=1)
     assert await budget.take(patience=0)
+    before = budget.level(clock.now())
     answer = await evictor_on(clock, api, session, budget).evict(ACTION, granted)
-    assert (answer.result, answer.reason) == ("refused", "Outdated")
+    assert (answer.result, answer.reason, budget.level(clock.now())) == ("refused", "BudgetSpent", before)
     assert not api.asked("POST", EVICTION)
 
 

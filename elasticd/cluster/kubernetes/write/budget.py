@@ -71,10 +71,12 @@ class Budget:
             raise
         return True
 
-    async def turn(self, allowed: Allowed | None = None) -> Answer | None:
-        """Wait for the turn of one urgent write, with patience; an answer: it must not be written."""
-        if not await self.take(self.patience):
-            return spent(f"the write budget is spent for the next {self.patience:g} s")
+    async def turn(self, allowed: Allowed | None = None, patience: float | None = None) -> Answer | None:
+        """Wait for the turn of one urgent write, with patience (in seconds; None: that of all writes); an answer: it
+        must not be written. One whose turn would come later takes no turn."""
+        patience = self.patience if patience is None else patience
+        if not await self.take(patience):
+            return spent(f"the write budget is spent for the next {patience:g} s")
         return allowed() if allowed else None
 
     def spare(self) -> bool:

@@ -42,7 +42,8 @@ TRIES = 4
 """Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
 
 JUDGED = 2.0
-"""Seconds for which an eviction may wait for its turn; then what it was judged by may be old, and it is judged anew."""
+"""Seconds for which an eviction may wait for its turn: what it was judged by may be old then. One that would wait
+longer takes no turn from others, and is judged anew."""
 
 FRESH = 5.0
 """Seconds that reading whether others are ready may take, or it is judged anew: the daemon may have been suspended."""
@@ -164,7 +165,7 @@ class PodWriter:
                 answer = await self._send(replace(request, params={"dryRun": "All"}), in_time, None, _not_evicted)
             else:
                 look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
-                answer = await self._send(request, in_time, look, _not_evicted, before)
+                answer = await self._send(request, in_time, look, _not_evicted, before, JUDGED)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
@@ -230,6 +231,7 @@ class PodWriter:
         look: Look | None,
         refused: Callable[[ApiError], Answer] | None = None,
         before: Callable[[], Awaitable[Answer | None]] | None = None,
+        patience: float | None = None,
     ) -> Answer:
         """Send the request and return what came of it. `before` is asked when its turn has come; an answer forbids it.
         `refused` turns an error into an answer; only a failed one is tried again. Once a reply was lost, a later
@@ -237,7 +239,7 @@ class PodWriter:
         twice."""
         answer, lost = NOT_LEADING, False
         for _ in range(1 + _REPEATS):
-            if stop := await self._budget.turn(allowed) or (before and await before()):
+            if stop := await self._budget.turn(allowed, patience) or (before and await before()):
                 return _doubted(stop, lost=lost)
             try:
                 await self._session.send(request)
