@@ -143,7 +143,7 @@ class DisruptionGuard(ClusterWrapper):
         super().__init__(inner)
         self._settings, self._clock, self._measured = settings, clock, measured
         self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
-        self._journal = journal
+        self._journal, self._begun = journal, clock.now()
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
         self._under_way: list[Disruption] = []
         self._scaled_at: dict[str, float] = {}
@@ -425,10 +425,10 @@ class DisruptionGuard(ClusterWrapper):
         """The same where pods are not ready, and it is not remembered whether one of them was moved."""
         if snapshot is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
             return None
-        ready = len(_ready(snapshot.pods(workload)))
-        was_moved = any(disruption.controller == workload.uid for disruption in self._recent)
-        may_be = was_moved or (self._memory is not None and unknown(self._memory, REPLACING, now) != "")
-        if ready >= workload.replicas or not may_be:
+        memory, ready = self._memory, len(_ready(snapshot.pods(workload)))
+        if memory is None or ready >= workload.replicas:
+            return None
+        if now - self._begun >= REPLACING and not unknown(memory, REPLACING, now):
             return None
         lack = f"{ready} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
         return "NotReplaced", f"{lack}: a ready one would be removed"

@@ -144,17 +144,20 @@ async def test_a_successor_ends_no_surge_while_budgets_are_unknown(folder: Path)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "ready", "reason"),
+    ("taken_over", "seconds", "ready", "reason"),
     [
-        pytest.param(REPLACING - 1, 3, "NotReplaced", id="one may have been moved before"),
-        pytest.param(REPLACING, 3, "", id="long ago, if at all"),
-        pytest.param(1, 4, "", id="all are ready"),
+        pytest.param(NOW, REPLACING - 1, 3, "NotReplaced", id="one may have been moved before"),
+        pytest.param(NOW, REPLACING, 3, "", id="long ago, if at all"),
+        pytest.param(NOW, 1, 4, "", id="all are ready"),
+        pytest.param(NOW + REPLACING, REPLACING + 1, 3, "NotReplaced", id="it stood by for long, and leads"),
+        pytest.param(-math.inf, REPLACING - 1, 3, "NotReplaced", id="it was restarted"),
+        pytest.param(None, 1, 3, "", id="nobody else can have moved one"),
     ],
 )
 async def test_a_successor_scales_no_stateful_set_in_at_once(
-    folder: Path, seconds: float, ready: int, reason: str
+    folder: Path, taken_over: float | None, seconds: float, ready: int, reason: str
 ) -> None:
-    with daemon(folder, taken_over=NOW) as one:
+    with daemon(folder, taken_over=taken_over) as one:
         stateful = Workload(Ref("shop", "StatefulSet", "web"), "uid-web", "1", 4, 4)
         one.behind.workload = stateful
         one.behind.pods = tuple(pod(f"web-{index}", on="a", ready=index < ready) for index in range(4))
