@@ -75,7 +75,7 @@ async def test_a_copy_that_goes_before_it_ran_is_made_again(
     assert "shop/Pod/batch was recreated, and is gone before it ran: it is made again in 0 s" in caplog.text
 
 
-CREATED, AGAIN = 15, 31
+CREATED, AGAIN = 15, 30
 
 
 @pytest.mark.slow
