@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, takewhile
+from math import inf
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
@@ -426,8 +427,8 @@ class DisruptionGuard(ClusterWrapper):
         if snapshot is None or (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST:
             return None
         memory, ready = self._memory, len(_ready(snapshot.pods(workload)))
-        if memory is None or ready >= workload.replicas:
-            return None
+        if memory is None or ready >= workload.replicas or max(memory.latest, memory.noted) == -inf:
+            return None  # where no pod was ever moved, none was before this daemon began
         if now - self._begun >= REPLACING and not unknown(memory, REPLACING, now):
             return None
         lack = f"{ready} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"

@@ -167,6 +167,14 @@ async def test_a_successor_scales_no_stateful_set_in_at_once(
     assert answer.reason == reason
 
 
+async def test_where_no_pod_ever_moved_none_may_have_been(tmp_path: Path) -> None:
+    with daemon(tmp_path, taken_over=NOW) as one:
+        one.behind.workload = Workload(Ref("shop", "StatefulSet", "web"), "uid-web", "1", 4, 4)
+        await one.guard.observe(NOW, frozenset())
+        answer = await one.guard.act(Scale(one.behind.workload.ref, "uid-web", "1", 4, 3, "why"))
+    assert answer.reason == ""
+
+
 async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon(folder) as one:
         found: list[object] = []
