@@ -87,6 +87,18 @@ def remember(folder: Path, namespace: str, now: float) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+async def remembering(kube: Kube, namespace: str, folder: Path) -> PrometheusServer:
+    """A Prometheus that has the past of a workload, which is there and has little load."""
+    try:
+        made = PrometheusServer(folder)
+    except NoPrometheus as missing:
+        pytest.skip(str(missing))
+    await asyncio.to_thread(remember, folder, namespace, time.time())
+    await kube.client.apply(workload(), namespace)
+    made.target.metrics = {f'requests{{namespace="{namespace}",deployment="web"}}': QUIET}
+    return made
+
+
 @pytest.mark.parametrize(
     ("lead", "replicas"),
     [pytest.param(1800, 8, id="near enough to be seen"), pytest.param(300, 2, id="not yet")],
@@ -94,13 +106,7 @@ def remember(folder: Path, namespace: str, now: float) -> None:
 async def test_the_count_rises_before_the_peak_that_the_past_foretells(
     kube: Kube, namespace: str, tmp_path: Path, lead: int, replicas: int
 ) -> None:
-    try:
-        made = PrometheusServer(tmp_path)
-    except NoPrometheus as missing:
-        pytest.skip(str(missing))
-    await asyncio.to_thread(remember, tmp_path, namespace, time.time())
-    await kube.client.apply(workload(), namespace)
-    made.target.metrics = {f'requests{{namespace="{namespace}",deployment="web"}}': QUIET}
+    made = await remembering(kube, namespace, tmp_path)
     policies = {"web": POLICY.format(namespace=namespace, lead=lead)}
     async with (
         scraped(made) as server,
@@ -124,13 +130,7 @@ async def test_the_count_rises_before_the_peak_that_the_past_foretells(
 async def test_a_restart_scales_nothing_in_before_the_first_forecast(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
-    try:
-        made = PrometheusServer(tmp_path)
-    except NoPrometheus as missing:
-        pytest.skip(str(missing))
-    await asyncio.to_thread(remember, tmp_path, namespace, time.time())
-    await kube.client.apply(workload(), namespace)
-    made.target.metrics = {f'requests{{namespace="{namespace}",deployment="web"}}': QUIET}
+    made = await remembering(kube, namespace, tmp_path)
     quick = POLICY.replace("average_value = 10 }}]", "average_value = 10 }}]\ndownscale_stabilization = 0")
     policies = {"web": quick.format(namespace=namespace, lead=1800)}
     async with (
