@@ -93,8 +93,8 @@ def deployment(name: str, replicas: int, cpu: str = "10m", memory: str = "64Mi",
     }
 
 
-async def create_budget(kube: Kube, namespace: str, app: str, least: int) -> None:
-    """A PodDisruptionBudget by which one pod of this many and one more may go, once the controller has counted them."""
+async def create_budget(kube: Kube, namespace: str, app: str, least: int, allowed: int = 1) -> str:
+    """A PodDisruptionBudget by which so many pods may go, once the controller has counted them. Returns its path."""
     spec = {"minAvailable": least, "selector": {"matchLabels": {"app": app}}}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app}, "spec": spec}
     path = await kube.client.path_of(budget, namespace)
@@ -102,9 +102,11 @@ async def create_budget(kube: Kube, namespace: str, app: str, least: int) -> Non
 
     async def has_been_counted() -> bool:
         found = await kube.client.get(path)
-        return bool(found.get("status", {}).get("disruptionsAllowed") == 1)
+        status = found.get("status", {})
+        return bool(status.get("expectedPods") and status["disruptionsAllowed"] == allowed)
 
     await wait_until(has_been_counted, what="the disruption controller has counted the pods")
+    return path
 
 
 @asynccontextmanager
