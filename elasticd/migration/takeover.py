@@ -101,7 +101,10 @@ async def take_over(site: Site) -> str:
     if autoscaler is None or (autoscaler.stopped and not fenced):
         return f"elasticd scales {site.ref} already: no other autoscaler does"
     _check_managers(site, workload, autoscaler)
-    _check_daemon(site, yields=not autoscaler.stopped and not fenced)
+    decision = _acting_decision(site)
+    if not autoscaler.stopped and not fenced and not _yields(decision):
+        raise UnavailableError(f"{site.ref}: elasticd must yield to it now (foreign.autoscalers), does not")
+    _check_knows(site, decision)
     async with _telling_what_stays(site):
         mark = await _fence(site, f"takeover from {autoscaler}")
         await _decided(site, lambda decision: _has_seen(decision, mark), "holds")
@@ -115,7 +118,7 @@ async def take_over(site: Site) -> str:
 
 async def _end_without(site: Site) -> str:
     """End a takeover, or a way back, that was killed and whose autoscaler was deleted since."""
-    _check_daemon(site, yields=False)
+    _check_knows(site, _acting_decision(site))
     await _unfence(site)
     decision = await _decided(site, lambda decision: not _holds(decision), "decides without a fence")
     change = f"{decision.current} -> {decision.replicas} replicas"
@@ -134,8 +137,9 @@ async def hand_back(site: Site) -> str:
     _check_managers(site, workload, autoscaler)
     _leading_status(site)
     # A daemon that has just begun to lead has decided nothing yet: that does not mean that no policy acts.
+    # One that does not know what is needed holds with the fence as any other: that is when the way back is wanted.
     if await _decided_or_idle(site, lambda _: True, "has decided") is not None:
-        _check_daemon(site, yields=False)
+        _acting_decision(site)
     async with _telling_what_stays(site):
         acts = await _restore_fenced(site, autoscaler)
     return f"{autoscaler} scales {site.ref} again; {'elasticd yields to it' if acts else 'no policy acts on it'}"
@@ -250,17 +254,18 @@ def _check_managers(site: Site, workload: Object, autoscaler: _Autoscaler) -> No
                 raise UnavailableError(f"{what}: must not be owned by {one_line(manager)}, is: {why}")
 
 
-def _check_daemon(site: Site, *, yields: bool) -> Decision:
-    """The daemon's last decision about the workload. Refuse where it would not act, or does not know what is needed;
-    `yields`: it must see the autoscaler and leave the count to it."""
+def _acting_decision(site: Site) -> Decision:
+    """The daemon's last decision about the workload. Refuse where it would not act."""
     decision = _latest(_leading_status(site), site.ref)
     if decision is None:
         raise UnavailableError(f"{site.ref}: must have a policy with mode act that has decided, has none")
-    if yields and not _yields(decision):
-        raise UnavailableError(f"{site.ref}: elasticd must yield to it now (foreign.autoscalers), does not")
+    return decision
+
+
+def _check_knows(site: Site, decision: Decision) -> None:
+    """Refuse where elasticd would scale, and does not know what is needed."""
     if decision.blind or decision.failures:
         raise UnavailableError(f"{site.ref}: elasticd must know what is needed, does not: {one_line(decision.message)}")
-    return decision
 
 
 def _leading_status(site: Site) -> StatusReport:

@@ -99,6 +99,8 @@ class World:
         """The last decision of each daemon that has decided."""
         self.leader, self.in_flight = "daemon a", ""
         self.mode: Mode = "act"
+        self.blind = False
+        """Whether the daemons do not know what is needed."""
         self.modes: dict[str, Mode] = {"daemon a": "act", "daemon b": "act"}
         """What each daemon has read of it last."""
         self.decide()  # a daemon that has decided nothing yet does not yield, and is refused
@@ -195,10 +197,10 @@ class World:
             reason = "HalfStopped" if autoscaler.half_stopped else "ForeignOwner"
             limits.append(Limit(reason, "HorizontalPodAutoscaler web", 4, 4, name=AUTOSCALER))
         replicas = workload["spec"]["replicas"]
-        if not limits and replicas != OURS and mode == "act":
+        if not limits and replicas != OURS and mode == "act" and not self.blind:
             self.in_flight = workload["metadata"]["resourceVersion"]
         self.latest[self.leader] = Decision(
-            "1", 1.0, "web", REF, mode, replicas, replicas, "hold", "", "", limits=tuple(limits)
+            "1", 1.0, "web", REF, mode, replicas, replicas, "hold", "", "", limits=tuple(limits), blind=self.blind
         )
 
     # What the command sees.
@@ -363,6 +365,27 @@ def test_the_way_back_is_open_without_an_acting_policy(
     settle(world, THEIRS)
     assert world.writers in (["daemon", "hpa"], ["daemon", "daemon", "hpa"])
     assert (world.newest(plural)["spec"], fenced(world)) == (spec, False)
+
+
+@given(seed=st.integers(0, 10_000), kill_at=st.integers(0, 6), moment=MOMENT)
+def test_the_way_back_is_open_without_data(seed: int, kill_at: int, moment: str) -> None:
+    world = World(Random(seed))
+    run(world, back=False, kill_at=-1, moment="after")
+    settle(world, OURS)
+    world.blind = True
+    world.latest.clear()
+    run(world, back=True, kill_at=kill_at, moment=moment)
+    settle(world, THEIRS)
+    assert (world.writers, fenced(world)) == (["daemon", "hpa"], False)
+
+
+def test_nothing_is_taken_over_without_data() -> None:
+    world = World(Random(1))
+    world.blind = True
+    world.decide()
+    with pytest.raises(UnavailableError, match="elasticd must know what is needed, does not"):
+        insist(world, back=False)
+    assert world.writes == 0
 
 
 NOBODY = StatusReport(True, True, False, (), policies=(), under_way=())
