@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import ECHO, REPLACING, DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.cluster.replacements import ECHO, REPLACING
 from elasticd.decision.disruption import refusal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import REPLACING, DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.cluster.replacements import REPLACING
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Scale

@@ -1,0 +1,240 @@
+"""Whether what replaces the pods that were moved is there yet, and what was scaled has settled.
+
+Knows the latest snapshot, and what was moved and scaled since this daemon began; knows nothing of budgets, nor of how
+an action is done. It is told the time.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import takewhile
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from elasticd.kit.surge import SURGE, surged
+from elasticd.model.actions import Evict, Scale
+from elasticd.model.controllers import JOB
+from elasticd.model.disruption import Refused
+from elasticd.model.workload import Pod, Workload
+from elasticd.ports.cluster import Snapshot
+
+SETTLING = 60.0
+"""Seconds for which a workload may still be busy after it was scaled."""
+
+ECHO = 5.0
+"""Seconds for which no pod of a workload is moved after its count was lowered: what a PodDisruptionBudget allows is
+counted by a controller, which may not have seen that yet."""
+
+UNREADY_FIRST = {("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")}
+"""Kinds whose controllers remove pods that are not ready before others, once they have seen that one goes; a
+StatefulSet's removes the last ordinals."""
+
+REPLACING = 600.0
+"""Seconds for which the count of a StatefulSet does not fall because a pod of it that was moved is not ready again."""
+
+SHARE = 10
+"""Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
+
+
+class _Moved(Struct):
+    """The pods of a workload, by UID, that were moved of late, how many were ready before the first of them was, and
+    when the last was."""
+
+    ready: int
+    uids: set[str]
+    at: float
+
+
+class _Lack(NamedTuple):
+    """How many pods of a workload are available, of those that are wanted since some were moved; `left` are ready, and
+    none of these."""
+
+    left: list[Pod]
+    available: int
+    wanted: int
+    text: str
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether more are missing than may be."""
+        return self.wanted - self.available >= max(1, self.wanted // SHARE)
+
+
+class Replacements:
+    """What replaces pods that were moved, and the counts that were changed of late. `leaving` are the UIDs of the pods
+    that were moved of late, or whose eviction is under way."""
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._scaled_at: dict[str, float] = {}
+        self._lowered_at: dict[str, float] = {}
+        self._moved: dict[str, _Moved] = {}
+        """By the UID of the workload, or of a controller that nobody watches, such as a ReplicationController; until as
+        many are ready as before."""
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Judge by this snapshot from now on."""
+        self._snapshot = snapshot
+
+    def note_scaling(self, action: Scale, now: float) -> None:
+        """Remember that a count is being changed."""
+        self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
+        self._lowered_at = {uid: at for uid, at in self._lowered_at.items() if now - at < ECHO}
+        self._scaled_at[action.uid] = now
+        if action.after < action.before:
+            self._lowered_at[action.uid] = now
+
+    def forget_scaling(self, action: Scale) -> None:
+        """Forget that a count was lowered which was not."""
+        self._lowered_at.pop(action.uid, None)
+
+    def note_move(self, evict: Evict, now: float) -> None:
+        """Remember how many pods of its workload were ready, before one of them is moved."""
+        snapshot = self._snapshot
+        if snapshot is None or not evict.owner:
+            return
+        for uid, pods in list(_siblings(evict, snapshot)):
+            moved = self._moved.setdefault(uid, _Moved(len(_ready(pods)), set(), now))
+            moved.uids.add(evict.uid)
+            moved.at = now
+
+    def forget_move(self, uid: str) -> None:
+        """Forget the move of a pod that was not moved."""
+        for moved in self._moved.values():
+            moved.uids.discard(uid)
+
+    def busy(self, now: float) -> Iterator[tuple[str, Refused]]:
+        """The pods, by UID, of each workload that is being moved, rolled out or scaled, or has too few pods."""
+        snapshot, scaled = self._snapshot, self._scaled_at
+        if snapshot is None:
+            return
+        for workload in snapshot.workloads():
+            # Nearly all are at rest, and a call for each of thousands would be felt.
+            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in scaled
+            if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
+                for pod in snapshot.pods(workload):
+                    yield pod.uid, why
+
+    def needed(self, now: float, leaving: Collection[str]) -> Iterator[tuple[str, Refused]]:
+        """The ready pods, by UID, of each workload of which as many are no longer available as were ready before others
+        were moved. A replacement may never be: its image is gone, or it fails where it now is. How many pods a
+        controller should have that nobody watches is not known: those of one are needed for a time."""
+        snapshot = self._snapshot
+        if snapshot is None or not self._moved:
+            return
+        workloads = {workload.uid: workload for workload in snapshot.workloads() if workload.uid in self._moved}
+        for uid, moved in [*self._moved.items()]:
+            lack = _find_lack(moved, uid, workloads.get(uid), snapshot, now, leaving)
+            if lack.available >= lack.wanted or (uid not in workloads and now - moved.at >= REPLACING):
+                del self._moved[uid]
+            elif lack.is_felt:
+                why = "NotReplaced", f"{lack.text}: what replaces the others is not yet"
+                yield from ((pod.uid, why) for pod in lack.left)
+
+    def why_not_last(self, evict: Evict, now: float) -> Refused | None:
+        """Why a ready pod of a StatefulSet is not moved, which would not create it again before another of a lower
+        ordinal is available. Source: the StatefulSet controller of Kubernetes, monotonic."""
+        snapshot = self._snapshot
+        workloads = snapshot.workloads() if snapshot and evict.target else ()
+        workload = next((workload for workload in workloads if workload.uid == evict.owner), None)
+        if snapshot is None or workload is None or not workload.ordered:
+            return None
+        pods = sorted(snapshot.pods(workload), key=_ordinal)
+        before = list(takewhile(lambda pod: pod.uid != evict.uid, pods))
+        first = next((pod for pod in before if pod.deleted or not pod.is_available(workload.min_ready, now)), None)
+        if first is None or not any(pod.uid == evict.uid and pod.ready for pod in pods):
+            return None
+        return "NotReplaced", f"{first.name} is not available, and {workload.ref} would not create it again before"
+
+    def why_not_fewer(
+        self, workload: Workload, now: float, leaving: Collection[str], *, others: bool
+    ) -> Refused | None:
+        """Why the count must not fall while a pod that was moved is replaced: a ready one would go. `others`: pods may
+        have been moved within REPLACING of which nothing is known here."""
+        moved, snapshot = self._moved.get(workload.uid), self._snapshot
+        if snapshot is None:
+            return None
+        is_unready_first = (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST
+        if moved is None:
+            ready = len(_ready(snapshot.pods(workload)))
+            if is_unready_first or not others or ready >= workload.replicas:
+                return None
+            lack = f"{ready} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
+            return "NotReplaced", f"{lack}: a ready one would be removed"
+        found = _find_lack(moved, workload.uid, workload, snapshot, now, leaving)
+        if not found.is_felt or now - moved.at >= (ECHO if is_unready_first else REPLACING):
+            return None
+        return "NotReplaced", f"{found.text}: a ready one would be removed"
+
+    def _why_busy(self, workload: Workload, now: float) -> Refused | None:
+        if (note := surged(workload)) is not None:
+            return "BeingMoved", f"a pod of {workload.ref} is being moved: {note}"
+        if workload.rollout:
+            return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
+        scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
+        if scaled < SETTLING and workload.status_replicas != workload.replicas:
+            return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
+        if (lowered := now - self._lowered_at.get(workload.uid, -ECHO)) < ECHO:
+            return "Scaling", f"{workload.ref} was scaled in {lowered:.0f} s ago"
+        return self._not_replaced(workload)
+
+    def _not_replaced(self, workload: Workload) -> Refused | None:
+        """Why no pod may go whose controller does not make up for those that went, as with a quota or a webhook that
+        refuses its pods. A pod that waits for a node is there."""
+        if self._snapshot is None or not _counts_few(workload):
+            return None
+        there = sum(not pod.deleted and pod.phase in ("Pending", "Running") for pod in self._snapshot.pods(workload))
+        if there >= workload.replicas:
+            return None
+        missing = f"{there} of {workload.replicas} pods of {workload.ref} are there"
+        return "NotReplaced", f"{missing}: its controller has not replaced the others"
+
+
+def _siblings(evict: Evict, snapshot: Snapshot) -> Iterator[tuple[str, Collection[Pod]]]:
+    """The workloads of a pod with their pods; or its controller with those on nodes, if none that is watched has it. A
+    Job runs each of its pods once."""
+    is_seen = False
+    for workload in snapshot.workloads():
+        if workload.ref.namespace == evict.workload.namespace:
+            pods = snapshot.pods(workload)
+            if any(pod.uid == evict.uid for pod in pods):
+                is_seen = True
+                yield workload.uid, pods
+    if not is_seen and (siblings := _pods_of(evict.owner, snapshot)) and siblings[0].owner[0] != JOB:
+        yield evict.owner, siblings
+
+
+def _find_lack(
+    moved: _Moved, uid: str, workload: Workload | None, snapshot: Snapshot, now: float, leaving: Collection[str]
+) -> _Lack:
+    """What a workload lacks of which pods were moved of late; None: the controller of this UID is not watched. A pod
+    that is there though its eviction is long over, as where that failed or is a dry run's, was not moved."""
+    pods = _pods_of(uid, snapshot) if workload is None else snapshot.pods(workload)
+    moved.uids -= {pod.uid for pod in pods if not pod.deleted and pod.uid not in leaving}
+    left = _ready(pods, moved.uids)
+    if workload is None:
+        return _Lack(left, len(left), moved.ready, f"{len(left)} of {moved.ready} pods of its controller are ready")
+    wanted = min(moved.ready, workload.replicas)
+    available = sum(pod.is_available(workload.min_ready, now) for pod in left)
+    long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
+    return _Lack(left, available, wanted, f"{available} of {wanted} pods of {workload.ref} are ready{long}")
+
+
+def _ready(pods: Collection[Pod], without: Collection[str] = ()) -> list[Pod]:
+    """The pods that are ready and stay, without those of these UIDs."""
+    return [pod for pod in pods if pod.ready and not pod.deleted and pod.uid not in without]
+
+
+def _pods_of(controller: str, snapshot: Snapshot) -> list[Pod]:
+    """The pods on nodes of the controller of this UID."""
+    return [pod for pods in snapshot.on_nodes().values() for pod in pods if pod.owner[2] == controller]
+
+
+def _ordinal(pod: Pod) -> int:
+    """The number at the end of the name of a StatefulSet's pod."""
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _counts_few(workload: Workload) -> bool:
+    """Whether its controller counts fewer pods than it should have. A set of Jobs has no such count."""
+    return workload.status_replicas < workload.replicas and workload.ref.kind != "Job"
