@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from elasticd.base.text import one_line
-from elasticd.sources.poller import SourceReport
+from elasticd.sources.poller import NOT_READ, SourceReport
 from elasticd.ui.terminal import add_row, make_table, seconds
 
 _MANY = 8
@@ -34,6 +34,8 @@ def sources(reports: Sequence[SourceReport]) -> RenderableType:
 
 
 def _word(health: str) -> str:
+    if health == NOT_READ:  # as on a daemon that waits to lead
+        return "unread"
     return health if len(health) <= _WORD and health.isascii() and " " not in health else "fails"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.sources.poller import SourceReport
+from elasticd.sources.poller import NOT_READ, SourceReport
 from elasticd.ui.sources import sources
 from tests.ui.test_decisions import text
 
@@ -41,6 +41,12 @@ def test_a_source_is_a_row_and_a_line() -> None:
         "",
         "resource-metrics: cpu, memory",
     ]
+
+
+def test_a_source_that_is_not_read_yet_does_not_fail() -> None:
+    lines = said(report(health=NOT_READ, reads=0, failures=0, age=None))
+    assert lines[1].split() == ["resource-metrics", "unread", "-", "every", "15", "s", "0", "0", "-", "100000"]
+    assert "  not read yet" in lines
 
 
 def test_no_row_exceeds_80_columns_and_none_is_broken() -> None:
