@@ -116,7 +116,7 @@ class DisruptionGuard(ClusterWrapper):
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
         self._snapshot = await self._inner.observe(now, kinds)
-        self._replacements.see(self._snapshot)
+        self._replacements.see(self._snapshot, now)
         if now >= self._last_count + EVERY:
             self._last_count = now
             self._sudden_loss(now)

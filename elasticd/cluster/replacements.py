@@ -21,8 +21,11 @@ SETTLING = 60.0
 """Seconds for which a workload may still be busy after it was scaled."""
 
 ECHO = 5.0
-"""Seconds for which no pod of a workload is moved after its count was lowered: what a PodDisruptionBudget allows is
-counted by a controller, which may not have seen that yet."""
+"""Seconds for which no pod of a workload is moved after its count was lowered, and after it had more pods than that:
+what a PodDisruptionBudget allows is counted by a controller, which may not have seen yet that pods went."""
+
+OFTEN = 1.0
+"""Seconds between looks for workloads with more pods than they should have."""
 
 UNREADY_FIRST = {("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")}
 """Kinds whose controllers remove pods that are not ready before others, once they have seen that one goes; a
@@ -65,27 +68,35 @@ class Replacements:
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
+        self._seen_at = -OFTEN
         self._scaled_at: dict[str, float] = {}
-        self._lowered_at: dict[str, float] = {}
+        self._shrank_at: dict[str, float] = {}
+        """When a workload's count was lowered, or it was last seen with more pods than that."""
         self._moved: dict[str, _Moved] = {}
         """By the UID of the workload, or of a controller that nobody watches, such as a ReplicationController; until as
         many are ready as before."""
 
-    def see(self, snapshot: Snapshot) -> None:
+    def see(self, snapshot: Snapshot, now: float) -> None:
         """Judge by this snapshot from now on."""
         self._snapshot = snapshot
+        if now < self._seen_at + OFTEN:
+            return
+        self._seen_at = now
+        for workload in snapshot.workloads():
+            if workload.status_replicas > workload.replicas:
+                self._shrank_at[workload.uid] = now
 
     def note_scaling(self, action: Scale, now: float) -> None:
         """Remember that a count is being changed."""
         self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
-        self._lowered_at = {uid: at for uid, at in self._lowered_at.items() if now - at < ECHO}
+        self._shrank_at = {uid: at for uid, at in self._shrank_at.items() if now - at < ECHO}
         self._scaled_at[action.uid] = now
         if action.after < action.before:
-            self._lowered_at[action.uid] = now
+            self._shrank_at[action.uid] = now
 
     def forget_scaling(self, action: Scale) -> None:
         """Forget that a count was lowered which was not."""
-        self._lowered_at.pop(action.uid, None)
+        self._shrank_at.pop(action.uid, None)
 
     def note_move(self, evict: Evict, now: float) -> None:
         """Remember how many pods of its workload were ready, before one of them is moved."""
@@ -104,12 +115,13 @@ class Replacements:
 
     def busy(self, now: float) -> Iterator[tuple[str, Refused]]:
         """The pods, by UID, of each workload that is being moved, rolled out or scaled, or has too few pods."""
-        snapshot, scaled = self._snapshot, self._scaled_at
+        snapshot, scaled, shrank = self._snapshot, self._scaled_at, self._shrank_at
         if snapshot is None:
             return
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
             suspect = workload.rollout or SURGE in workload.annotations or workload.uid in scaled
+            suspect = suspect or workload.uid in shrank
             if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
                 for pod in snapshot.pods(workload):
                     yield pod.uid, why
@@ -173,8 +185,8 @@ class Replacements:
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
-        if (lowered := now - self._lowered_at.get(workload.uid, -ECHO)) < ECHO:
-            return "Scaling", f"{workload.ref} was scaled in {lowered:.0f} s ago"
+        if (shrank := now - self._shrank_at.get(workload.uid, -ECHO)) < ECHO:
+            return "Scaling", f"{workload.ref} was scaled in {shrank:.0f} s ago"
         return self._not_replaced(workload)
 
     def _not_replaced(self, workload: Workload) -> Refused | None:

@@ -5,13 +5,17 @@ daemon can continue where another has stopped:
 
     up      request one replica more
     wait    wait until as many pods as before are ready without the one to be moved
-    down    give that pod the lowest deletion cost, and request one replica fewer
+            then give that pod the lowest deletion cost
+    down    request one replica fewer
     out     if controllers ignore deletion costs, or another pod has the lowest too: evict that pod, then request one
             replica fewer; the replacement that its controller creates in between is not ready, and is removed first
     back    it took too long, or failed: request one replica fewer, and the pod stays
 
 Pods of the Deployment are those that its ReplicaSets own, whatever else its selector matches. A pod that is none of
 them any more, as somebody has taken its label away, ends the move like one that is gone.
+
+An eviction names the version of the pod, so that one which the network delivers late is refused once the pod has lost
+its mark: what takes a move back begins with that.
 
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
 (Restraints): what protects it leads to back at once, what only delays it is waited for.
@@ -379,7 +383,7 @@ class _MoveState:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if self._old is None:
             return self._enter("back", *self._absence)
-        marked = not honours_costs or self._old.annotations.get(COST) == LEAST
+        marked = self._old.annotations.get(COST) == LEAST
         if trouble := self._trouble(marked=marked):
             return self._enter("back", *trouble)
         if short := self._shortage:
@@ -461,8 +465,14 @@ class _MoveState:
         if short := self._shortage:
             return self._wait_or_give_up(*short)
         if (delayed := self._delay(restraints)) or self._now < note.until:
-            return delayed or Step("Evict", f"{note.pod} goes", replace(self._departure(old), others=self._others))
+            return delayed or self._evict(old)
         return self._wait_or_give_up("Waiting", "its eviction was not carried out")
+
+    def _evict(self, old: Pod) -> Step:
+        """Evict the pod while it is marked. Where somebody removed the mark, make it again."""
+        if old.annotations.get(COST) != LEAST:
+            return self._mark(old)
+        return Step("Evict", f"{old.name} goes", replace(self._departure(old), others=self._others))
 
     def _wait_or_give_up(self, word: str, message: str) -> Step:
         """Wait for what the word and the sentence say, until the time of the move is over."""

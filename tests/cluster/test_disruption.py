@@ -454,6 +454,19 @@ async def test_no_pod_is_moved_right_after_a_scale_in(before: int, answer: Answe
     assert (await door.disruption.act(moved("p1", "b"))).reason == ""
 
 
+async def test_no_pod_is_moved_right_after_a_late_scale_in() -> None:
+    """Its controller was away when somebody lowered the count, and does it only now."""
+    door = Door(replace(WEB, replicas=2))
+    await door.look()
+    await door.wait(60)
+    assert (await door.disruption.act(moved("p0"))).reason == "Scaling"
+    door.behind.workload = replace(WEB, replicas=2, status_replicas=2)
+    await door.wait(ECHO - 1)
+    assert (await door.disruption.act(moved("p0"))).reason == "Scaling"
+    await door.wait(1)
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+
+
 async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()

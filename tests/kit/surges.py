@@ -59,6 +59,10 @@ class World:
         """Pods that are not its own."""
         self.stuck = False
         """Its controllers do nothing."""
+        self.delay = 0
+        """The turns for which the network keeps an eviction."""
+        self._sent: list[tuple[float, Pod]] = []
+        """When evictions arrive, and of which pods, as they were when these were sent."""
         self.made, self.now, self.least = 0, NOW, count
         self.ready, self.beside, self.heeds = ready, beside, heeds
         self.scales: list[int] = []
@@ -80,7 +84,8 @@ class World:
                 self.scales.append(after)
                 self.workload = replace(self.workload, replicas=after)
             case Evict(uid=uid):
-                self.pods = [pod for pod in self.pods if pod.uid != uid]
+                self._sent += [(self.now + 10 * self.delay, pod) for pod in self.pods if pod.uid == uid]
+                self._deliver()
             case Mark(pod="") as mark:
                 annotations = mark.on(self.workload.annotations)
                 self.workload = replace(self.workload, annotations=annotations, surge_writer="")
@@ -96,6 +101,7 @@ class World:
     def turn(self) -> None:
         """What the controllers do in a while."""
         self.now += 10
+        self._deliver()
         if self.stuck:
             return
         count = self.workload.replicas
@@ -110,6 +116,12 @@ class World:
             self.pods.remove(goes)
         self.workload = replace(self.workload, status_replicas=len(self.pods))
         self.least = min(self.least, sum(bool(pod.ready) for pod in self.pods))
+
+    def _deliver(self) -> None:
+        """Evictions arrive. Of a pod that has changed since they were sent they are refused."""
+        arrive = [(pod.uid, pod.annotations) for at, pod in self._sent if at <= self.now]
+        self._sent = [(at, pod) for at, pod in self._sent if at > self.now]
+        self.pods = [pod for pod in self.pods if (pod.uid, pod.annotations) not in arrive]
 
     def _cost(self, pod: Pod) -> int:
         return int(pod.annotations.get(COST, "0")) if self.heeds else 0

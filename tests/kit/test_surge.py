@@ -97,9 +97,11 @@ STEPS = [
     pytest.param("down", 2, [OLD, NEW], NOW, "AnotherWent", "clear", id="and the note"),
     pytest.param("down like all", 2, [MARKED, ALIKE], NOW, "AnotherWent", "clear", id="another went, all are alike"),
     pytest.param("down", 3, [MARKED, ALIKE, NEW], NOW, "NotTheOnly", "note out", id="another has the mark too"),
-    pytest.param("wait", 3, [OLD, ALIKE, NEW], NOW, "Ready", "note out", id="a mark would not tell it from others"),
+    pytest.param("wait", 3, [OLD, ALIKE, NEW], NOW, "Mark", f"cost {LEAST}", id="a mark does not tell it from others"),
+    pytest.param("wait", 3, [MARKED, ALIKE, NEW], NOW, "Ready", "note out", id="marked as another is"),
     pytest.param("back like all", 3, [MARKED, UNREADY], NOW, "TakeBack", "scale 3 2", id="back: as all are"),
-    pytest.param("wait unheeded", 3, [OLD, SIBLING, NEW], NOW, "Ready", "note out", id="nobody would heed a mark"),
+    pytest.param("wait unheeded", 3, [OLD, SIBLING, NEW], NOW, "Mark", f"cost {LEAST}", id="nobody heeds the mark"),
+    pytest.param("wait unheeded", 3, [MARKED, SIBLING, NEW], NOW, "Ready", "note out", id="marked, and evicted next"),
     pytest.param("down", 2, [MARKED, SIBLING, NEW], NOW + 419, "Leaving", "wait", id="its controller may yet act"),
     pytest.param("down", 2, [MARKED, SIBLING, NEW], NOW + 420, "TooLate", "cost None", id="its controller never acts"),
     pytest.param("down", 2, [OLD, SIBLING, NEW], NOW + 420, "TooLate", "clear", id="it never acted: the note"),
@@ -114,7 +116,9 @@ STEPS = [
     pytest.param("wait", 3, [OLD, SIBLING, *OTHERS], NOW, "Waiting", "wait", id="pods of others are ready"),
     pytest.param("down", 3, [MARKED, SIBLING, UNREADY, *OTHERS], NOW, "Waiting", "wait", id="others beside unready"),
     pytest.param("down", 2, [MARKED, SIBLING, *OTHERS], NOW, "AnotherWent", "cost None", id="others hide none"),
-    pytest.param("out", 3, [OLD, SIBLING, NEW], NOW, "Evict", "evict old", id="it is evicted"),
+    pytest.param("out", 3, [MARKED, SIBLING, NEW], NOW, "Evict", "evict old", id="it is evicted"),
+    pytest.param("out", 3, [OLD, SIBLING, NEW], NOW, "Mark", f"cost {LEAST}", id="not without the mark"),
+    pytest.param("out", 2, [MARKED, SIBLING], NOW, "Overtaken", "cost None", id="an eviction may be under way"),
     pytest.param("out", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="not while others are not ready"),
     pytest.param("out", 3, [OLD, SIBLING, NEW], LATE, "TooLate", "note back", id="a budget did not let it go in time"),
     pytest.param("out", 3, [SIBLING, NEW], NOW, "Lower", "scale 3 2", id="it has gone: one fewer"),
@@ -160,7 +164,7 @@ AVAILABLE = [
     pytest.param("down", [MARKED, OTHER, SHORT], NOW, "Waiting", id="the count is not lowered before"),
     pytest.param("down", [MARKED, OTHER, LONG], NOW, "Lower", id="it is lowered then"),
     pytest.param("out", [OLD, OTHER, SHORT], NOW, "Waiting", id="it is not evicted before"),
-    pytest.param("out", [OLD, OTHER, LONG], NOW, "Evict", id="it is evicted then"),
+    pytest.param("out", [MARKED, OTHER, LONG], NOW, "Evict", id="it is evicted then"),
 ]
 
 
@@ -421,3 +425,29 @@ def test_a_surge_ends_moved_or_restored_never_with_fewer_ready(
     assert moved == (ready and not beside)
     assert all(pod.annotations == world.given or (pod.uid == OLD.uid and unmarked) for pod in world.pods)
     assert not any(pod.annotations.get(COST) == LEAST != cost for pod in world.pods)
+
+
+@given(
+    count=some.integers(1, 3),
+    delay=some.integers(0, 6),
+    protected_at=some.integers(0, 8),
+    cost=some.sampled_from([None, "-5"]),
+)
+def test_an_eviction_that_arrives_late_takes_no_pod_that_stays(
+    count: int, delay: int, protected_at: int, cost: str | None
+) -> None:
+    world = World(count, ready=True, beside=False, heeds=False, cost=cost)
+    world.delay = delay
+    mark = begin(world.workload, world.pods[0], "", NOW, 600, Origin("d"))
+    assert isinstance(mark, Mark)
+    world.do(mark)
+    for turn in range(40):
+        if SURGE in world.workload.annotations:
+            kept = STAYS if turn >= protected_at else FREE
+            for _ in range(
+                8
+            ):  # the last step of a move that is taken back comes before the next turn of its controllers
+                world.do(next_step(world.workload, world.pods, world.now, kept, honours_costs=False).action)
+        world.turn()
+    assert SURGE not in world.workload.annotations
+    assert (world.least, len(world.pods)) == (count, count)

@@ -18,9 +18,9 @@ from elasticd.kit.handover import FENCE, STOPPED
 from tests.kube.control_plane import ControlPlane
 from tests.kube.proxy import Proxy, cut
 
-Moment = Literal["before", "after", "lost", "undone"]
+Moment = Literal["before", "after", "lost", "undone", "late"]
 """When a process is killed: before or after the request was carried out; or no process is: the answer to a request that
-was carried out is cut off (lost), or the request itself is (undone)."""
+was carried out is cut off (lost), or the request itself is (undone), or comes once it is delivered (late)."""
 
 SURGE = "elasticd.io/surge"
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -111,6 +111,7 @@ class Between(Proxy):
         self.alone = False
         """Whether the daemon is told that it keeps its lease, whoever has it."""
         self._lease: Any = None
+        self._late: tuple[web.Request, bytes] | None = None
         self._parted = False
         self._deaf_to, self._hears = "-", asyncio.Event()
         self._hears.set()
@@ -130,6 +131,11 @@ class Between(Proxy):
     def waits(self) -> bool:
         """Whether the step to cut in on is yet to come."""
         return bool(self._at)
+
+    async def deliver(self) -> int:
+        """Send the request that was kept, as a network does that delivers it late; gives the server's code."""
+        assert self._late is not None
+        return (await self._ask(*self._late)).code
 
     async def part(self) -> None:
         """From now on nothing gets through, neither requests nor answers nor watches."""
@@ -183,7 +189,8 @@ class Between(Proxy):
             told = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"may not {early}"}
             return web.json_response(told, status=403)
         cuts = self._cuts(early)
-        if cuts and self._moment in ("before", "undone"):
+        if cuts and self._moment in ("before", "undone", "late"):
+            self._late = (request, body)
             return await self._break(request)
         code, reply, headers = await self._ask(request, body)
         if request.method == "GET" and request.path.count("/") == 6:

@@ -241,3 +241,20 @@ async def test_copies_starting_on_a_deleted_node_are_recreated_elsewhere(
     assert [without_ours(pod) for pod in again] == [without_ours(pod) for pod in pods]
     for pod in pods:
         await ended(scene, pod)
+
+
+async def test_a_late_eviction_takes_no_pod_without_a_record(scene: Stage, first: Daemon) -> None:
+    """The network delivers it after its daemon was killed, and another has removed the record of a pod that stays."""
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    await scene.killed(first.kill, first, ("evict", "late", 1), pod["spec"]["nodeName"])
+    await scene.cordon()
+    first.start()
+
+    async def cleared() -> bool:
+        return not await scene.records()
+
+    await wait_until(cleared, within=60, what="the record is removed")
+    assert await first.proxy.deliver() == 409
+    stays = await scene.runs(pod["metadata"]["name"])
+    assert stays["metadata"]["uid"] == pod["metadata"]["uid"]

@@ -1,8 +1,8 @@
 """Pods of a Deployment are moved by making another first, on a genuine API server, by daemons that are killed at every
 step and whose answers are cut off: never fewer are ready than before, and in the end there are as many, elsewhere.
 
-When as many as before are ready without the pod, it is evicted where controllers heed no deletion costs (until 1.21);
-elsewhere it is marked as the one to go, and the count is lowered. A policy scales the same Deployment all the while.
+When as many as before are ready without the pod, it is marked as the one to go; then it is evicted where controllers
+heed no deletion costs (until 1.21), and elsewhere the count is lowered. A policy scales the same Deployment meanwhile.
 `pytest -m e2e -s tests/kube/test_moves_surge.py` prints the times of which docs/measured.md has the longest.
 """
 
@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from elasticd.cluster.kubernetes.write.pods import OTHERS_NOT_READY
 from elasticd.journal import read
+from elasticd.kit.surge import LEAST
 from elasticd.model.placement import PodOutcome
 from tests.kube.between import COST, SURGE, Moment
 from tests.kube.client import JSON, wait_until
@@ -28,16 +29,16 @@ STEPS: Mapping[str, tuple[str, int]] = {
     "claim": ("claim up", 1),
     "one more": ("scale", 1),
     "wait": ("claim wait", 1),
+    "mark": ("mark", 1),
     "turn": ("claim out", 1),
     "evict": ("evict", 1),
-    "mark": ("mark", 1),
     "turn down": ("claim down", 1),
     "one fewer": ("scale", 2),
     "clear": ("clear", 1),
 }
 EVICTING = pytest.mark.until("1.21", "later controllers heed deletion costs")
 MARKING = pytest.mark.since("1.22", "controllers heed deletion costs")
-ONLY = {"turn": EVICTING, "evict": EVICTING, "mark": MARKING, "turn down": MARKING}
+ONLY = {"turn": EVICTING, "evict": EVICTING, "turn down": MARKING}
 COUNT = 2
 MIN_READY = 6
 FREEZE = "elasticd.io/freeze"
@@ -417,6 +418,23 @@ async def test_a_pod_stays_whose_replacement_has_just_gone(scene: Stage, first: 
             await scene.killed(lose_the_replacement, first, ("claim out", "undone", 1), web.node)
             await wait_until(refused, what="the eviction is not sent")
         assert (await web.moved(), web.least) == (COUNT, COUNT)
+
+
+async def test_a_late_eviction_takes_no_pod_that_stays(scene: Stage, first: Daemon) -> None:
+    """The network delivers it after its daemon was killed, and another has taken the surge back."""
+    client = scene.kube.client
+    await wait_until(first.leads, what="it leads")
+    async with deployed(scene) as web:
+        # Where deletion costs count, pods are evicted only if another has the lowest too.
+        (other,) = [one for one in await web.pods() if one["spec"]["nodeName"] != web.node]
+        cost = {"metadata": {"annotations": {COST: LEAST}}}
+        await client.patch(f"{scene.pods}/{other['metadata']['name']}", cost, "merge")
+        await scene.killed(first.kill, first, ("evict", "late", 1), web.node)
+        await client.patch(web.path, {"metadata": {"annotations": {FREEZE: "both"}}}, "merge")
+        first.start()
+        await wait_until(web.is_as_before, within=90, what="it is taken back")
+        assert await first.proxy.deliver() == 409
+        assert {one["metadata"]["uid"] for one in await web.ready()} == web.before
 
 
 async def test_a_rollback_after_a_surge_lowers_no_count(scene: Stage, first: Daemon) -> None:

@@ -43,14 +43,16 @@ def budget(clock: HurriedClock) -> Budget:
 
 @pytest.fixture
 def evictor(api: FakeApi, session: Session, clock: HurriedClock, budget: Budget) -> PodWriter:
-    return evictor_on(clock, api, session, budget)
+    return evictor_on(clock, api, session, budget, judged=1000)  # hurried seconds
 
 
-def evictor_on(clock: Clock, api: FakeApi, session: Session, budget: Budget | None = None) -> PodWriter:
+def evictor_on(
+    clock: Clock, api: FakeApi, session: Session, budget: Budget | None = None, judged: float = JUDGED
+) -> PodWriter:
     """One that finds the pod."""
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", POD, found())
-    return PodWriter(session, Discovery(session), budget or Budget(clock, 1000, 10), clock)
+    return PodWriter(session, Discovery(session), budget or Budget(clock, 1000, 10), clock, judged)
 
 
 def granted() -> None:

@@ -15,7 +15,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, drop, status, until
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Seen, drop, status, until
 from tests.cluster.kubernetes.restoring import (
     ACTION,
     POD,
@@ -272,6 +272,37 @@ async def test_unanswered_eviction_keeps_its_record_when_the_next_is_refused(
         assert (answer.result, answer.code, list(server.records)) == ("failed", 0, ["elasticd-restore-u"])
         server.evict()
         await until(server.made_anew)
+
+
+async def test_an_eviction_that_comes_after_its_record_is_refused(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """The network may deliver it long after nobody waits for it, even after the death of who has sent it."""
+    sent: list[Seen] = []
+
+    def is_kept(step: int, what: str) -> str:
+        sent.extend(api.seen[-1:] if what == "POST eviction" else ())
+        return "undone" if what == "POST eviction" else ""
+
+    server.fault = is_kept
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "failed"
+        await until(server.untouched)
+    assert server.steps[-3:] == ["PATCH status", "GET elasticd-restore-u", "DELETE elasticd-restore-u"]
+    for late in sent:
+        api.seen.append(late)
+        assert server.evict().code == 409
+
+
+async def test_a_record_stays_as_long_as_an_eviction_may_arrive(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server.fault = lambda step, what: "undone" if what == "POST eviction" else ""
+    api.on("PATCH", f"{POD}/status", status(403, "Forbidden", "may not"))
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "failed"
+        await until(lambda: "403 Forbidden: may not" in one.fault)
+        assert list(server.records) == ["elasticd-restore-u"]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

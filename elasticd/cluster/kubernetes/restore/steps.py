@@ -2,7 +2,9 @@
 
 So any daemon can continue where another has stopped:
 
-    the pod is there               nothing was done to it: after a quiet time the record is removed
+    the pod is there               nothing was done to it: after a quiet time it is changed, so that an eviction which
+                                   the network still delivers is refused, as it names the version; then the record is
+                                   removed
     it is being deleted            wait
     it is gone                     create it, if the record is still there: if not, another daemon has
     its copy is there              note that in the record, and wait until it has run; while it waits for a node, tell
@@ -32,6 +34,7 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UNREADABLE
+from elasticd.base.shapes import moment
 from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.restore.copies import difference_from, read_compared
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
@@ -46,7 +49,7 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
 from elasticd.model.actions import Announce, Evict
-from elasticd.model.moves import RESTORED, Underway
+from elasticd.model.moves import RESTORED, STAYS, Underway
 from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
@@ -73,8 +76,8 @@ LATE = 60.0
 
 class RestorerParts(Struct, frozen=True):
     """What restoring pods needs. `identity` is the daemon's name, which others may have too; `lease` are namespace and
-    name of its Lease, empty where it has none. A recorded pod that stays untouched for `quiet` seconds will not be
-    evicted any more: that is longer than a request in flight lasts."""
+    name of its Lease, empty where it has none. A recorded pod that stays untouched for `quiet` seconds is not expected
+    to be evicted any more: that is longer than a request in flight lasts."""
 
     session: Session
     budget: Budget
@@ -219,7 +222,22 @@ class RestorationSteps:
         self._untouched_since = self._untouched_since or now
         if state.deleted or now - self._untouched_since < self._parts.quiet:
             return False
-        return await self._remove_record()  # and no more than that: an eviction may come late
+        return await self._void_evictions() and await self._remove_record()
+
+    async def _void_evictions(self) -> bool:
+        """Change the pod, so that an eviction that was sent before is refused, however late it arrives: it names the
+        version of the pod. False: it is to be looked at again."""
+        if not await self._parts.budget.take(PAUSES.longest) or not self._parts.leading():
+            return False
+        ref, noted = self.restoration.pod, {STAYS: moment(self._clock.now()) or ""}
+        body = encode({"metadata": {"uid": self.restoration.uid, "annotations": noted}})
+        try:
+            await self._parts.session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+            return False  # it is gone
+        return True
 
     async def _create(self) -> bool:
         self._enter("gone")

@@ -113,10 +113,14 @@ def _is_ready(pod: WirePod) -> bool:
 
 
 class PodWriter:
-    """Binds, nominates and evicts, within the budget. `allowed` is asked before each write."""
+    """Binds, nominates and evicts, within the budget. `allowed` is asked before each write; after `judged` seconds an
+    eviction that was not sent is judged anew."""
 
-    def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock) -> None:
+    def __init__(
+        self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, judged: float = JUDGED
+    ) -> None:
         self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
+        self._judged = judged
 
     async def bind(self, action: Bind, allowed: Allowed) -> Answer:
         """Put the pod on the node, if it still is the one that was judged and is on none."""
@@ -165,7 +169,7 @@ class PodWriter:
                 answer = await self._send(replace(request, params={"dryRun": "All"}), in_time, None, _not_evicted)
             else:
                 look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
-                answer = await self._send(request, in_time, look, _not_evicted, before, JUDGED)
+                answer = await self._send(request, in_time, look, _not_evicted, before, self._judged)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
@@ -173,7 +177,7 @@ class PodWriter:
     def _allowed_in_time(self, allowed: Allowed, begun: float) -> Answer | None:
         waited = self._clock.now() - begun
         is_old = Answer("refused", message=f"it has waited {waited:.1f} s, and is judged anew", reason="Outdated")
-        return allowed() or (is_old if waited > JUDGED else None)
+        return allowed() or (is_old if waited > self._judged else None)
 
     async def why_unserved(self, controller: str) -> Answer | None:
         """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more, in
