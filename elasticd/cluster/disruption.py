@@ -7,6 +7,7 @@ is an answer with a reason, so the journal has it as the outcome of the decision
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from types import MappingProxyType
 from typing import Annotated
@@ -123,7 +124,7 @@ class DisruptionGuard(ClusterWrapper):
         return self._snapshot
 
     def disruption(self, now: float) -> DisruptionState:
-        within = self._settings.within
+        within, replacements = self._settings.within, self._replacements
         while self._recent and self._recent[0].at <= now - within:
             self._recent.popleft()
         forgotten = [one for one in self._under_way if one.at <= now - within]
@@ -135,8 +136,8 @@ class DisruptionGuard(ClusterWrapper):
             breaker=self._sudden_loss(now),
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
-            busy=dict(self._replacements.busy(now)),
-            needed=dict(self._replacements.needed(now, self._leaving(now))),
+            busy=dict(replacements.busy(now)),
+            needed=dict(chain(replacements.needed(now, self._leaving(now)), replacements.unread(self.problems()))),
         )
 
     async def act(self, action: Action) -> Answer:

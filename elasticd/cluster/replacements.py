@@ -4,7 +4,7 @@ Knows the latest snapshot, and what was moved and scaled since this daemon began
 an action is done. It is told the time.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Evict, Scale
-from elasticd.model.controllers import JOB
+from elasticd.model.controllers import JOB, OWNERS
 from elasticd.model.disruption import Refused
 from elasticd.model.workload import Pod, Workload
-from elasticd.ports.cluster import Snapshot
+from elasticd.ports.cluster import Kind, Snapshot
 
 SETTLING = 60.0
 """Seconds for which a workload may still be busy after it was scaled."""
@@ -72,6 +72,8 @@ class Replacements:
         self._scaled_at: dict[str, float] = {}
         self._shrank_at: dict[str, float] = {}
         """When a workload's count was lowered, or it was last seen with more pods than that."""
+        self._counts: dict[str, int] = {}
+        """The counts of workloads, by UID, as last seen."""
         self._moved: dict[str, _Moved] = {}
         """By the UID of the workload, or of a controller that nobody watches, such as a ReplicationController; until as
         many are ready as before."""
@@ -79,12 +81,18 @@ class Replacements:
     def see(self, snapshot: Snapshot, now: float) -> None:
         """Judge by this snapshot from now on."""
         self._snapshot = snapshot
-        if now < self._seen_at + OFTEN:
-            return
-        self._seen_at = now
+        if now >= self._seen_at + OFTEN:
+            self._note_shrinking(snapshot, now)
+
+    def _note_shrinking(self, snapshot: Snapshot, now: float) -> None:
+        """Remember which workloads have been scaled in by whomever, or have more pods than they should."""
+        self._seen_at, before, counts = now, self._counts, dict[str, int]()
         for workload in snapshot.workloads():
-            if workload.status_replicas > workload.replicas:
-                self._shrank_at[workload.uid] = now
+            uid, count = workload.uid, workload.replicas
+            counts[uid] = count
+            if count < before.get(uid, count) or count < workload.status_replicas:
+                self._shrank_at[uid] = now
+        self._counts = counts
 
     def note_scaling(self, action: Scale, now: float) -> None:
         """Remember that a count is being changed."""
@@ -118,6 +126,7 @@ class Replacements:
         snapshot, scaled, shrank = self._snapshot, self._scaled_at, self._shrank_at
         if snapshot is None:
             return
+        self._note_shrinking(snapshot, now)
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
             suspect = workload.rollout or SURGE in workload.annotations or workload.uid in scaled
@@ -141,6 +150,15 @@ class Replacements:
             elif lack.is_felt:
                 why = "NotReplaced", f"{lack.text}: what replaces the others is not yet"
                 yield from ((pod.uid, why) for pod in lack.left)
+
+    def unread(self, problems: Mapping[Kind, str]) -> Iterator[tuple[str, Refused]]:
+        """The pods, by UID, of controllers whose kind cannot be read: what is wanted of them, and whether more of them
+        may lack, is not known. `problems`: why kinds cannot be."""
+        pods = self._snapshot.on_nodes().values() if self._snapshot is not None else ()
+        for kind, owner in OWNERS.items():
+            if kind in problems:
+                why = "ControllersUnread", f"{kind[1]}s cannot be read: {problems[kind]}"
+                yield from ((pod.uid, why) for on_node in pods for pod in on_node if pod.owner[0] == owner)
 
     def why_not_last(self, evict: Evict, now: float) -> Refused | None:
         """Why a ready pod of a StatefulSet is not moved, which would not create it again before another of a lower

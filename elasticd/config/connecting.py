@@ -19,6 +19,7 @@ from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config.settings import Settings
 from elasticd.model import rights
+from elasticd.model.controllers import ROLLING
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import FEATURES, Feature, Right
@@ -165,8 +166,11 @@ def _home(cluster: Kubernetes) -> str:
 
 
 def _kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
+    """The kinds of the workloads that policies are about, and of those whose pods they may move."""
     about = [policy.workload or policy.select for policy in policies if isinstance(policy, Policy)]
-    return frozenset((target.api_version, target.kind) for target in about if target is not None)
+    kinds = {(target.api_version, target.kind) for target in about if target is not None}
+    moves = any(isinstance(policy, PoolPolicy) and _moves(policy) for policy in policies)
+    return frozenset(kinds | ROLLING if moves else kinds)
 
 
 def _needed(
@@ -206,8 +210,8 @@ def _reading(
     yield from ((feature, "elasticd") for feature in (rights.PODS, rights.NODES, rights.AUTOSCALERS))
     if settings.http.token_review:
         yield rights.READERS, "elasticd"
-    for policy in (policy for policy in policies if isinstance(policy, Policy)):
-        for kind in _kinds([policy]):
+    for policy in policies:
+        for kind in sorted(_kinds([policy])):
             if kind == JOB_KIND:
                 yield rights.SEEING_JOBS, policy.name
             elif kind in resources:
@@ -242,6 +246,7 @@ def _workloads(policy: Policy, resources: _Resources) -> Iterator[Feature]:
 def _pool(policy: PoolPolicy) -> Iterator[Feature]:
     """The features by which a policy about pods writes."""
     yield rights.BINDING
+    yield rights.EVENTS
     yield rights.RECORDS
     yield rights.SEALING
     if not _moves(policy):

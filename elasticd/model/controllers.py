@@ -52,3 +52,10 @@ def _named(kind: str) -> tuple[str, str]:
     """The group and the name of a kind that is written GROUP/VERSION/KIND."""
     *rest, name = kind.split("/")
     return "/".join(rest[:-1]), name
+
+
+OWNERS = {("apps/v1", "Deployment"): "ReplicaSet", ("apps/v1", "StatefulSet"): "StatefulSet"}
+"""The kinds that are watched wherever pods are moved, and the kind of the controller of their pods."""
+
+ROLLING = frozenset(OWNERS)
+"""The kinds that replace pods of an old template by themselves: they may be in a rollout."""

@@ -53,7 +53,7 @@ NODES = Feature("see nodes", BASE, _rights("list watch", "", "nodes"))
 AUTOSCALERS = Feature(
     "leave to HPAs what is theirs", BASE, _rights("list watch", "autoscaling", "horizontalpodautoscalers")
 )
-EVENTS = Feature("tell in Events what was scaled", BASE, _rights("create patch", "", "events"))
+EVENTS = Feature("tell in Events what was scaled or moved", BASE, _rights("create patch", "", "events"))
 USAGE = Feature("read what pods use", BASE, _rights("list", "metrics.k8s.io", "pods"))
 NODE_USAGE = Feature("read what nodes use", BASE, _rights("list", "metrics.k8s.io", "nodes"))
 BINDING = Feature("put pods on nodes", PLACING, (*_rights("create", "", "pods/binding"), *_rights("get", "", "pods")))

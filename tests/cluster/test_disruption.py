@@ -18,6 +18,7 @@ from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
 from elasticd.model.workload import Node, Pod, Ref, Workload
+from elasticd.ports.cluster import Kind
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
 
@@ -46,6 +47,10 @@ class Behind(Scripted):
         self.answer = Answer("done")
         self.lasts: Callable[[], Awaitable[object]] | None = None
         """What is waited for before the answer."""
+        self.unread: Mapping[Kind, str] = {}
+
+    def problems(self) -> Mapping[Kind, str]:
+        return self.unread
 
     async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
         seen = Beside((self.workload, self.pods), nodes=self.nodes)
@@ -290,7 +295,8 @@ async def test_no_ready_pod_is_moved_before_those_moved_are_ready(
     await door.look()
     assert (await door.disruption.act(moved("p0"))).result == "done"
     door.behind.pods, door.behind.workload = pods, replace(WEB, replicas=replicas, status_replicas=replicas)
-    await door.wait(seconds)
+    await door.wait(1)
+    await door.wait(seconds - 1)
     answer = await door.disruption.act(moved("p2"))
     assert answer.reason == ("NotReplaced" if said else "")
     assert answer.message.startswith(f"{said} pods of shop/Deployment/web are ready" if said else "")
@@ -465,6 +471,39 @@ async def test_no_pod_is_moved_right_after_a_late_scale_in() -> None:
     assert (await door.disruption.act(moved("p0"))).reason == "Scaling"
     await door.wait(1)
     assert (await door.disruption.act(moved("p0"))).result == "done"
+
+
+async def test_no_pod_is_moved_right_after_somebody_elses_scale_in() -> None:
+    """Such as an HPA's, which its controller may carry out between two looks."""
+    door = Door()
+    await door.look()
+    door.behind.workload = replace(WEB, replicas=2, status_replicas=2)
+    await door.wait(0.1)
+    assert (await door.disruption.act(moved("p0"))).reason == "Scaling"
+    await door.wait(ECHO)
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "reason"),
+    [
+        pytest.param("StatefulSet", ("StatefulSet", "db", "rs"), "ControllersUnread", id="its own kind"),
+        pytest.param("Deployment", ("ReplicaSet", "web-1", "rs"), "ControllersUnread", id="that of its ReplicaSet"),
+        pytest.param("StatefulSet", ("ReplicaSet", "web-1", "rs"), "", id="another"),
+    ],
+)
+async def test_no_pod_is_moved_whose_controllers_cannot_be_read(
+    kind: str, owner: tuple[str, str, str], reason: str
+) -> None:
+    """How many of them are wanted, and in which order it creates them, is not known."""
+    door = Door()
+    door.behind.loose = (pod("p0", on="a", owner=owner),)
+    door.behind.unread = {("apps/v1", kind): f"{kind} is forbidden"}
+    await door.look()
+    answer = await door.disruption.act(moved("p0"))
+    assert answer.reason == reason
+    assert f"{kind} is forbidden" in answer.message or not reason
+    assert (await door.disruption.act(evict("p0"))).result == "done", "preemption does not wait"
 
 
 async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:

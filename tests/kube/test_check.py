@@ -189,6 +189,9 @@ async def test_with_the_rights_of_its_features_a_pool_lacks_none(kube: Kube, nam
         await given(stack, kube, namespace, ["components/placing/rbac.yaml", "components/restore/rbac.yaml"])
         told = await check(written(kube, tmp_path, namespace, pool=POOL))
     assert [line for line in told.lines if "missing" in line or "placing" in line or "restore" in line] == []
+    (needless,) = [line for line in told.lines if "needless" in line]
+    assert "watch replicasets.apps" in needless
+    assert not [right for right in ("watch deployments", "watch statefulsets", "events") if right in needless]
     assert told.code == 0
 
 

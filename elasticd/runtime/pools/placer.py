@@ -21,8 +21,8 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import GIVEN_UP, UNBOUND, plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import NodeTable
-from elasticd.kit.surge import DEPLOYMENT
 from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate, TryEvict
+from elasticd.model.controllers import ROLLING
 from elasticd.model.disruption import DisruptionState
 from elasticd.model.listener import Listener, PodsPlanned, PodsWaiting, PoolsApplied, tell
 from elasticd.model.moves import Promise
@@ -40,9 +40,6 @@ from elasticd.runtime.pools.usage_view import UsageView, WantedSeries
 from elasticd.runtime.workers import Worker, at_once
 from elasticd.sources.poller import SourcePoller
 from elasticd.sources.router import WAIT, SourceRouter
-
-ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
-"""The kinds that replace pods of an old template by themselves: they may be in a rollout."""
 
 MOST = 1000
 """Pods in one plan, at most: the next plan is made while the bindings of this one are under way."""

@@ -18,6 +18,7 @@ from elasticd.kit.evictability import SPARE
 from elasticd.kit.surge import SURGE
 from elasticd.lab.simulate import play
 from elasticd.model.actions import Mark, Scale
+from elasticd.model.controllers import ROLLING
 from elasticd.model.listener import Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
@@ -25,7 +26,7 @@ from elasticd.model.policy import Bounds, MovesTable, Policy, PoolPolicy, PoolSe
 from elasticd.model.workload import Pod, Workload
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import ROLLING, Placer
+from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.drain import Drain
