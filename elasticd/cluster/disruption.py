@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.cluster.replacements import REPLACING, Replacements
 from elasticd.cluster.wrapper import ClusterWrapper
-from elasticd.decision.disruption import disruption_of, ends_surge, refusal, unknown
+from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
@@ -33,6 +33,7 @@ from elasticd.model.disruption import (
 )
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
+from elasticd.model.workload import Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
 MEMORY = 600.0
@@ -55,6 +56,9 @@ BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
 
 Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
 Replicas = Annotated[int, Meta(ge=1, le=MOST, description="replicas")]
+
+ROLLBACK = "RolledBack: "
+"""How the reason of an action begins that takes back a bad change: it goes past what only delays."""
 
 BOUNDS = ("TooFewReplicas: ", "TooManyReplicas: ")
 """How the reason of an action begins that a policy's min or max asks for."""
@@ -102,8 +106,12 @@ class DisruptionGuard(ClusterWrapper):
         super().__init__(inner)
         self._settings, self._clock, self._measured = settings, clock, measured
         self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
-        self._journal, self._begun = journal, clock.now()
+        self._journal = journal
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
+        self._before = tuple(self._recent)
+        """What was disturbed before this daemon began: what lacked since is not known."""
+        self._missed = -inf
+        """When the last pod may have been moved of which it is not known whose it was."""
         self._under_way: list[Disruption] = []
         self._replacements = Replacements()
         self._bounds_changes: deque[tuple[float, int]] = deque()
@@ -117,6 +125,7 @@ class DisruptionGuard(ClusterWrapper):
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
         self._snapshot = await self._inner.observe(now, kinds)
+        self._note_missed()
         self._replacements.see(self._snapshot, now)
         if now >= self._last_count + EVERY:
             self._last_count = now
@@ -142,6 +151,7 @@ class DisruptionGuard(ClusterWrapper):
 
     async def act(self, action: Action) -> Answer:
         now = self._clock.now()
+        self._note_missed()
         disruption = disruption_of(action, now)
         if disruption is not None:
             why = refusal(self.disruption(now), [action])
@@ -176,6 +186,9 @@ class DisruptionGuard(ClusterWrapper):
         self._under_way.append(disruption)
         try:
             answer = await self._inner.act(action)
+        except BaseException:  # cancelled, as when the daemon ends: perhaps it was done until now
+            self._count_anew(disruption)
+            raise
         finally:
             self._under_way.remove(disruption)
         if answer.result in ("refused", "conflict"):
@@ -219,12 +232,22 @@ class DisruptionGuard(ClusterWrapper):
             return None
         return DisruptionMemory(journal.begun, journal.last_disruption, taken_over, self._inner.last_disruption)
 
-    def _may_have_moved(self, now: float) -> bool:
-        """Whether pods may have been moved within REPLACING of which this daemon does not know."""
-        memory = self._memory
-        if memory is None or max(memory.latest, memory.noted) == -inf:
-            return False  # where no pod was ever moved, none was before this daemon began
-        return now - self._begun < REPLACING or bool(unknown(memory, REPLACING, now))
+    def _note_missed(self) -> None:
+        """Remember what the cluster tells of and the journal does not, before a later one is in both."""
+        if memory := self._memory:
+            self._missed = max(self._missed, missed(memory))
+
+    def _may_have_moved(self, workload: Workload, now: float) -> bool:
+        """Whether a pod of the workload may have been moved within REPLACING that this daemon did not move: it is not
+        known how many were ready before."""
+        if self._memory is None:
+            return False
+        since = now - REPLACING
+        recent = {disruption.controller for disruption in self._before if disruption.at > since}
+        if not recent or self._missed > since:
+            return self._missed > since
+        pods = self._snapshot.pods(workload) if self._snapshot else ()
+        return not recent.isdisjoint({workload.uid, *(pod.owner[2] for pod in pods)})
 
     def _leaving(self, now: float) -> set[str]:
         """The UIDs of the pods that were let go of late, or are about to."""
@@ -251,9 +274,9 @@ class DisruptionGuard(ClusterWrapper):
         note = surged(workload) if workload else None
         if note is not None and action.after <= action.before:
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
-        if workload and action.after < action.before:
-            others, leaving = self._may_have_moved(now), self._leaving(now)
-            if why := self._replacements.why_not_fewer(workload, now, leaving, others=others):
+        if workload and action.after < action.before and not action.reason.startswith(ROLLBACK):
+            others, leaving = self._may_have_moved(workload, now), self._leaving(now)
+            if why := self._replacements.why_not_fewer(workload, action.after, now, leaving, others=others):
                 return why
         return self._spend_bounds(abs(action.after - action.before), now) if action.reason.startswith(BOUNDS) else None
 

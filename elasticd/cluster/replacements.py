@@ -31,6 +31,8 @@ UNREADY_FIRST = {("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")}
 """Kinds whose controllers remove pods that are not ready before others, once they have seen that one goes; a
 StatefulSet's removes the last ordinals."""
 
+STATEFUL_SET = ("apps/v1", "StatefulSet")
+
 REPLACING = 600.0
 """Seconds for which the count of a StatefulSet does not fall because a pod of it that was moved is not ready again."""
 
@@ -176,22 +178,24 @@ class Replacements:
         return "NotReplaced", f"{first.name} is not available, and {workload.ref} would not create it again before"
 
     def why_not_fewer(
-        self, workload: Workload, now: float, leaving: Collection[str], *, others: bool
+        self, workload: Workload, after: int, now: float, leaving: Collection[str], *, others: bool
     ) -> Refused | None:
-        """Why the count must not fall while a pod that was moved is replaced: a ready one would go. `others`: pods may
-        have been moved within REPLACING of which nothing is known here."""
+        """Why the count must not fall while a pod that was moved is replaced: a ready one would go, and one that is
+        not would stay. `others`: pods of it may have been moved within REPLACING of which nothing is known here."""
         moved, snapshot = self._moved.get(workload.uid), self._snapshot
         if snapshot is None:
             return None
         is_unready_first = (workload.ref.api_version, workload.ref.kind) in UNREADY_FIRST
         if moved is None:
-            ready = len(_ready(snapshot.pods(workload)))
-            if is_unready_first or not others or ready >= workload.replicas:
+            ready = _ready(snapshot.pods(workload))
+            if is_unready_first or not others or not _may_lose_ready(workload, after, ready, now):
                 return None
-            lack = f"{ready} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
+            lack = f"{len(ready)} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
             return "NotReplaced", f"{lack}: a ready one would be removed"
         found = _find_lack(moved, workload.uid, workload, snapshot, now, leaving)
         if not found.is_felt or now - moved.at >= (ECHO if is_unready_first else REPLACING):
+            return None
+        if not _may_lose_ready(workload, after, found.left, now):
             return None
         return "NotReplaced", f"{found.text}: a ready one would be removed"
 
@@ -247,6 +251,18 @@ def _find_lack(
     available = sum(pod.is_available(workload.min_ready, now) for pod in left)
     long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
     return _Lack(left, available, wanted, f"{available} of {wanted} pods of {workload.ref} are ready{long}")
+
+
+def _may_lose_ready(workload: Workload, after: int, ready: Collection[Pod], now: float) -> bool:
+    """Whether with a count of `after` one of these ready pods may go, and one that is not available stay. The pods that
+    a StatefulSet removes are known: those of the last ordinals."""
+    staying, wanted = list(ready), workload.replicas
+    if (workload.ref.api_version, workload.ref.kind) == STATEFUL_SET:
+        staying, wanted = [pod for pod in ready if _ordinal(pod) < workload.first_ordinal + after], after
+        if len(staying) == len(ready):
+            return False
+    available = sum(pod.is_available(workload.min_ready, now) for pod in staying)
+    return bool(ready) and after > 0 and available < wanted
 
 
 def _ready(pods: Collection[Pod], without: Collection[str] = ()) -> list[Pod]:

@@ -32,11 +32,10 @@ def eviction_of(action: Action | None) -> Evict | None:
 def unknown(memory: DisruptionMemory, within: float, now: float) -> str:
     """Why it is not known which pods went within so many seconds; empty: it is. A journal that ends before what is
     noted in the cluster is an older copy."""
-    missed = memory.noted if memory.noted > memory.latest + _NOTED_LATER else -math.inf
     causes = (
         (memory.taken_over, "another daemon led, or this one by another identity"),
         (memory.begun, "this journal had not begun"),
-        (missed, "the Lease tells of a later one than this journal, which is an older copy"),
+        (missed(memory), "the Lease tells of a later one than this journal, which is an older copy"),
     )
     since, why = max(causes, key=itemgetter(0))
     remaining = since + within - now
@@ -44,6 +43,11 @@ def unknown(memory: DisruptionMemory, within: float, now: float) -> str:
         return ""
     spent = f"the budgets of [disruption] count as spent for another {remaining:.0f} s"
     return f"it is not known which pods went before, because {why}: {spent}"
+
+
+def missed(memory: DisruptionMemory) -> float:
+    """When the last pod went of which the cluster tells and the journal does not; -inf: it has all."""
+    return memory.noted if memory.noted > memory.latest + _NOTED_LATER else -math.inf
 
 
 def disruption_of(action: Action, at: float = 0.0) -> Disruption | None:

@@ -276,6 +276,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Seconds for which a pod of it must be ready to count as available (minReadySeconds)."""
     ordered: bool = False
     """A StatefulSet that creates a pod only once all of lower ordinals are available (OrderedReady)."""
+    first_ordinal: int = 0
+    """The number of a StatefulSet's first pod (spec.ordinals.start)."""
     writer: str = ""
     """The field manager that owns spec.replicas; empty if unknown. It need not be who set the count last: before
     Kubernetes 1.22 (inferred) the scale subresource leaves that out."""

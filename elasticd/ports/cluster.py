@@ -167,8 +167,8 @@ class Cluster(MetricsApi, Protocol):
 
     @property
     def last_disruption(self) -> float:
-        """When this daemon, or one of its identity before it, last made a pod go, as is written down in the cluster;
-        -inf: never, or nothing is."""
+        """When this daemon, or one that led before it, last made a pod go, as is written down in the cluster, or may
+        have until this one took over; -inf: never, or nothing is."""
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call this back at once whenever something changes that may matter to a pending pod: one came, a node came or

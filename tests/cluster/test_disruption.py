@@ -409,6 +409,11 @@ async def test_a_pod_that_was_not_moved_after_all_is_there() -> None:
 STATEFUL = Ref("shop", "StatefulSet", "web")
 
 
+def numbered(pods: Collection[Pod]) -> tuple[Pod, ...]:
+    """The pods under names that a StatefulSet gives them; the new one is the first."""
+    return tuple(replace(pod, name=f"web-{pod.name[1:]}") for pod in pods)
+
+
 @pytest.mark.parametrize(
     ("ref", "pods", "after", "seconds", "reason"),
     [
@@ -426,14 +431,32 @@ async def test_no_ready_pod_is_scaled_in_before_the_moved_returns(
     ref: Ref, pods: tuple[Pod, ...], after: int, seconds: float, reason: str
 ) -> None:
     door = Door(Workload(ref, "uid-web", "1", 4, 4))
-    door.behind.pods = FOUR
+    door.behind.pods = numbered(FOUR)
     await door.look()
     assert (await door.disruption.act(moved("p0"))).result == "done"
-    door.behind.pods = pods
+    door.behind.pods = numbered(pods)
     await door.wait(seconds)
     answer = await door.disruption.act(replace(scale(4, after), workload=ref))
     assert answer.reason == reason
     assert answer.message == (f"3 of 4 pods of {ref} are ready: a ready one would be removed" if reason else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "reason"),
+    [
+        pytest.param("p0", "why", "NotReplaced", id="it stays, and the last, which is ready, goes"),
+        pytest.param("p3", "why", "", id="it goes"),
+        pytest.param("p0", "RolledBack: it went bad", "", id="a bad change is taken back"),
+    ],
+)
+async def test_a_moved_pod_delays_only_what_costs_others(name: str, why: str, reason: str) -> None:
+    door = Door(Workload(STATEFUL, "uid-web", "1", 4, 4))
+    door.behind.pods = numbered(FOUR)
+    await door.look()
+    assert (await door.disruption.act(moved(name))).result == "done"
+    door.behind.pods = numbered([replace(pod, ready=pod.name != name) for pod in FOUR])
+    await door.wait(1)
+    assert (await door.disruption.act(replace(scale(4, 3, why), workload=STATEFUL))).reason == reason
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What was disturbed before a daemon began counts in its budgets, and what it cannot know counts as spent."""
 
+import asyncio
 import math
 import shutil
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.disruption import Disruption
 from elasticd.model.listener import MoveTakenBack
-from elasticd.model.workload import Ref, Workload
+from elasticd.model.workload import Pod, Ref, Workload
 from tests.cluster.test_disruption import Behind, evict, surge
 from tests.kit.pools import NOW, node, pod
 
@@ -94,6 +95,20 @@ async def test_a_slow_eviction_counts_from_its_end_after_a_restart(folder: Path)
         assert await one.refusal("p2") == ""
 
 
+async def test_an_eviction_that_was_cut_off_counts_from_then(folder: Path) -> None:
+    with daemon(folder) as one:
+
+        async def cut_off() -> None:
+            await one.clock.sleep_until(NOW + 90)
+            raise asyncio.CancelledError
+
+        one.behind.lasts = cut_off
+        with pytest.raises(asyncio.CancelledError):
+            await one.refusal("p0")
+    with daemon(folder, NOW + 650, last_disruption=NOW + 90) as one:
+        assert [await one.refusal(name) for name in "xy"] == ["", SPENT]
+
+
 async def test_evictions_before_a_restart_count(folder: Path) -> None:
     refusals = []
     for second in range(4):
@@ -144,36 +159,107 @@ async def test_a_successor_ends_no_surge_while_budgets_are_unknown(folder: Path)
     assert "another daemon led" in answer.message
 
 
+STATEFUL = Workload(Ref("shop", "StatefulSet", "web"), "uid-web", "1", 4, 4)
+CUSTOM = replace(STATEFUL, ref=Ref("shop", "Rollout", "web", "argoproj.io/v1alpha1"))
+DEPLOYMENT = replace(STATEFUL, ref=Ref("shop", "Deployment", "web"))
+
+
+def pods(*unready: int, of: int = 4, first: int = 0) -> tuple[Pod, ...]:
+    """The pods of web, ready but for these."""
+    owner = ("StatefulSet", "web", "uid-set")
+    ordinals = range(first, first + of)
+    return tuple(pod(f"web-{index}", on="a", ready=index not in unready, owner=owner) for index in ordinals)
+
+
+async def scaled_in(one: Daemon, workload: Workload, pods: tuple[Pod, ...], after: int, reason: str = "why") -> str:
+    """Why a workload with these pods is not scaled in; empty: it is."""
+    one.behind.workload, one.behind.pods = workload, pods
+    await one.guard.observe(one.clock.now(), frozenset())
+    return (await one.guard.act(Scale(workload.ref, workload.uid, "1", workload.replicas, after, reason))).reason
+
+
 @pytest.mark.parametrize(
-    ("taken_over", "seconds", "ready", "reason"),
+    ("taken_over", "noted", "seconds", "reason"),
     [
-        pytest.param(NOW, REPLACING - 1, 3, "NotReplaced", id="one may have been moved before"),
-        pytest.param(NOW, REPLACING, 3, "", id="long ago, if at all"),
-        pytest.param(NOW, 1, 4, "", id="all are ready"),
-        pytest.param(NOW + REPLACING, REPLACING + 1, 3, "NotReplaced", id="it stood by for long, and leads"),
-        pytest.param(-math.inf, REPLACING - 1, 3, "NotReplaced", id="it was restarted"),
-        pytest.param(None, 1, 3, "", id="nobody else can have moved one"),
+        pytest.param(NOW, NOW, REPLACING - 1, "NotReplaced", id="one may have been moved before"),
+        pytest.param(NOW, NOW, REPLACING, "", id="long ago, if at all"),
+        pytest.param(NOW, NOW - REPLACING + 1, 0.5, "NotReplaced", id="who led before tells of one"),
+        pytest.param(NOW, NOW - REPLACING, 0.5, "", id="who led before tells of none of late"),
+        pytest.param(NOW, -math.inf, 1, "", id="who led before moved none"),
+        pytest.param(NOW + 600, NOW + 600, REPLACING + 1, "NotReplaced", id="it stood by for long, and leads"),
+        pytest.param(-math.inf, -math.inf, 1, "", id="it was restarted, and its journal tells of none of late"),
+        pytest.param(-math.inf, NOW - 1, 1, "NotReplaced", id="it was restarted, and its journal is an older copy"),
+        pytest.param(None, -math.inf, 1, "", id="nobody else can have moved one"),
     ],
 )
 async def test_a_successor_scales_no_stateful_set_in_at_once(
-    folder: Path, taken_over: float | None, seconds: float, ready: int, reason: str
+    folder: Path, taken_over: float | None, noted: float, seconds: float, reason: str
 ) -> None:
-    with daemon(folder, taken_over=taken_over) as one:
-        stateful = Workload(Ref("shop", "StatefulSet", "web"), "uid-web", "1", 4, 4)
-        one.behind.workload = stateful
-        one.behind.pods = tuple(pod(f"web-{index}", on="a", ready=index < ready) for index in range(4))
+    with daemon(folder, NOW, taken_over, noted) as one:
         await one.clock.sleep_until(NOW + seconds)
+        assert await scaled_in(one, STATEFUL, pods(0), 3) == reason
+
+
+@pytest.mark.parametrize(
+    ("workload", "controller", "at", "reason"),
+    [
+        pytest.param(STATEFUL, "uid-web", NOW - 1, "NotReplaced", id="one of its own"),
+        pytest.param(STATEFUL, "uid-web", NOW - REPLACING, "", id="one of its own, long ago"),
+        pytest.param(STATEFUL, "uid-other", NOW - 1, "", id="another's"),
+        pytest.param(CUSTOM, "uid-set", NOW - 1, "NotReplaced", id="one of its set"),
+        pytest.param(DEPLOYMENT, "uid-set", NOW - 1, "", id="of a Deployment, which loses the unready one"),
+    ],
+)
+async def test_a_restarted_daemon_knows_whose_pods_it_moved(
+    folder: Path, workload: Workload, controller: str, at: float, reason: str
+) -> None:
+    with closing(Journal(folder)) as journal:
+        journal.append(Disruption(at, "a", controller, "shop", "uid-moved"))
+    with daemon(folder, last_disruption=at) as one:
+        assert await scaled_in(one, workload, pods(0), 3) == reason
+
+
+async def test_a_move_of_ones_own_hides_none_of_others(folder: Path) -> None:
+    with daemon(folder, NOW, NOW - 599, NOW - 599) as one:
+        await one.clock.sleep_until(NOW + 0.5)
         await one.guard.observe(one.clock.now(), frozenset())
-        answer = await one.guard.act(Scale(stateful.ref, stateful.uid, "1", 4, 3, "why"))
-    assert answer.reason == reason
+        await one.clock.sleep_until(NOW + 1)
+        assert await one.refusal("p0") == ""
+        one.behind.last_disruption = one.clock.now()
+        assert await scaled_in(one, STATEFUL, pods(0), 3) == ""
+    with daemon(folder, NOW + 2, NOW - 99, NOW - 99) as one:
+        one.behind.last_disruption = NOW + 2
+        assert await scaled_in(one, STATEFUL, pods(0), 3) == ""
 
 
-async def test_where_no_pod_ever_moved_none_may_have_been(tmp_path: Path) -> None:
-    with daemon(tmp_path, taken_over=NOW) as one:
-        one.behind.workload = Workload(Ref("shop", "StatefulSet", "web"), "uid-web", "1", 4, 4)
-        await one.guard.observe(NOW, frozenset())
-        answer = await one.guard.act(Scale(one.behind.workload.ref, "uid-web", "1", 4, 3, "why"))
-    assert answer.reason == ""
+@pytest.mark.parametrize(
+    ("workload", "unready", "after", "held"),
+    [
+        pytest.param(STATEFUL, (0,), 3, True, id="a ready one goes, and the unready one stays"),
+        pytest.param(STATEFUL, (3,), 3, False, id="the unready one goes"),
+        pytest.param(STATEFUL, (2, 3), 1, False, id="all that stay are ready"),
+        pytest.param(STATEFUL, (0, 1, 2, 3), 2, False, id="none is ready"),
+        pytest.param(STATEFUL, (0,), 0, False, id="none is to stay"),
+        pytest.param(replace(STATEFUL, first_ordinal=2), (5,), 3, False, id="the unready one goes, of higher ordinals"),
+        pytest.param(replace(STATEFUL, first_ordinal=2), (2,), 3, True, id="a ready one goes, of higher ordinals"),
+        pytest.param(CUSTOM, (3,), 3, True, id="nobody knows which goes"),
+        pytest.param(CUSTOM, (), 3, False, id="all are ready"),
+        pytest.param(CUSTOM, (0, 1, 2, 3), 3, False, id="none is ready of it either"),
+        pytest.param(CUSTOM, (0,), 0, False, id="none of it is to stay"),
+    ],
+)
+async def test_only_what_may_cost_a_ready_pod_is_held(
+    folder: Path, workload: Workload, unready: tuple[int, ...], after: int, held: bool
+) -> None:
+    shown = pods(*unready, first=workload.first_ordinal)
+    with daemon(folder, NOW, NOW, NOW) as one:
+        assert await scaled_in(one, workload, shown, after) == ("NotReplaced" if held else "")
+
+
+async def test_what_delays_a_scale_in_delays_no_rollback(folder: Path) -> None:
+    with daemon(folder, NOW, NOW, NOW) as one:
+        assert await scaled_in(one, CUSTOM, pods(0), 3, "RolledBack: it went bad") == ""
+        assert await scaled_in(one, CUSTOM, (), 3) == ""
 
 
 async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -461,9 +461,15 @@ class KubernetesCluster:
 
     async def act(self, action: Action) -> Answer:
         """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
-        answer = await self._act(action) if self.leading else NOT_LEADING
-        if self._parts.elector is not None and answer.result in ("done", "failed") and disruption_of(action):
-            self._parts.elector.note_disruption()
+        if not self.leading:
+            return NOT_LEADING
+        may_be_done = True
+        try:
+            answer = await self._act(action)
+            may_be_done = answer.result in ("done", "failed")
+        finally:  # also of what is cancelled, as when the daemon ends
+            if may_be_done and self._parts.elector is not None and disruption_of(action):
+                self._parts.elector.note_disruption()
         return answer
 
     async def _act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind

@@ -72,7 +72,8 @@ class Elector:
         self.taken_over = _NEVER
         """When the lease was last taken from somebody else."""
         self.last_disruption = _NEVER
-        """When we, or a daemon of our name before, last made a pod go, as the lease says or will."""
+        """When we, or who led before us, last made a pod go, by our clock, as the lease says or will; where it is not
+        known exactly, the latest that it can have been."""
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._version = ""
@@ -242,8 +243,7 @@ class Elector:
             if self._restored or (self._twin and not self._wrote(was))
             else self._last_takeover(annotations.get(HOLDER, ""), holder, started)
         )
-        disrupted = self._noted_time(annotations.get(DISRUPTED, ""), started)
-        self.last_disruption = max(self.last_disruption, _NEVER if disrupted is None else disrupted)
+        self.last_disruption = max(self.last_disruption, self._noted_disruption(annotations, was, started))
         # What others wrote into it (labels, new fields) is written back as it was read.
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, **self._notes()}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
@@ -264,6 +264,24 @@ class Elector:
         the clock was set back since, so that it is not known how long ago that was."""
         at = self._noted_time(note, now) if holder in ("", self._identity) else None
         return now if at is None else at
+
+    def _noted_disruption(self, annotations: dict[str, str], was: LeaseSpec, now: float) -> float:
+        """When a pod was last made to go, by the notes of who led last. Somebody else may have done so until we took
+        over, unless that one released the lease: then it says how long before that, by its own clock."""
+        note = annotations.get(DISRUPTED, "")
+        if self.taken_over < now:
+            ours = self._noted_time(note, now)
+            return _NEVER if ours is None else ours
+        if not note and self.last_disruption == _NEVER:
+            return _NEVER
+        identity, _, at = note.rpartition(" ")
+        is_last = identity == annotations.get(HOLDER, "").rpartition(" ")[0]
+        if was.holder_identity or not is_last or self._restored:
+            return now
+        try:
+            return now - max(0.0, datetime.fromisoformat(was.renew_time or "").timestamp() - float(at))
+        except ValueError:
+            return now
 
     def _noted_time(self, note: str, now: float) -> float | None:
         """The time in a note of ours, which is not ahead of the clock; None: it is another's, or none can be read."""

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.tasks import cancel
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.lease import DISRUPTED
@@ -319,6 +321,26 @@ async def test_the_lease_tells_when_a_pod_was_last_evicted(
     assert server.lease is not None
     note = server.lease["metadata"]["annotations"].get(DISRUPTED)
     assert note == (f"me {cluster.last_disruption:.3f}" if noted else None)
+
+
+async def test_the_lease_tells_of_an_eviction_that_was_cut_off(api: FakeApi, open_cluster: Open) -> None:
+    server, asked = LeaseServer(api), asyncio.Event()
+
+    async def hangs(_: web.Request) -> web.StreamResponse:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", EVICTED, found())
+    api.on("POST", f"{EVICTED}/eviction", hangs)
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await until(lambda: cluster.leading)
+        eviction = asyncio.create_task(cluster.act(EVICT))
+        await asked.wait()
+        await cancel(eviction)
+    assert server.lease is not None
+    assert server.lease["metadata"]["annotations"][DISRUPTED] == f"me {cluster.last_disruption:.3f}"
 
 
 @pytest.mark.usefixtures("feeds")

@@ -555,6 +555,12 @@ def test_a_stateful_set_says_whether_pods_wait_for_others(kind: str, spec: dict[
     assert to_workload("apps/v1", kind, found).ordered == ordered
 
 
+@pytest.mark.parametrize(("spec", "first"), [({"ordinals": {"start": 5}}, 5), ({"ordinals": {}}, 0), ({}, 0)])
+def test_a_stateful_set_says_where_its_ordinals_begin(spec: dict[str, Any], first: int) -> None:
+    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "web"}, "spec": spec}), type=WireWorkload)
+    assert to_workload("apps/v1", "StatefulSet", found).first_ordinal == first
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
 @pytest.mark.parametrize(
     ("spec", "seconds"),

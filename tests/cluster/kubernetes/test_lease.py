@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.kubernetes.lease import HOLDER, POLICIES, Elector, LeaseSettings
+from elasticd.cluster.kubernetes.lease import DISRUPTED, HOLDER, POLICIES, Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, drop, status
 
@@ -289,11 +289,49 @@ async def test_a_holder_knows_when_its_name_last_disturbed_a_pod(session: Sessio
     again.note_disruption()  # after the last renewal
     await again.release()
     await pair.two.step()
-    assert (pair.two.leading, pair.two.last_disruption) == (True, -math.inf)  # but a takeover, which says enough
+    assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now())
     await pair.two.release()
     third = Elector(session, pair.clocks[0], SETTINGS, "a")
     await third.step()
     assert (third.leading, third.last_disruption) == (True, again.last_disruption)
+
+
+async def test_a_successor_knows_how_long_ago_a_pod_went(session: Session, pair: Pair) -> None:
+    pair.one.note_disruption()
+    await pair.wait(700)
+    await pair.one.step()
+    await pair.wait(2)
+    await pair.one.release()
+    await pair.wait(50)
+    await pair.two.step()
+    assert pair.two.last_disruption == pytest.approx(pair.clocks[1].now() - 702)  # or up to 50 s before that
+    again = Elector(session, pair.clocks[1], SETTINGS, "b")
+    await pair.wait(16)
+    await again.step()
+    await pair.wait(16)
+    await again.step()
+    assert (again.leading, again.last_disruption) == (True, pair.two.last_disruption)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+async def test_a_leader_that_died_may_have_moved_until_then(pair: Pair, moved: bool) -> None:
+    if moved:
+        pair.one.note_disruption()
+    await pair.wait(700)
+    await pair.one.step()
+    await pair.two.step()
+    await pair.wait(16)
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now() if moved else -math.inf)
+
+
+@pytest.mark.parametrize("note", ["a soon", "of a third 5.0"])
+async def test_a_note_that_says_nothing_counts_as_just_now(pair: Pair, note: str) -> None:
+    await pair.one.release()
+    assert pair.server.lease is not None
+    pair.server.lease["metadata"]["annotations"][DISRUPTED] = note
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now())
 
 
 async def test_a_disruption_is_never_ahead_of_the_clock(session: Session, pair: Pair) -> None:

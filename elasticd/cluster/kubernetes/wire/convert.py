@@ -594,6 +594,7 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
         ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
+        first_ordinal=workload.spec.ordinals.start if workload.spec.ordinals else 0,
         writer=writer,
         writer_since=writer_since,
         surge_writer=_surge_writer(workload.metadata),

@@ -554,10 +554,17 @@ class UpdateStrategy(Wire, frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
+class Ordinals(Wire, frozen=True):
+    """How a StatefulSet numbers its pods."""
+
+    start: int = 0
+
+
 class _WorkloadSpec(Wire, frozen=True):
     replicas: int | None = None
     min_ready_seconds: int | None = None
     pod_management_policy: str = ""
+    ordinals: Ordinals | None = None
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
     strategy: UpdateStrategy | None = None
