@@ -75,6 +75,27 @@ async def test_a_copy_that_goes_before_it_ran_is_made_again(
     assert "shop/Pod/batch was recreated, and is gone before it ran: it is made again in 0 s" in caplog.text
 
 
+ADOPTER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs", "controller": True}
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["it stays", "its controller deletes it at once"])
+async def test_a_copy_that_a_controller_adopts_is_that_controllers(
+    server: Server, session: Session, clock: HurriedClock, gone: bool
+) -> None:
+    """Its pods were orphaned, and its manifest was applied again while one was being moved."""
+
+    def adopted(copy: dict[str, Any]) -> dict[str, Any] | None:
+        owned = {**copy, "metadata": {**copy["metadata"], "ownerReferences": [ADOPTER]}}
+        server.show(owned)
+        return None if gone else owned
+
+    server.waits, server.fate = 1000, adopted
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: bool(server.created) and not server.records)
+    assert (len(server.created), server.pod is None) == (1, gone)
+
+
 CREATED, AGAIN = 15, 30
 
 

@@ -9,10 +9,10 @@ So any daemon can continue where another has stopped:
     it is gone                     create it, if the record is still there: if not, another daemon has
     its copy is there              note that in the record, and wait until it has run; while it waits for a node, tell
                                    what the server would now create otherwise
-    its copy has run               remove the record
+    its copy has run               remove the record; likewise where a controller has adopted it, whose pod it is then
     its copy ended before it ran   evict that, so that its name is free
     its copy is gone               create it again, each time after a longer pause; but where the server remembers that
-                                   it ran, its deletion was intended: remove the record
+                                   it ran or was adopted, its deletion was intended: remove the record
     another has its name           wait until the name is free, unless it is the same pod, created by somebody else
     its namespace is gone, or one  remove the record: all that was in a namespace is gone with it, and a later one of
     of its name has taken its      its name may be somebody else's
@@ -43,6 +43,7 @@ from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.wire.convert import controller_of
 from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, trial_of
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
@@ -244,7 +245,7 @@ class RestorationSteps:
         record = await self._records.read(self.restoration)
         if record is None:
             return True
-        if self._copy_may_have_run and await self._has_run(record):
+        if self._copy_may_have_run and await self._was_settled(record):
             return await self._forget_deleted()
         self._count_lost()
         if self._clock.now() < self._wait_until or not await self._parts.budget.take(PAUSES.longest):
@@ -269,11 +270,11 @@ class RestorationSteps:
         )
 
     async def _forget_deleted(self) -> bool:
-        """Remove the record of a copy that has run and was deleted: if one is there, another daemon has created it only
-        since it was looked for."""
+        """Remove the record of a copy that has run, or was adopted, and was deleted: if one is there, another daemon
+        has created it only since it was looked for."""
         if await read_pod(self._parts.session, self.restoration.pod) is not None:
             return False
-        logger.info("%s was recreated, has run, and is gone since", self.restoration.pod)
+        logger.info("%s was recreated, has run or was adopted, and is gone since", self.restoration.pod)
         return await self._forget()
 
     async def _namespace_is_gone(self) -> bool:
@@ -289,11 +290,11 @@ class RestorationSteps:
         self.over = True
         return await self._forget()
 
-    async def _has_run(self, record: Restoration) -> bool:
-        """Whether a deleted copy ran while no daemon watched it. The server is asked once for each copy."""
-        ran = await ran_since(self._parts.session, self.restoration.pod, self.restoration.uid, record.since)
+    async def _was_settled(self, record: Restoration) -> bool:
+        """Whether a deleted copy ran, or was adopted, while no daemon watched it. The server is asked once for each."""
+        settled = await settled_since(self._parts.session, self.restoration.pod, self.restoration.uid, record.since)
         self._copy_may_have_run = False
-        return ran
+        return settled
 
     def _count_lost(self) -> None:
         """Count a copy that vanished before it ran, and set the pause before the next one."""
@@ -313,7 +314,7 @@ class RestorationSteps:
         record = await self._records.read(self.restoration)
         if record is None:
             return True
-        if life.ran:
+        if life.settled:
             return await self._forget()
         if record.made != state.uid:
             await self._records.note(record, state.uid, state.version)
@@ -401,17 +402,24 @@ _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
 class Life(Struct, frozen=True):
-    """Whether a pod has run; `waits`: the reason of the kubelet why a container is waiting, or of another scheduler why
-    the pod is, and `reason`: why it has ended; empty: none is given."""
+    """Whether a pod has run, or a controller has adopted it; `waits`: the reason of the kubelet why a container is
+    waiting, or of another scheduler why the pod is, and `reason`: why it has ended; empty: none is given."""
 
     ran: bool
     waits: str = ""
     reason: str = ""
+    adopted: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is not to be created again once it is gone."""
+        return self.ran or self.adopted
 
 
 def life_of(body: bytes | Raw) -> Life:
     """Read it from a pod's JSON: a pod has run when all its containers have started, or when it failed by itself."""
-    status = _POD.decode(body).status
+    pod = _POD.decode(body)
+    status = pod.status
     containers = status.container_statuses or []
     states = [container.state for container in containers if container.state]
     waits = next((state.waiting.reason for state in states if state.waiting), "") or _why_unscheduled(status)
@@ -419,6 +427,7 @@ def life_of(body: bytes | Raw) -> Life:
         status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)),
         waits,
         status.reason,
+        bool(controller_of(pod.metadata)[0]),
     )
 
 
@@ -444,9 +453,9 @@ def _failed_itself(status: PodStatus) -> bool:
     )
 
 
-async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
-    """Whether a copy of the pod of this UID has run since that version of it, as far as the server remembers, which is
-    some minutes. It is asked for a second. Raises ApiError."""
+async def settled_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
+    """Whether a copy of the pod of this UID has run, or was adopted, since that version of it, as far as the server
+    remembers, which is some minutes. It is asked for a second. Raises ApiError."""
     if not since:
         return False
     only = {"fieldSelector": f"metadata.name={pod.name}", "resourceVersion": since}
@@ -454,7 +463,7 @@ async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
     request = Request(verb="watch", path=PODS.path(pod.namespace), resource="pods", params=params, timeout=10.0)
     try:
         body = await session.send(request)
-        return any(_copy_ran(_EVENT.decode(line), uid) for line in body.splitlines() if line)
+        return any(_copy_settled(_EVENT.decode(line), uid) for line in body.splitlines() if line)
     except ApiError as error:
         if error.code in (403, 405, 410):
             return False
@@ -463,8 +472,8 @@ async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
         raise ApiError(500, "Unreadable", f"what became of {pod} cannot be read: {error}") from error
 
 
-def _copy_ran(event: WatchEvent, uid: str) -> bool:
+def _copy_settled(event: WatchEvent, uid: str) -> bool:
     if event.type not in ("ADDED", "MODIFIED", "DELETED"):
         return False  # ERROR: it was too long ago
     annotations = _POD.decode(event.object).metadata.annotations or {}
-    return annotations.get(RESTORED) == uid and life_of(event.object).ran
+    return annotations.get(RESTORED) == uid and life_of(event.object).settled

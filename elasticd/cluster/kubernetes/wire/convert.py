@@ -248,6 +248,11 @@ def _family(both: bytes) -> _Family:
     return shared, (kind, controller.name, controller.uid), owner_pods
 
 
+def controller_of(meta: wire.PodMetadata) -> Owner:
+    """Kind, name and UID of a pod's controller; empty: it has none."""
+    return _family_of(meta)[1]
+
+
 def _is_pod(owner: wire.OwnerReference) -> bool:
     return (owner.api_version, owner.kind) == ("v1", "Pod")
 
