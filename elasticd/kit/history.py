@@ -29,11 +29,13 @@ def begin(at: float, replicas: int) -> Past:
 
 def resume(past: Past, at: float, replicas: int) -> Past:
     """The past as a decision at this time must see it. After a gap (a restart, another daemon's lead) the count then
-    found is a wish again: what happened meanwhile is not known, so nothing shrinks before a whole window."""
+    found is a wish again: what happened meanwhile is not known, so nothing shrinks before a whole window, and a count
+    of 0 may be a person's."""
     gap = at - past.until
     if gap <= GAP or gap <= 3 * (past.interval or 0.0):
         return past
-    return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None, count=None)
+    runs = (*past.runs, Run(at, at, replicas))
+    return replace(past, since=at, runs=runs, until=at, blind_since=None, count=None, zero=None)
 
 
 def about(past: Past, uid: str) -> Past:
@@ -105,20 +107,14 @@ def remember(past: Past, decision: Decision) -> Past:
         past.since, runs, past.changes, decision.interval, decision.at, blind_since, points,
         past.foreign if moving else _foreign_changes(past, decision), past.count if moving else decision.own_count,
         bounds_from, Change(decision.at, decision.own_count, action.after, decision.reason) if action else None,
-        past.resizes, past.recommends_since, decision.uid or past.uid, _zero_after(past, decision),
+        past.resizes, past.recommends_since, decision.uid or past.uid,
+        decision.zero if isinstance(decision.zero, str) else None,
     )  # fmt: skip
 
 
 def _standing_still(runs: tuple[Run, ...], seconds: float) -> tuple[Run, ...]:
     """The same wishes for a window that has stood still for so long."""
     return tuple([Run(run.first, run.last + seconds, run.replicas) for run in runs])
-
-
-def _zero_after(past: Past, decision: Decision) -> str | None:
-    """Whether the workload is at 0 by decision. One that does not know, as it could not judge, changes nothing."""
-    if isinstance(decision.zero, str):
-        return decision.zero
-    return past.zero if decision.current == 0 and decision.confirmed is None else None
 
 
 def repeat(past: Past, at: float, observed: Iterable[Series], recall: float) -> Past:

@@ -268,6 +268,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     annotations: dict[str, str] = {}
     rolled_back: tuple[str, ...] = ()
     """Annotations of elasticd, not among these, that `kubectl rollout undo` has brought back from a ReplicaSet."""
+    undone: bool = False
+    """Whether `kubectl rollout undo` was the last to write it, apart from its controller, elasticd, and its count."""
     rollout: str = ""
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
     recreate: bool = False

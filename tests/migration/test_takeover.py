@@ -28,6 +28,7 @@ from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import to_autoscaler
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler
+from elasticd.decision.workload.zero import REVISION
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.migration.takeover import Site, hand_back, is_fenced, take_over
 from elasticd.model.policy import Select, Target
@@ -46,7 +47,11 @@ OTHER_POLICY = PolicyInForce("other", "act", workload=Target("shop", "other"))
 
 def owned(manager: str) -> Table:
     """What a field manager owns: the fence."""
-    return {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{FENCE}": {}}}}}
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{FENCE}": {}}}},
+    }
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,9 @@ def owned(manager: str) -> Table:
         pytest.param({}, False, id="no fence"),
         pytest.param({"annotations": {FENCE: "x"}}, True, id="a fence"),
         pytest.param({"annotations": {FENCE: "x"}, "managedFields": [owned("elasticd")]}, True, id="of elasticd"),
-        pytest.param({"annotations": {FENCE: "x"}, "managedFields": [owned("kubectl")]}, False, id="of a rollback"),
+        pytest.param(
+            {"annotations": {FENCE: "x", REVISION: "3"}, "managedFields": [owned("kubectl")]}, False, id="of a rollback"
+        ),
     ],
 )
 def test_a_fence_that_came_with_a_rollback_is_written_anew(meta: Table, *, fenced: bool) -> None:

@@ -21,16 +21,16 @@ def own_zero(workload: Workload, past: Past) -> str | None:
     """The revision of a workload that is at 0 by decision (empty: it has none); None: it is above 0, or a person's 0.
 
     `kubectl rollout undo` puts the annotations of the older ReplicaSet in place of the Deployment's. So where the mark
-    of the last decision is gone and the revision is another, a rollback took it away; a person who removes it changes
-    no revision.
+    of the last decision is gone, the revision is another, and it was the last to write, it took the mark away. Who
+    removes it otherwise, as `kubectl replace` does, made this zero.
     """
     if workload.replicas > 0:
         return None
     revision = workload.annotations.get(REVISION, "")
     if ZERO in workload.annotations:
         return revision
-    is_rolled_back = past.zero is not None and (revision != past.zero or bool(workload.rollout))
-    return past.zero if is_rolled_back else None
+    is_another = workload.undone and (revision != past.zero or bool(workload.rollout))
+    return past.zero if is_another else None
 
 
 def paused(workload: Workload, bounds: Bounds, past: Past) -> tuple[str, str] | None:

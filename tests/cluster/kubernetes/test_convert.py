@@ -7,7 +7,7 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.convert import scaled_workload, to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
-from elasticd.decision.workload.zero import ZERO
+from elasticd.decision.workload.zero import REVISION, ZERO
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.handover import FENCE
 from elasticd.kit.surge import SURGE
@@ -458,7 +458,7 @@ def owner(manager: str, time: str, **fields: Any) -> dict[str, Any]:
 
 SPEC: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
 OTHER: dict[str, Any] = {"f:spec": {"f:paused": {}}, "f:status": {"f:replicas": {}}}
-FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+FIRST, SECOND, THIRD = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -493,14 +493,49 @@ MARKED: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, **MARKS}}}
         pytest.param([owner("kubectl-annotate", FIRST, **MARKED)], True, id="a person did"),
         pytest.param([owner("kubectl", SECOND, **MARKED)], False, id="kubectl rollout undo did"),
         pytest.param([owner("kubectl", SECOND, **MARKED), owner("elasticd", FIRST, **MARKED)], True, id="both"),
+        pytest.param([{**owner("kubectl", SECOND, **MARKED), "operation": "Apply"}], True, id="kubectl apply did"),
     ],
 )
 def test_marks_that_a_rollback_brought_back_do_not_count(managed: Any, *, counts: bool) -> None:
-    meta = {"name": "web", "managedFields": managed, "annotations": {ZERO: "p", FENCE: "x", "other": "y"}}
-    wire = msgspec.json.decode(msgspec.json.encode({"metadata": meta}), type=WireWorkload)
-    workload = to_workload("apps/v1", "Deployment", wire)
-    assert workload.annotations == ({ZERO: "p", FENCE: "x", "other": "y"} if counts else {"other": "y"})
+    annotations = {ZERO: "p", FENCE: "x", REVISION: "3"}
+    workload = written("Deployment", managed, annotations)
+    assert workload.annotations == (annotations if counts else {REVISION: "3"})
     assert workload.rolled_back == (() if counts else (ZERO, FENCE))
+
+
+def test_only_of_a_deployment_are_annotations_rolled_back() -> None:
+    workload = written("StatefulSet", [owner("kubectl", SECOND, **MARKED)], {ZERO: "p"})
+    assert (workload.annotations, workload.rolled_back, workload.undone) == ({ZERO: "p"}, (), False)
+
+
+def written(kind: str, managed: Any, annotations: dict[str, str]) -> Workload:
+    meta = {"name": "web", "managedFields": managed, "annotations": annotations}
+    return to_workload("apps/v1", kind, msgspec.json.decode(msgspec.json.encode({"metadata": meta}), type=WireWorkload))
+
+
+TEMPLATE: dict[str, Any] = {"f:spec": {"f:template": {"f:spec": {"f:containers": {}}}}}
+UNDID = owner("kubectl", SECOND, **TEMPLATE)
+COUNTED = {**owner("kubectl", THIRD, **SPEC), "subresource": "scale"}
+STATUS = {**owner("kube-controller-manager", THIRD, **OTHER), "subresource": "status"}
+
+
+@pytest.mark.parametrize(
+    ("managed", "undone"),
+    [
+        pytest.param(None, False, id="an old server"),
+        pytest.param([UNDID], True, id="it did"),
+        pytest.param([owner("kubectl-replace", FIRST, **TEMPLATE), UNDID], True, id="after another wrote"),
+        pytest.param([UNDID, COUNTED, STATUS, owner("elasticd", THIRD, **MARKED)], True, id="what says nothing of it"),
+        pytest.param([UNDID, owner("kubectl-replace", THIRD, **TEMPLATE)], False, id="before another wrote"),
+        pytest.param([UNDID, owner("kubectl-replace", SECOND, **TEMPLATE)], False, id="in the same second"),
+        pytest.param([{**UNDID, "operation": "Apply"}], False, id="kubectl apply did"),
+        pytest.param([owner("kubectl", SECOND, **MARKED)], False, id="it wrote no template"),
+        pytest.param([COUNTED], False, id="kubectl scale did"),
+    ],
+)
+def test_whether_a_rollback_was_the_last_to_write(managed: Any, *, undone: bool) -> None:
+    assert written("Deployment", managed, {REVISION: "3"}).undone == undone
+    assert not written("StatefulSet", managed, {}).undone
 
 
 NOTED: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, "f:elasticd.io/surge": {}}}}

@@ -51,10 +51,14 @@ def web(replicas: int, marked: bool = False, revision: str = "", **more: Any) ->
 @pytest.mark.parametrize(
     ("workload", "past", "reason"),
     [
-        pytest.param(web(0, revision="4"), OURS, None, id="a rollback took the mark away"),
-        pytest.param(web(0, revision="3", rollout="0 of 0"), OURS, None, id="it just does"),
-        pytest.param(web(0, revision="3"), OURS, "ScaledToZeroByHand", id="a person took it away"),
-        pytest.param(web(0, revision="4"), OTHERS, "ScaledToZeroByHand", id="a rollback at a person's zero"),
+        pytest.param(web(0, revision="4", undone=True), OURS, None, id="a rollback took the mark away"),
+        pytest.param(web(0, revision="3", undone=True, rollout="0 of 0"), OURS, None, id="it just does"),
+        pytest.param(web(0, revision="3", undone=True), OURS, "ScaledToZeroByHand", id="a person took it away"),
+        pytest.param(
+            web(0, revision="4"), OURS, "ScaledToZeroByHand", id="a person replaced it all, with another image"
+        ),
+        pytest.param(web(0, revision="3", rollout="0 of 0"), OURS, "ScaledToZeroByHand", id="a person just did"),
+        pytest.param(web(0, revision="4", undone=True), OTHERS, "ScaledToZeroByHand", id="a rollback of a person's"),
     ],
 )
 def test_a_rollback_takes_no_zero_away(workload: Workload, past: Past, reason: str | None) -> None:
@@ -66,8 +70,8 @@ def test_a_zero_is_woken_though_a_rollback_took_its_mark() -> None:
     past, voices, counts = begin(0.0, 2), (Wants(replicas=3),), []
     for at, seen in (
         (10.0, web(0, marked=True, revision="3")),
-        (20.0, web(0, revision="3", rollout="0 of 0")),
-        (30.0, web(0, revision="4")),
+        (20.0, web(0, revision="3", undone=True, rollout="0 of 0")),
+        (30.0, web(0, revision="4", undone=True)),
         (40.0, web(0, marked=True, revision="4")),
         (50.0, web(0, revision="4")),
     ):
@@ -77,6 +81,54 @@ def test_a_zero_is_woken_though_a_rollback_took_its_mark() -> None:
         counts.append((decision.replicas, [mark.reason for mark in decision.marks]))
     again = ["is at 0 by decision"]
     assert counts == [(3, []), (3, again), (3, again), (3, []), (0, [])]
+
+
+class Story:
+    """What is decided about web, of which a journal remembers what was."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+
+    def look(self, at: float, seen: Workload, name: str = "p") -> tuple[int, str | None]:
+        """The count that a policy decides on, and what it remembers of a zero by decision."""
+        voices = (Wants(replicas=3),)
+        shown = replace(observation([], replicas=seen.replicas), workload=seen, at=at, confirmed=at)
+        past = self.journal.past(name, REF, at, seen.replicas, seen.uid, acts=True)
+        decision = decide(Case(replace(policy(*voices), name=name), shown, past, Hooks(voices)))
+        self.journal.append(decision)
+        return decision.replicas, self.journal.past(name, REF, at, seen.replicas, seen.uid, acts=True).zero
+
+
+UNDONE = web(0, revision="9", undone=True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name", "uid", "woken"),
+    [
+        pytest.param(10.0, "p", "uid", True, id="a rollback"),
+        pytest.param(10.0, "other", "uid", True, id="a rollback, under another policy"),
+        pytest.param(10.0, "p", "new", False, id="a rollback of a later Deployment of its name"),
+        pytest.param(7 * 86400.0, "p", "uid", False, id="a week after this daemon last looked"),
+    ],
+)
+def test_what_is_remembered_of_a_zero_holds_only_here(seconds: float, name: str, uid: str, woken: bool) -> None:
+    story = Story()
+    assert story.look(0.0, web(0, marked=True, revision="3")) == (3, "3")
+    assert story.look(seconds, replace(UNDONE, uid=uid), name) == ((3, "3") if woken else (0, None))
+
+
+def test_a_persons_zero_is_woken_by_no_later_rollback() -> None:
+    story = Story()
+    assert story.look(0.0, web(0, marked=True, revision="3")) == (3, "3")
+    assert story.look(10.0, web(0, revision="3")) == (0, None), "a person removed the mark"
+    assert story.look(20.0, UNDONE) == (0, None)
+
+
+def test_a_zero_that_was_woken_is_forgotten() -> None:
+    story = Story()
+    assert story.look(0.0, web(0, marked=True, revision="3")) == (3, "3")
+    assert story.look(10.0, web(3, revision="3")) == (3, None)
+    assert story.look(20.0, UNDONE) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +158,10 @@ def test_who_is_left_alone_at_zero(workload: Workload, least: int, reason: str |
         pytest.param(web(2, marked=True), 5, OTHERS, (RUNS,), id="and is to grow"),
         pytest.param(web(2), 5, OTHERS, (), id="never marked"),
         pytest.param(web(0), 2, OTHERS, (), id="nor at a person's zero"),
-        pytest.param(web(0, revision="4"), 0, OURS, (AGAIN,), id="again, where a rollback took it away"),
+        pytest.param(web(0, revision="4", undone=True), 0, OURS, (AGAIN,), id="again, where a rollback took it away"),
+        pytest.param(
+            web(0, revision="4", undone=True, rolled_back=(ZERO,)), 0, OURS, (CAME_BACK,), id="one at a time, at zero"
+        ),
         pytest.param(web(0, rolled_back=(ZERO,)), 0, OTHERS, (CAME_BACK,), id="none, where one brought it back"),
         pytest.param(web(2, rolled_back=(ZERO,)), 2, OTHERS, (CAME_BACK,), id="nor above zero"),
         pytest.param(web(2, rolled_back=(ZERO,)), 0, OTHERS, (CAME_BACK, TO_ZERO), id="which is made its own first"),

@@ -19,7 +19,7 @@ from elasticd.base.units import amount, parse_time
 from elasticd.cluster.kubernetes.wire import objects as wire
 from elasticd.cluster.kubernetes.wire.selector import to_text
 from elasticd.decision.workload.vetoes import OURSELVES
-from elasticd.decision.workload.zero import ZERO
+from elasticd.decision.workload.zero import REVISION, ZERO
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.handover import FENCE
 from elasticd.kit.surge import SURGE
@@ -557,20 +557,25 @@ def annotations_of(meta: wire.Metadata) -> dict[str, str]:
     return {key: value for key, value in (meta.annotations or {}).items() if key != _LAST_APPLIED}
 
 
-_ROLLBACK = "kubectl"
-"""The field manager of `kubectl rollout undo`; `kubectl annotate` and others have longer names."""
+def _undone(meta: wire.WorkloadMetadata) -> bool:
+    """Whether `kubectl rollout undo` was the last to write a Deployment, by times in whole seconds; in doubt not."""
+    entries = [entry for entry in meta.managed_fields or () if not entry.subresource and entry.manager != OURSELVES]
+    times = [entry.time for entry in entries if entry.is_undo and entry.has_template]
+    return bool(times) and all(entry.time < times[0] for entry in entries if not entry.is_undo)
 
 
 def rolled_back(meta: wire.WorkloadMetadata) -> tuple[str, ...]:
     """Annotations of elasticd that a rollback brought back from a ReplicaSet, which keeps a copy of each that its
     Deployment ever had: the mark of a zero, and the fence of a takeover."""
     annotations = meta.annotations or {}
+    if REVISION not in annotations:  # only of a Deployment are annotations rolled back
+        return ()
     marks: tuple[tuple[str, Literal["zero", "fence"]], ...] = ((ZERO, "zero"), (FENCE, "fence"))
     return tuple([
         annotation
         for annotation, name in marks
         if annotation in annotations
-        and {entry.manager for entry in meta.managed_fields or () if entry.has(name)} == {_ROLLBACK}
+        and {entry.is_undo for entry in meta.managed_fields or () if entry.has(name)} == {True}
     ])  # fmt: skip
 
 
@@ -595,6 +600,7 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         labels=labels_of(workload.metadata),
         annotations=annotations_that_count(workload.metadata),
         rolled_back=rolled_back(workload.metadata),
+        undone=kind == "Deployment" and _undone(workload.metadata),
         rollout=rollout(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),

@@ -503,6 +503,7 @@ class MetricValue(Wire, frozen=True):
 
 
 class _OwnedSpec(Wire, frozen=True):
+    template: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="f:template")
     replicas: dict[str, object] | None = msgspec.field(default=None, name="f:replicas")
 
 
@@ -525,6 +526,8 @@ class ManagedFields(Wire, frozen=True):
     """What one writer owns of an object, and since when (RFC 3339, UTC, so that texts compare as times do)."""
 
     manager: str = ""
+    operation: str = ""
+    subresource: str = ""
     time: str = ""
     fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
 
@@ -533,6 +536,17 @@ class ManagedFields(Wire, frozen=True):
         metadata = self.fields_v1.metadata if self.fields_v1 else None
         owned = metadata.annotations if metadata else None
         return owned is not None and getattr(owned, annotation) is not None
+
+    @property
+    def is_undo(self) -> bool:
+        """Whether it is what `kubectl rollout undo` wrote: `kubectl annotate`, `replace` and others have longer names,
+        and `kubectl apply --server-side` applies."""
+        return (self.manager, self.operation, self.subresource) == ("kubectl", "Update", "")
+
+    @property
+    def has_template(self) -> bool:
+        """Whether part of the template is among them."""
+        return self.fields_v1 is not None and self.fields_v1.spec is not None and bool(self.fields_v1.spec.template)
 
 
 class WorkloadMetadata(Metadata, frozen=True):
