@@ -316,8 +316,11 @@ def _look_at_pods(workload: SimulatedWorkload, node_numbers: dict[str, int]) -> 
             pods.serves.append(pod.serving)
         elif not (pod.node or pod.deleted or pod.rejected):
             pods.waiting += 1
-    if pods.cores:
-        pods.request = sum(cores * count for cores, count in Counter(pods.cores).items()) / len(pods.cores)
+    counts = Counter(pods.cores)
+    if len(counts) == 1:
+        (pods.request,) = counts  # and not three times 0.1 by three, which is another number
+    elif counts:
+        pods.request = sum(cores * count for cores, count in counts.items()) / len(pods.cores)
     return pods
 
 

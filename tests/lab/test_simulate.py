@@ -181,8 +181,10 @@ def test_requested_cores_follow_what_pods_request() -> None:
     assert figures(Run(0.0, 3600.0, {WEB: track})).requested == pytest.approx(2 + 2 + 3 + 1.5)
 
 
-def test_what_pods_request_is_noted_once() -> None:
-    assert played({"formula": "0.8"}, [(0, 2), (60, 4)]).workloads[WEB].pod_requests == [(0, 0.5)]
+@pytest.mark.parametrize("cores", [0.5, 0.1])  # 0.1 three times, by three, is not 0.1
+def test_what_pods_request_is_noted_once(cores: float) -> None:
+    run = played({"formula": "0.8"}, [(0, 2), (60, 3), (120, 7)], cpu=f"{cores * 1000:.0f}m")
+    assert run.workloads[WEB].pod_requests == [(0, cores)]
 
 
 def test_figures_of_a_run_can_be_worked_out_by_hand() -> None:
