@@ -9,7 +9,7 @@ from math import isnan
 from typing import NamedTuple
 
 from elasticd.lab.figures import Spread, figures, spreads
-from elasticd.lab.ideal import COMPARED
+from elasticd.lab.ideal import COMPARED, RECORDED
 from elasticd.lab.runs import Change, Run, Runs
 from elasticd.model.workload import Ref
 
@@ -22,7 +22,7 @@ NEARLY = 0.01
 
 
 class Advice(NamedTuple):
-    """The candidate to take, None if there is none, and why, in a sentence."""
+    """The candidate to take, None if there is none, and why, in a few sentences."""
 
     take: str | None
     why: str
@@ -64,13 +64,15 @@ def advice(runs: Runs, limit: float) -> Advice:
     least = min(spread["replica_hours"].mean for spread in within.values())
     near = [name for name, spread in within.items() if spread["replica_hours"].mean <= least * (1 + NEARLY)]
     best = min(near, key=lambda name: (within[name]["changes"].mean, within[name]["replica_hours"].mean))
-    return Advice(best, _reason(within[best], least, len(within), len(near)))
+    beyond = {name: spread for name, spread in known.items() if name not in within}
+    taken = within[best]
+    said = _reason(taken, least, len(within), len(near)), _saved(runs, taken), _cheaper(beyond, taken)
+    return Advice(best, " ".join(filter(None, said)))
 
 
 def _reason(spread: Mapping[str, Spread], least: float, within: int, near: int) -> str:
     """Why these figures were chosen, of so many policies that keep the limit and so many that cost about the least."""
-    hours = f"{spread['replica_hours'].mean:.1f} replica-hours"
-    said = f"It leaves {_share(spread['unserved'].most)} of the demand unserved and needs {hours}"
+    said = f"It leaves {_share(spread['unserved'].most)} of the demand unserved and needs {_hours(spread)}"
     if within == 1:
         return f"{said}. It is the only policy that keeps the limit."
     if near == 1:
@@ -79,8 +81,36 @@ def _reason(spread: Mapping[str, Spread], least: float, within: int, near: int) 
     return f"{said}. {same}, it changes counts the least: {spread['changes'].mean:g} times."
 
 
+def _cheaper(beyond: Mapping[str, Mapping[str, Spread]], taken: Mapping[str, Spread]) -> str:
+    """Which of those beyond the limit would have cost less, the one nearest to the limit first."""
+    hours = taken["replica_hours"].mean
+    less = {name: spread for name, spread in beyond.items() if spread["replica_hours"].mean < hours}
+    if not less:
+        return ""
+    order = sorted(less, key=lambda name: (less[name]["unserved"].most, name))
+    each = (f"{name} {_share(less[name]['unserved'].most)} ({_hours(less[name])})" for name in order)
+    return f"What needs fewer leaves too much unserved: {', '.join(each)}."
+
+
+def _saved(runs: Runs, taken: Mapping[str, Spread]) -> str:
+    """What it costs beside what was, where that is known."""
+    if RECORDED not in runs:
+        return ""
+    was, hours = figures(runs[RECORDED][0]).replica_hours, taken["replica_hours"].mean
+    share = abs(1 - hours / was) if was > 0 else 0.0
+    if share < NEARLY:
+        return f"That is about what was, {was:.1f}."
+    return f"That is {share * 100:.0f}% {'less' if hours < was else 'more'} than what was, {was:.1f}."
+
+
+def _hours(spread: Mapping[str, Spread]) -> str:
+    return f"{spread['replica_hours'].mean:.1f} replica-hours"
+
+
 def _share(value: float) -> str:
-    return f"{value * 100:.2g}%"
+    """A share in percent, to two digits."""
+    percent = value * 100
+    return "100%" if percent >= 99.5 else "less than 0.001%" if 0 < percent < 0.001 else f"{percent:.2g}%"
 
 
 def shortages(run: Run) -> list[Shortage]:

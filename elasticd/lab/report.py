@@ -11,6 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import NODEFAULT, Struct
+from msgspec.json import encode
+from msgspec.structs import fields
+
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import counted, one_line
 from elasticd.lab.advice import LARGEST, NamedChange, Shortage, advice, decisive, shortages
@@ -22,6 +26,7 @@ from elasticd.lab.printed import cells, columns
 from elasticd.lab.runs import Run, Runs
 from elasticd.lab.scenario import Candidate, Scenario
 from elasticd.lab.series import check_new
+from elasticd.lab.simulate import serving
 from elasticd.model.policy import Policy
 from elasticd.model.workload import Ref
 from elasticd.ui.terminal import seconds
@@ -47,12 +52,16 @@ body{margin:0 auto;max-width:62rem;padding:1rem;background:var(--paper);color:va
 body{font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}th,td{overflow-wrap:normal}
 h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2.5rem}h3{font-size:1rem;margin-bottom:.25rem}
 .answer{border-left:.3rem solid var(--good);padding:.1rem 1rem}.answer.none{border-color:var(--bad)}
+th:first-child,td:first-child{position:sticky;left:0;background:var(--paper)}
 .answer strong{font-size:1.2rem}figure{margin:1rem 0}figcaption,.note{color:var(--grey);font-size:.875rem}
 .scroll{overflow-x:auto}svg{display:block;width:100%;height:auto}
 .narrow{display:none}@media screen and (max-width:40rem){.narrow{display:block}.wide{display:none}}
 table{border-collapse:collapse;font-size:.875rem}th,td{padding:.3rem .8rem .3rem 0;text-align:left;vertical-align:top}
 th{color:var(--grey);font-weight:normal;white-space:nowrap}tbody tr{border-top:1px solid var(--line)}
 td.short{white-space:nowrap;font-variant-numeric:tabular-nums}td.long{min-width:18rem;overflow-wrap:anywhere}
+@media screen and (max-width:40rem){td.short:first-child{white-space:normal}.why thead{display:none}
+.why tr{display:flex;flex-wrap:wrap;padding:.3rem 0}.why td{padding-top:0;padding-bottom:0}
+.why td.short:first-child{white-space:nowrap}.why td.long{flex-basis:100%;min-width:0}}
 tr.taken{font-weight:bold}dt{color:var(--grey)}dd{margin:0 0 .5rem}
 @media (min-width:40rem){dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1.5rem}dd{margin:0}}
 """.replace("\n", "")
@@ -118,22 +127,29 @@ def report(asked: Asked, runs: Runs) -> str:
         *_section("When demand was not served", _shortages(asked, runs)),
         *_section("Decisions that mattered", _decisions(asked, runs)),
     ]  # fmt: skip
-    return "\n".join([*_head(title), *body, "</body>", "</html>", ""])
+    return "\n".join([*_head(title), *body, "</main>", "</body>", "</html>", ""])
 
 
 def _head(title: str) -> Iterator[str]:
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>"
+    yield f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>"
 
 
 def _asked(asked: Asked, runs: Runs) -> Iterator[tuple[str, str]]:
     """Names and values of what was asked."""
     scenario, first = asked.scenario, next(iter(runs.values()))[0]
     table, total = scenario.table, figures(first)
-    yield "Load", f"{one_line(asked.of)}, {counted(len(first.workloads), 'workload')}, {total.demand:.3g} core-hours"
-    yield "Time", f"{table.hours:.4g} h from {table.start.isoformat(' ', 'seconds')}, in steps of {table.step:g} s"
+    refs = list(first.workloads)
+    of = str(refs[0]) if len(refs) == 1 else counted(len(refs), "workload")
+    yield "Load", f"{one_line(asked.of)}, {of}, {total.demand:.3g} core-hours"
+    lasted = f"{table.hours:.4g} h" if table.hours >= 1 else seconds(table.hours * 3600)
+    yield "Time", f"{lasted} from {table.start.isoformat(' ', 'seconds')}, in steps of {table.step:g} s"
+    if len(refs) == 1 and (pod := serving(scenario.cluster).get(refs[0])):
+        ready = f"ready {seconds(pod.start_seconds)} after it is wanted" if pod.start_seconds else "ready at once"
+        often = scenario.cluster.metrics.resolution
+        yield "Pods", f"each serves up to {pod.capacity:g} cores, and is {ready}; measured every {often:g} s"
     yield "Seeds", f"{table.seeds}, from {scenario.cluster.seed} on"
     if asked.price:
         yield "Price", f"{asked.price:g} for a replica for an hour"
@@ -152,9 +168,33 @@ _COMPARED = {
 
 def _policies(candidate: Candidate) -> Iterator[str]:
     for policy in candidate.policies:
-        types = ", ".join(str(strategy.__struct_config__.tag) for strategy in policy.strategies)
-        bounds = f", {policy.replicas.min} to {policy.replicas.max} replicas" if isinstance(policy, Policy) else ""
-        yield f"{types}{bounds}"
+        strategies = policy.strategies
+        if isinstance(policy, Policy):
+            yield f"{policy.replicas.min} to {policy.replicas.max} replicas"
+            strategies += policy.limits
+        for strategy in strategies:
+            options = ", ".join(_options_set(strategy))
+            yield f"{strategy.__struct_config__.tag}{options and ': '}{options}"
+
+
+def _options_set(table: Struct) -> Iterator[str]:
+    """The options of a table that are not at their default, as TOML has them."""
+    for option in fields(table):
+        value = getattr(table, option.name)
+        default = option.default if option.default_factory is NODEFAULT else option.default_factory()
+        if value != default:
+            yield f"{option.encode_name} = {_toml(value)}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Struct):
+        tag = value.__struct_config__.tag
+        return f"{{ {', '.join([*([f'type = {_toml(tag)}'] if tag else []), *_options_set(value)])} }}"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {_toml(each)}' for name, each in value.items())} }}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f"{value:g}" if isinstance(value, float) else encode(value).decode()
 
 
 def _pictures(runs: Runs) -> Iterator[str]:
@@ -206,7 +246,9 @@ def _shortages(asked: Asked, runs: Runs) -> Iterator[str]:
     found = {name: shortages(run) for name, run in _tried(runs).items()}
     rows = [_shortage_row(asked, name, each) for name, worst in found.items() for each in worst[:WORST]]
     if rows:
-        yield _table(["policies", "after", "from", "workload", "for", "core-hours unserved"], rows)
+        yield _table(
+            ["policies", "after", "for", "core-hours unserved", "from", "workload"], rows, several=_several(runs)
+        )
         yield _note(
             f"The {WORST} worst of each with the first seed; in whole steps of {asked.scenario.table.step:g} s."
         )
@@ -218,9 +260,9 @@ def _shortages(asked: Asked, runs: Runs) -> Iterator[str]:
 
 
 def _shortage_row(asked: Asked, name: str, shortage: Shortage) -> list[str]:
-    when = _after(asked, shortage.begun), _clock(asked, shortage.begun)
+    after, clock = _after(asked, shortage.begun), _clock(asked, shortage.begun)
     lasted = seconds(shortage.ended - shortage.begun)
-    return [name, *when, str(shortage.workload), lasted, f"{shortage.unserved / 3600:.3g}"]
+    return [name, after, lasted, f"{shortage.unserved / 3600:.3g}", clock, str(shortage.workload)]
 
 
 def _decisions(asked: Asked, runs: Runs) -> Iterator[str]:
@@ -230,7 +272,8 @@ def _decisions(asked: Asked, runs: Runs) -> Iterator[str]:
         changes = decisive(run)
         yield f"<h3>{escape(one_line(name))}</h3>"
         rows = [_change_row(asked, each) for each in changes]
-        yield _table(["after", "at", "workload", "replicas", "why"], rows) if rows else _note("No count was changed.")
+        titles = ["after", "at", "workload", "replicas", "why"]
+        yield _table(titles, rows, several=_several(runs)) if rows else _note("No count was changed.")
 
 
 def _change_row(asked: Asked, named: NamedChange) -> list[str]:
@@ -264,14 +307,28 @@ def _definitions(rows: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{items}</dl>"
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], taken: int | None = None) -> str:
-    """A table that scrolls where it is too wide. A column called why is as wide as there is room."""
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
+def _several(runs: Runs) -> bool:
+    """Whether there is more than one workload, so that it says something to name it in a row."""
+    return len(next(iter(runs.values()))[0].workloads) > 1
+
+
+def _table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, taken: int | None = None, several: bool = True
+) -> str:
+    """A table that scrolls where it is too wide. A column called why is as wide as there is room, and on a phone below
+    the others."""
+    shown = [place for place, title in enumerate(titles) if several or title != "workload"]
+    head = "".join(f'<th scope="col">{escape(titles[place])}</th>' for place in shown)
     starts = ('<tr class="taken">' if place == taken else "<tr>" for place in count())
-    body = "".join(f"{start}{''.join(map(_cell, titles, row))}</tr>" for start, row in zip(starts, rows, strict=False))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    cells = ("".join(_cell(titles[place], row[place]) for place in shown) for row in rows)
+    body = "".join(f"{start}{row}</tr>" for start, row in zip(starts, cells, strict=False))
+    kind = ' class="why"' if "why" in titles else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(title: str, text: str) -> str:
-    kind = "long" if title == "why" else "short"
-    return f'<td class="{kind}">{escape(one_line(text))}</td>'
+    """A cell. The spread of a figure stands below it."""
+    if title == "why":
+        return f'<td class="long">{escape(one_line(text))}</td>'
+    figure, bracket, spread = one_line(text).partition(" (") if title in MEANINGS else (one_line(text), "", "")
+    return f'<td class="short">{escape(figure)}{bracket and "<br>("}{escape(spread)}</td>'

@@ -6,7 +6,7 @@ from math import nan
 import pytest
 
 from elasticd.lab.advice import LARGEST, advice, decisive, shortages
-from elasticd.lab.ideal import IDEAL
+from elasticd.lab.ideal import IDEAL, RECORDED
 from elasticd.lab.runs import Change, Run, WorkloadTrack
 from elasticd.model.workload import Ref
 
@@ -39,14 +39,16 @@ BACK_AND_FORTH = [Change(BEGUN + 10.0, 10, 11), Change(BEGUN + 11.0, 11, 10)]
             {"lean": [played([0.0, 0.1], 5)], "roomy": [played([0.0, 0.0])]},
             "roomy",
             "It leaves 0% of the demand unserved and needs 20.0 replica-hours. "
-            "It is the only policy that keeps the limit.",
+            "It is the only policy that keeps the limit. "
+            "What needs fewer leaves too much unserved: lean 5% (10.0 replica-hours).",
             id="the only one that keeps the limit",
         ),
         pytest.param(
             {"lean": [played([0.0], 5), played([0.1], 5)], "roomy": [played([0.0]), played([0.0])]},
             "roomy",
             "It leaves 0% of the demand unserved and needs 10.0 replica-hours. "
-            "It is the only policy that keeps the limit.",
+            "It is the only policy that keeps the limit. "
+            "What needs fewer leaves too much unserved: lean 10% (5.0 replica-hours).",
             id="a limit is kept with every seed",
         ),
         pytest.param(
@@ -55,6 +57,27 @@ BACK_AND_FORTH = [Change(BEGUN + 10.0, 10, 11), Change(BEGUN + 11.0, 11, 10)]
             "It leaves 0% of the demand unserved and needs 10.0 replica-hours. Of the 2 policies that keep the limit "
             "and need at most 1% more than the least, 10.0, it changes counts the least: 0 times.",
             id="the calmer of two of the same cost",
+        ),
+        pytest.param(
+            {
+                "less": [played([1.0], 1)],
+                "lean": [played([0.1], 5)],
+                "roomy": [played([0.0])],
+                RECORDED: [played([nan], 8)],
+            },
+            "roomy",
+            "It leaves 0% of the demand unserved and needs 10.0 replica-hours. "
+            "It is the only policy that keeps the limit. "
+            "That is 25% more than what was, 8.0. "
+            "What needs fewer leaves too much unserved: lean 10% (5.0 replica-hours), less 100% (1.0 replica-hours).",
+            id="beside what was",
+        ),
+        pytest.param(
+            {"lean": [played([1e-6])], RECORDED: [played([nan])]},
+            "lean",
+            "It leaves less than 0.001% of the demand unserved and needs 10.0 replica-hours. "
+            "It is the only policy that keeps the limit. That is about what was, 10.0.",
+            id="as much as what was",
         ),
         pytest.param(
             {"lean": [played([0.2])], "roomy": [played([0.1])], IDEAL: [played([0.0], 1)]},

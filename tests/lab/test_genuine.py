@@ -42,6 +42,20 @@ def by_import(name: str) -> str:
     return imported(hpa)
 
 
+def write_policies(folder: Path) -> list[Path]:
+    """Three policies for the twin with the default behavior."""
+    head = 'workload = { namespace = "default", name = "hpa-legacy" }\nreplicas = { min = 1, max = 20 }\n[[strategy]]\n'
+    strategies = {
+        "hpa": 'metrics = [{ type = "Resource", resource = "cpu", utilization = 50 }]',
+        "double-threshold": 'series = "cpu"\nlow = 30\nhigh = 65',
+        "step-tolerance": "target = 50",
+    }
+    places = {folder / f"{name}.toml": f'{head}type = "{name}"\n{options}\n' for name, options in strategies.items()}
+    for place, text in places.items():
+        place.write_text(text)
+    return [*places]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("resolution", [5.0, 15.0])
 @pytest.mark.parametrize("policy", [by_hand, by_import])
@@ -66,15 +80,7 @@ def test_the_report_says_which_policy_to_take_for_the_recording(
 ) -> None:
     recording, report = tmp_path / "hpa.csv", tmp_path / "report.html"
     recording.write_bytes(lzma.decompress(RECORDED.read_bytes()))
-    head = 'workload = { namespace = "default", name = "hpa-legacy" }\nreplicas = { min = 1, max = 20 }\n[[strategy]]\n'
-    strategies = {
-        "hpa": 'metrics = [{ type = "Resource", resource = "cpu", utilization = 50 }]',
-        "double-threshold": 'series = "cpu"\nlow = 30\nhigh = 65',
-        "step-tolerance": "target = 50",
-    }
-    places = [tmp_path / f"{name}.toml" for name in strategies]
-    for place, (name, options) in zip(places, strategies.items(), strict=True):
-        place.write_text(f'{head}type = "{name}"\n{options}\n')
+    places = write_policies(tmp_path)
     words = ("--recording", recording, "--cpu", "100m", "--start-seconds", "5", "--unserved", "1", "--report", report)
     assert called(capsys, "backtest", *places, *words, "--jobs", "1")[0] == 0
     assert "Take step-tolerance." in report.read_text()

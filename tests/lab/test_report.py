@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.lab.ideal import IDEAL, ideal
 from elasticd.lab.report import Asked, report
@@ -87,7 +88,7 @@ def test_a_page_is_valid_and_needs_no_network(scenario: Scenario) -> None:
 
 
 def test_a_page_shows_texts_as_they_are(scenario: Scenario) -> None:
-    page = Page(report(Asked("simulate", HOSTILE, scenario, 0.001), played(scenario, WEB)))
+    page = Page(report(Asked("simulate", HOSTILE, scenario, 0.001), played(scenario, WEB, API)))
     assert f"elasticd simulate: {HOSTILE}" in page.texts
     assert f"after the worst shortage began: because of {HOSTILE}" in page.texts
     assert f"hpa: 2 decisions: plugin: {HOSTILE}" in page.texts
@@ -119,7 +120,26 @@ def test_a_simulation_writes_the_same_page_each_time(tmp_path: Path, capsys: pyt
         assert called(capsys, *command, "--report", tmp_path / name)[0] == 0
     pages = [(tmp_path / name).read_bytes() for name in ("a.html", "b.html")]
     assert pages[0] == pages[1]
-    assert {"hpa, 2 to 20 replicas", "2, from 0 on", "No count was changed."} <= set(Page(pages[0].decode()).texts)
+    target = 'hpa: metrics = [{ type = "Resource", resource = "cpu", utilization = 60 }]'
+    asked = {f"2 to 20 replicas; {target}", "2, from 0 on", "12 min from 2026-03-02 00:00:00+01:00, in steps of 60 s"}
+    assert {*asked, "No count was changed."} <= set(Page(pages[0].decode()).texts)
+
+
+def test_a_page_says_what_each_policy_sets(tmp_path: Path, scenario: Scenario) -> None:
+    place = tmp_path / "forecast.toml"
+    limit = '[[limit]]\ntype = "cooldown"\nafter_up = 60\n'
+    place.write_text((SHOP.parent / "policies" / "hpa.toml").read_text() + limit)
+    texts = Page(report(Asked("x", "x", load_scenario(SHOP, discover(), [place]), 0.1), played(scenario, WEB))).texts
+    (said,) = (text for text in texts if text.startswith("2 to 20 replicas; hpa: "))
+    assert said.endswith("; cooldown: after_up = 60")
+
+
+def test_a_page_about_one_workload_names_it_once(scenario: Scenario) -> None:
+    web = replace(WEB, name="web")  # the shop's
+    page = Page(report(Asked("backtest", "week.csv", scenario, 0.1), played(scenario, web)))
+    assert "workload" not in page.texts
+    assert "week.csv, shop/Deployment/web, 0.5 core-hours" in page.texts
+    assert "each serves up to 0.5 cores, and is ready 30 s after it is wanted; measured every 15 s" in page.texts
 
 
 @pytest.mark.parametrize(
