@@ -9,10 +9,11 @@ from pathlib import Path
 from elasticd.config.files import policy_files, template_files
 from elasticd.config.policies import load_policy
 from elasticd.config.reading import read_policies
-from elasticd.config.settings import HttpSettings, ScenarioSettings, Settings, load_settings
+from elasticd.config.settings import LONGEST, HttpSettings, ScenarioSettings, Settings, load_settings
 
 __all__ = [
     "DEFAULT_CONFIG",
+    "LONGEST",
     "HttpSettings",
     "ScenarioSettings",
     "Settings",

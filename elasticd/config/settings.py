@@ -69,6 +69,10 @@ class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     segments: Annotated[int, Meta(ge=2)] = 4
 
 
+LONGEST = 24 * 366
+"""Hours of virtual time: a year."""
+
+
 class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How `elasticd simulate` plays the simulated cluster: for how long, from which time of day on, and with which
     policies, each a folder or a file that is tried by itself; none: the folder `policies`. The daemon ignores it.
@@ -77,7 +81,7 @@ class ScenarioSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `parts`: so many clusters with equal shares of the nodes and the workloads, played at the same time.
     """
 
-    hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 1.0
+    hours: Annotated[float, Meta(gt=0, le=LONGEST)] = 1.0
     start: Annotated[datetime, Meta(tz=True, description="RFC 3339 with its offset")] = datetime(2026, 1, 5, tzinfo=UTC)
     step: Annotated[float, Meta(ge=1, le=86400)] = 60.0
     seeds: Annotated[int, Meta(ge=1, le=1000)] = 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import groupby
+from math import isnan
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand, total
 from elasticd.cluster.simulated.options import Delay, Quantity, amount, check_amounts
-from elasticd.config import ScenarioSettings, Settings
+from elasticd.config import LONGEST, ScenarioSettings, Settings
 from elasticd.lab.ideal import Counts
 from elasticd.lab.queries import Queries, ask_load, ask_replicas
 from elasticd.lab.scenario import Candidate, Scenario, candidates
@@ -159,6 +160,10 @@ def _cluster(ref: Ref, load: Load, options: Options) -> Simulated:
         "",
     )
     rows = total(load.rows, Path(load.name), options.series, load.key, options.max_age)
+    if all(isnan(value) for _, value in rows):
+        raise ConfigError(
+            load.name, "", f"must have a usable value of series {options.series}, finite and >= 0, has none"
+        )
     demand = Demand(table=tuple((time - load.rows.first, value) for time, value in rows))
     return replace(cluster, workloads=(replace(cluster.workloads[0], demand=demand),))
 
@@ -168,6 +173,11 @@ def _table(load: Load, options: Options) -> ScenarioSettings:
     first, last = load.rows.first, load.rows.last
     if last - first < options.step:
         raise ConfigError(load.name, "", f"must cover a step of {options.step:g} s, covers {last - first:g} s")
+    if last - first > LONGEST * 3600:
+        dates = f"from {first:.10g} to {last:.10g} s since the epoch"
+        raise ConfigError(
+            load.name, "", f"must cover at most {LONGEST // 24} days, covers {(last - first) / 86400:.6g}, {dates}"
+        )
     return ScenarioSettings(
         hours=(last - first) / 3600,
         start=datetime.fromtimestamp(first, UTC),

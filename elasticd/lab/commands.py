@@ -258,6 +258,8 @@ def _played(arguments: argparse.Namespace, scenario: Scenario) -> dict[str, list
         check_report(arguments.report, force=arguments.force)
     if not 0 <= arguments.unserved <= 100:
         raise ConfigError("", "--unserved", f"must be from 0 to 100, is {arguments.unserved:g}")
+    if not 0 <= arguments.price < inf:
+        raise ConfigError("", "--price", f"must be finite and >= 0, is {arguments.price:g}")
     if arguments.jobs is not None and arguments.jobs < 1:
         raise ConfigError("", "--jobs", f"must be >= 1, is {arguments.jobs}")
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual

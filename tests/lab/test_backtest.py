@@ -213,6 +213,8 @@ def test_other_series_are_there_for_the_policies(folder: Path, capsys: pytest.Ca
         pytest.param(["lean.toml", *ASKED, "--cpu-limit", "0"], "--cpu-limit: must be > 0, is 0", id="no capacity"),
         pytest.param(["lean.toml", *ASKED, "--seeds", "0"], "--seeds: must be >= 1, is 0", id="no seed"),
         pytest.param(["lean.toml", *ASKED, "--jobs", "0"], "--jobs: must be >= 1, is 0", id="no job"),
+        pytest.param(["lean.toml", *ASKED, "--price", "-1"], "--price: must be finite and >= 0, is -1", id="no price"),
+        pytest.param(["lean.toml", *ASKED, "--price", "nan"], "--price: must be finite and >= 0, is nan", id="a NaN"),
     ],
 )
 def test_what_cannot_be_backtested_costs_one_line(
@@ -225,3 +227,37 @@ def test_what_cannot_be_backtested_costs_one_line(
         )
     )
     assert called(capsys, "backtest", *arguments) == (78, "", f"{problem}\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        pytest.param(
+            "4000000000,cpu,pod,shop/web-0,0.3,60",
+            "must cover at most 366 days, covers 25782, from 1772438400 to 4000000000 s since the epoch",
+            id="a time that is mistyped",
+        ),
+        pytest.param(
+            "1e300,cpu,pod,shop/web-0,0.3,60",
+            "must cover at most 366 days, covers 1.15741e+295, from 1772438400 to 1e+300 s since the epoch",
+            id="a time beyond all dates",
+        ),
+        pytest.param(
+            f"{BEGUN},cpu,pod,shop/web-8,1e308,60\n{BEGUN},cpu,pod,shop/web-9,1e308,60",
+            'must have a finite sum of "shop/web-*" in series cpu, has none at 1772438400',
+            id="a sum beyond all numbers",
+        ),
+    ],
+)
+def test_a_row_that_nobody_can_mean_costs_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], row: str, problem: str
+) -> None:
+    with (folder / "recording.csv").open("a") as file:
+        file.write(f"{row}\n")
+    assert called(capsys, "backtest", "lean.toml", *ASKED) == (78, "", f"recording.csv: {problem}\n")
+
+
+def test_a_recording_without_a_usable_value_costs_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "recording.csv").write_text(rows(20, {0: 2}).replace(",0.3,", ",-0.3,"))
+    problem = "recording.csv: must have a usable value of series cpu, finite and >= 0, has none"
+    assert called(capsys, "backtest", "lean.toml", *ASKED) == (78, "", f"{problem}\n")

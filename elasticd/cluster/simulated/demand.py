@@ -216,6 +216,11 @@ def total(recording: Recording, path: Path, series: str, key: str, max_age: floa
         raise ConfigError(str(path), "", f"must have samples of {shown(key)} in series {series}, has none")
     pods = by_series is recording.pods
     rows = _total(tracks, max_age, min(max_age, ENDED * _interval(tracks)) if pods else max_age, recording.last)
+    for time, value in rows:
+        if math.isinf(value):
+            raise ConfigError(
+                str(path), "", f"must have a finite sum of {shown(key)} in series {series}, has none at {time:.10g}"
+            )
     return rows if rows[0][0] == recording.first else [(recording.first, math.nan), *rows]
 
 
