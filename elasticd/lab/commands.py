@@ -36,7 +36,7 @@ from elasticd.lab.scenario import Scenario, changed, decides_counts, load_scenar
 from elasticd.lab.series import NODES, WORKLOADS, check_file, node_rows, save, workload_rows, write
 from elasticd.lab.simulate import serving
 from elasticd.lab.sketch import sketch
-from elasticd.lab.tune import GENERATION, Limits, Player, Study, Tuned, cost, search, search_range
+from elasticd.lab.tune import GENERATION, Limits, Player, Study, Tuned, cost, search, search_ranges
 from elasticd.registry import discover
 from elasticd.ui.terminal import show
 
@@ -187,16 +187,23 @@ def _options(arguments: argparse.Namespace) -> Options:
     return options_of({name: value for name, value in given.items() if value is not None})
 
 
-_TUNE_BOUNDS = (("held_out", 0.05, 0.9), ("unserved", 0.0, 100.0), ("generations", 1, 1000), ("jobs", 1, 1000))
+_TUNE_BOUNDS = {
+    "held_out": (0.05, 0.9),
+    "unserved": (0.0, 100.0),
+    "changes": (0.0, inf),
+    "generations": (1, 1000),
+    "jobs": (1, 1000),
+}
 
 
 def tune(arguments: argparse.Namespace) -> int:
     """Search options of a policy over a recording, and judge what was found on its end. Returns the exit code."""
-    for name, least, most in _TUNE_BOUNDS:
+    for name, (least, most) in _TUNE_BOUNDS.items():
         value = getattr(arguments, name)
         if value is not None and not least <= value <= most:
-            raise ConfigError("", f"--{name.replace('_', '-')}", f"must be from {least:g} to {most:g}, is {value:g}")
-    registry, ranges, options = discover(), [search_range(text) for text in arguments.search], _options(arguments)
+            bounds = f">= {least:g}" if most == inf else f"from {least:g} to {most:g}"
+            raise ConfigError("", f"--{name.replace('_', '-')}", f"must be {bounds}, is {value:g}")
+    registry, ranges, options = discover(), search_ranges(arguments.search), _options(arguments)
     scenario = load_backtest(_load_of(arguments), [arguments.policy], registry, options).scenario
     logging.getLogger("elasticd").addHandler(logging.NullHandler())  # its times would be virtual
     hours = scenario.table.hours * (1 - arguments.held_out)

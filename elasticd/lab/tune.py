@@ -84,6 +84,16 @@ def search_range(text: str) -> SearchRange:
     return SearchRange(path, least, most, "." not in match[2] + match[3])
 
 
+def search_ranges(texts: Sequence[str]) -> list[SearchRange]:
+    """What all of them say. Raises ConfigError, also for an option that is given twice."""
+    ranges: dict[str, SearchRange] = {}
+    for each in map(search_range, texts):
+        if each.path in ranges:
+            raise ConfigError("", "--search", f"must name an option once, names {each.path} again")
+        ranges[each.path] = each
+    return [*ranges.values()]
+
+
 def with_options(tables: Mapping[str, Any], ranges: Sequence[SearchRange], point: Sequence[float]) -> dict[str, Any]:
     """The tables of a policy file with these values. Raises ConfigError for a path that there is not."""
     changed = deepcopy(dict(tables))

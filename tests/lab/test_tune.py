@@ -177,6 +177,13 @@ def test_tuned_options_cost_less_afterwards(folder: Path, capsys: pytest.Capture
         pytest.param([*SEARCHED, "--held-out", "1"], "--held-out: must be from 0.05 to 0.9, is 1", id="no rest"),
         pytest.param([*SEARCHED, "--generations", "0"], "--generations: must be from 1 to 1000, is 0", id="no search"),
         pytest.param([*SEARCHED, "--unserved", "-1"], "--unserved: must be from 0 to 100, is -1", id="a share"),
+        pytest.param([*SEARCHED, "--changes", "nan"], "--changes: must be >= 0, is nan", id="no count"),
+        pytest.param([*SEARCHED, "--changes", "-3"], "--changes: must be >= 0, is -3", id="a negative count"),
+        pytest.param(
+            [*SEARCHED, "--search", "strategy[0].metrics[0].utilization=40:50"],
+            "--search: must name an option once, names strategy[0].metrics[0].utilization again",
+            id="an option twice",
+        ),
         pytest.param([*SEARCHED, "--study", "web.toml"], "--study: must be a folder, web.toml is not", id="no study"),
     ],
 )
