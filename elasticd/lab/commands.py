@@ -224,8 +224,9 @@ def tune(arguments: argparse.Namespace) -> int:
         partial(search, ranges, price, generations=arguments.generations),
     )
     best = min(trials, key=price)
-    judged = Player(arguments.policy, registry, scenario, ranges, arguments.jobs).compared(best.point, hours * 3600)
-    found = Tuned(tuple(ranges), tuple(trials), best, limits, hours / 24, judged)
+    whole = Player(arguments.policy, registry, scenario, ranges, arguments.jobs)
+    before, judged = whole.compared(best.point, hours * 3600)
+    found = Tuned(tuple(ranges), tuple(trials), best, limits, hours / 24, before, judged)
     return show(arguments, tuned_record(found), *tuned(found))
 
 

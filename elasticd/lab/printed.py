@@ -16,7 +16,7 @@ from elasticd.base.text import counted, one_line
 from elasticd.lab.figures import Figures, Spread, demanded, figures, spreads
 from elasticd.lab.runs import Run, Runs
 from elasticd.lab.scenario import Scenario, decides_counts, moves_pods, play_all
-from elasticd.lab.tune import IMPOSSIBLE, Point, Trial, Tuned, trade_off, violation
+from elasticd.lab.tune import AS_IT_IS, IMPOSSIBLE, Point, Trial, Tuned, trade_off, violation
 from elasticd.model.workload import Ref
 from elasticd.ui.terminal import make_table, seconds
 
@@ -170,14 +170,15 @@ def tuned(found: Tuned) -> Iterator[RenderableType]:
     yield Text(f"{counted(len(found.trials), 'point')} over {days} day{'' if days == '1' else 's'}", style="bold")
     shown = [trial for trial in trade_off(found.trials) if trial.figures != IMPOSSIBLE]
     shown += [] if found.best in shown else [found.best]
-    rows = (
+    rows = [
         [
             ">" if trial == found.best else "",
             *map("{:g}".format, trial.point),
             *_tuned_cells(trial.figures, found.days),
         ]
         for trial in shown
-    )
+    ]
+    rows.append(["", AS_IT_IS, *[""] * (len(options) - 1), *_tuned_cells(found.before, found.days)])
     titles = ("replica-hours", "unserved", "changes a day")
     yield make_table("", *options, *titles, rows=rows)
     if not kept:
@@ -203,6 +204,7 @@ def tuned_record(found: Tuned) -> dict[str, object]:
         "days": found.days,
         "limits": {"unserved": found.limits.unserved, "changes": found.limits.changes},
         "best": named(found.best),
+        "as_it_is": found.before,
         "held_out": found.judged,
         "trials": [named(trial) for trial in found.trials],
     }

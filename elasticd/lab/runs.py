@@ -119,24 +119,34 @@ class Run(Struct):
 
     def since(self, at: float) -> "Run":
         """The part of the run from this time on, in whole steps. The longest shortage is not known of a part."""
-        first = round((at - self.begun) / self.step)
-        begun = self.begun + first * self.step
+        return self._part(slice(round((at - self.begun) / self.step), self.steps))
+
+    def until(self, at: float) -> "Run":
+        """The part of the run up to this time, likewise."""
+        return self._part(slice(0, round((at - self.begun) / self.step)))
+
+    def _part(self, steps: slice) -> "Run":
+        begun, ended = self.begun + steps.start * self.step, self.begun + steps.stop * self.step
         tracks = {
             ref: WorkloadTrack(
-                track.demand[first:],
-                track.peak[first:],
-                track.unserved[first:],
-                track.short[first:],
-                track.replicas[first:],
-                track.ready[first:],
-                track.requests[first:],
-                track.failed[first:],
-                track.waits[first:],
+                track.demand[steps],
+                track.peak[steps],
+                track.unserved[steps],
+                track.short[steps],
+                track.replicas[steps],
+                track.ready[steps],
+                track.requests[steps],
+                track.failed[steps],
+                track.waits[steps],
                 lag=nan,
             )
             for ref, track in self.workloads.items()
         }
-        changes = {ref: [change for change in made if change.at >= begun] for ref, made in self.changes.items()}
+        last = self.begun + self.steps * self.step
+        changes = {
+            ref: [change for change in made if begun <= change.at and (change.at < ended or ended >= last)]
+            for ref, made in self.changes.items()
+        }
         return Run(begun, self.step, tracks, changes=changes, failures=self.failures)
 
 

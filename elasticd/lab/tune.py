@@ -141,23 +141,27 @@ class Player:
         runs = play_all(scenario, lambda name, seconds: None, self._jobs) if possible else {}
         return [Trial(point, figures(runs[str(point)][0]) if point in possible else IMPOSSIBLE) for point in points]
 
-    def compared(self, point: Point, since: float) -> dict[str, Figures]:
-        """The policy as it is and with these options, from so many seconds on."""
+    def compared(self, point: Point, since: float) -> tuple[Figures, dict[str, Figures]]:
+        """The policy as it is up to so many seconds after the start; and as it is and with these options from then
+        on."""
         as_it_is = Candidate(AS_IT_IS, (decode_policy(self._path, dict(self._tables), self._registry),))
         tuned = Candidate(TUNED, self.candidate(point).policies)
         runs = play_all(replace(self._scenario, candidates=(as_it_is, tuned)), lambda name, seconds: None, self._jobs)
-        return {name: figures(run.since(run.begun + since)) for name, (run,) in runs.items()}
+        (unchanged,) = runs[AS_IT_IS]
+        before = figures(unchanged.until(unchanged.begun + since))
+        return before, {name: figures(run.since(run.begun + since)) for name, (run,) in runs.items()}
 
 
 class Tuned(Struct, frozen=True):
-    """What a search came to: all trials over so many days, the best of them, and how the policy as it is and with those
-    options did afterwards."""
+    """What a search came to: all trials over so many days, the best of them, what the policy came to as it is over the
+    same days, and how it did afterwards, as it is and with those options."""
 
     ranges: tuple[SearchRange, ...]
     trials: tuple[Trial, ...]
     best: Trial
     limits: Limits
     days: float
+    before: Figures
     judged: dict[str, Figures]
 
 

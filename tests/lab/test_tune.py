@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError
+from elasticd.lab.figures import figures
 from elasticd.lab.runs import Change, Run, WorkloadTrack
 from elasticd.lab.tune import (
     IMPOSSIBLE,
@@ -136,6 +137,12 @@ def test_a_part_of_a_run_begins_at_its_time() -> None:
     part = run.since(60.0)
     assert (part.begun, part.workloads[ref].demand, part.workloads[ref].replicas) == (60.0, [2.0, 3.0], [2, 3])
     assert part.changes[ref] == [Change(100.0, 2, 3)]
+    before = run.until(60.0)
+    assert (before.begun, before.workloads[ref].demand, before.workloads[ref].replicas) == (0.0, [1.0], [1])
+    assert before.changes[ref] == [Change(30.0, 1, 2)]
+    whole, parts = figures(run), [figures(each) for each in (before, part)]
+    assert sum(each.replica_hours for each in parts) == pytest.approx(whole.replica_hours)
+    assert sum(each.unserved * each.demand for each in parts) == pytest.approx(whole.unserved * whole.demand)
 
 
 @pytest.fixture
@@ -160,11 +167,13 @@ def test_tuned_options_cost_less_afterwards(folder: Path, capsys: pytest.Capture
     assert (code, err) == (0, "")
     assert hours["tuned"] < hours["as it is"]
     assert said["best"]["options"]["strategy[0].metrics[0].utilization"] > 30
+    assert said["best"]["figures"]["replica_hours"] < said["as_it_is"]["replica_hours"]
     (kept,) = (folder / "study").iterdir()
     assert len(kept.read_text().splitlines()) == len(said["trials"]) + 1
     assert json.loads(called(capsys, *arguments, "--json")[1]) == said
     text = called(capsys, *arguments)[1]
     assert "set in the policy" in text
+    assert text.count("as it is") == 2
     assert "no point keeps the limits" not in text
 
 
