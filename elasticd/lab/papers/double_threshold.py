@@ -312,7 +312,7 @@ def _bars(trials: Trials, seeds: Sequence[int]) -> Chart:
         ]
         low, high = tuple(map(min, each)), tuple(map(max, each))
         lines.append(Line(way, tuple(EXPERIMENTS), tuple(map(fmean, each)), low, high))
-    axes = Axis("load"), Axis("time in which pods break", "%")
+    axes = Axis("load"), Axis("share of the time", "%")
     name = "double-threshold-broken"
     return Chart(name, "Time in which pods break", "bars", *axes, tuple(lines), picture=name)
 

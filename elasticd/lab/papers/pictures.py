@@ -17,7 +17,7 @@ def check_folder(folder: Path, *, option: str) -> None:
     """Refuse a folder in which nothing could be drawn, before anything is measured. Raises ConfigError."""
     load_matplotlib(option)
     if not folder.is_dir():
-        raise ConfigError("", option, f'must be a folder, is "{folder}"')
+        raise ConfigError("", option, f'must be a folder that is there, is "{folder}"')
 
 
 def pictures(paper: Reproduction) -> Mapping[str, Sequence[Chart]]:

@@ -148,7 +148,7 @@ def test_json_has_every_seed_and_the_charts(capsys: pytest.CaptureFixture[str]) 
     ("arguments", "line"),
     [
         pytest.param(("tyo",), 'tyo: must be one of toy, is not, did you mean "toy"?\n', id="an unknown name"),
-        pytest.param(("--plot", "no"), '--plot: must be a folder, is "no"\n', id="no folder"),
+        pytest.param(("--plot", "no"), '--plot: must be a folder that is there, is "no"\n', id="no folder"),
         pytest.param(("--seeds", "4"), "--seeds: must be from 5 to 1000, is 4\n", id="too few seeds"),
     ],
 )
