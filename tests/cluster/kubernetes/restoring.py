@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
@@ -24,7 +25,7 @@ from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Announce, Evict
 from elasticd.model.workload import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status
+from tests.cluster.kubernetes.fake import FakeApi, Say, drop, status
 from tests.cluster.kubernetes.test_evict import served
 
 PODS = "/api/v1/namespaces/shop/pods"
@@ -279,7 +280,7 @@ class Server:
 @asynccontextmanager
 async def daemon(
     session: Session,
-    clock: HurriedClock,
+    clock: Clock,
     *,
     resumes: bool = False,
     identity: str = "one",
@@ -287,10 +288,12 @@ async def daemon(
     announce: Callable[[Announce], None] = lambda _: None,
     stores: tuple[PodStore, NodeStore] | None = None,
     lease: str = "",
+    budget: Budget | None = None,
+    judged: float = 1000,  # hurried seconds
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
-    budget = Budget(clock, 10_000, 1000)
-    writer = PodWriter(session, Discovery(session), budget, clock, judged=1000)  # hurried seconds
+    budget = budget or Budget(clock, 10_000, 1000)
+    writer = PodWriter(session, Discovery(session), budget, clock, judged)
     records = Records(session, "home", time.time)
     pods, nodes = stores or (PodStore(), NodeStore())
     parts = RestorerParts(

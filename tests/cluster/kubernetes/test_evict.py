@@ -315,7 +315,15 @@ async def test_a_moved_pod_that_has_changed_is_judged_anew(api: FakeApi, session
     assert (answer.result, len(api.asked("POST", EVICTION))) == ("conflict", 1)
 
 
-async def test_an_eviction_that_waits_long_is_judged_anew(api: FakeApi, session: Session) -> None:
+async def test_a_recorded_pod_whose_status_changed_is_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
+    """Its record, which stands for what was judged, says what must not have changed."""
+    api.on("POST", EVICTION, CHANGED, DONE)
+    answer = await evictor.evict(replace(ACTION, reason="is drained", restore=True), granted)
+    assert (answer.result, len(api.asked("POST", EVICTION))) == ("done", 2)
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["it", "a trial of it"])
+async def test_an_eviction_that_waits_long_is_judged_anew(api: FakeApi, session: Session, *, dry_run: bool) -> None:
     clock = VirtualClock()
 
     async def late(_: web.Request) -> web.StreamResponse:
@@ -324,19 +332,21 @@ async def test_an_eviction_that_waits_long_is_judged_anew(api: FakeApi, session:
 
     evictor = evictor_on(clock, api, session)
     api.on("GET", POD, late)
-    answer = await evictor.evict(ACTION, granted)
+    answer = await evictor.evict(ACTION, granted, dry_run=dry_run)
     assert (answer.result, answer.reason) == ("refused", "Outdated")
     assert not api.asked("POST", EVICTION)
 
 
-async def test_an_eviction_that_would_wait_long_takes_no_turn(api: FakeApi, session: Session) -> None:
+@pytest.mark.parametrize("dry_run", [False, True], ids=["it", "a trial of it"])
+async def test_an_eviction_that_would_wait_long_takes_no_turn(api: FakeApi, session: Session, *, dry_run: bool) -> None:
     """Else many of them would keep one another waiting, and none would ever be sent."""
     clock = VirtualClock()
     budget = Budget(clock, rate=1 / (2 * JUDGED), burst=1)
     assert await budget.take(patience=0)
     before = budget.level(clock.now())
-    answer = await evictor_on(clock, api, session, budget).evict(ACTION, granted)
+    answer = await evictor_on(clock, api, session, budget).evict(ACTION, granted, dry_run=dry_run)
     assert (answer.result, answer.reason, budget.level(clock.now())) == ("refused", "BudgetSpent", before)
+    assert answer.message == "the write budget is spent for the next 4.0 s"
     assert not api.asked("POST", EVICTION)
 
 

@@ -9,11 +9,14 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from elasticd.base.backoff import Backoff
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.restore import steps
 from elasticd.cluster.kubernetes.restore.copies import read_compared
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.pods import JUDGED
 from elasticd.model.actions import Answer
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Seen, drop, status, until
 from tests.cluster.kubernetes.restoring import (
@@ -51,6 +54,21 @@ async def test_restore_runs_trial_record_eviction_and_creation_in_order(
     assert "name" not in unnamed["metadata"]
     assert named == server.created[0]
     assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_bare_pod_that_would_wait_long_takes_no_turn(server: Server, session: Session, turns: int) -> None:
+    """Not for a write before its eviction either: else many pods keep one another waiting, and few are ever moved."""
+    clock = VirtualClock()
+    budget = Budget(clock, rate=1 / (2 * JUDGED), burst=3)
+    for _ in range(3 - turns):
+        assert await budget.take(patience=0)
+    async with daemon(session, clock, budget=budget, judged=JUDGED) as one:
+        answer = await one.evict(ACTION, granted)
+    assert (answer.result, answer.reason) == ("refused", "BudgetSpent")
+    written = [step for step in server.steps if step.startswith("POST") and "secret" not in step]
+    assert (written, budget.level(clock.now())) == (["POST pods dry", "POST pods dry", "POST configmaps"][:turns], 0)
+    assert server.untouched()
 
 
 async def test_a_trial_writes_nothing_but_a_dry_run(server: Server, session: Session, clock: HurriedClock) -> None:

@@ -238,7 +238,7 @@ class Restorer:
         return [promise.pod for promise in promises if promise is not None and promise.node == node]
 
     async def _written(self, write: Callable[[], Awaitable[T]], allowed: Allowed) -> T | Answer:
-        if stop := await self._parts.budget.turn(allowed):
+        if stop := await self._parts.budget.turn(allowed, self._writer.judged):
             return stop
         try:
             return await write()

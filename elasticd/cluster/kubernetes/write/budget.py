@@ -74,9 +74,9 @@ class Budget:
     async def turn(self, allowed: Allowed | None = None, patience: float | None = None) -> Answer | None:
         """Wait for the turn of one urgent write, with patience (in seconds; None: that of all writes); an answer: it
         must not be written. One whose turn would come later takes no turn."""
-        patience = self.patience if patience is None else patience
-        if not await self.take(patience):
-            return spent(f"the write budget is spent for the next {patience:g} s")
+        wait = self.wait(self._clock.now())
+        if not await self.take(self.patience if patience is None else patience):
+            return spent(f"the write budget is spent for the next {wait:.1f} s")
         return allowed() if allowed else None
 
     def spare(self) -> bool:

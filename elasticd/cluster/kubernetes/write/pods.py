@@ -120,7 +120,8 @@ class PodWriter:
         self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, judged: float = JUDGED
     ) -> None:
         self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
-        self._judged = judged
+        self.judged = judged
+        """Seconds that each write may wait for its turn which leads to an eviction."""
 
     async def bind(self, action: Bind, allowed: Allowed) -> Answer:
         """Put the pod on the node, if it still is the one that was judged and is on none."""
@@ -165,11 +166,12 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             request = _eviction(action, pod, version)
+            look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
             if dry_run:
-                answer = await self._send(replace(request, params={"dryRun": "All"}), in_time, None, _not_evicted)
+                request = replace(request, params={"dryRun": "All"})
+                answer = await self._send(request, in_time, None, _not_evicted, None, self.judged)
             else:
-                look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
-                answer = await self._send(request, in_time, look, _not_evicted, before, self._judged)
+                answer = await self._send(request, in_time, look, _not_evicted, before, self.judged)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
@@ -177,7 +179,7 @@ class PodWriter:
     def _allowed_in_time(self, allowed: Allowed, begun: float) -> Answer | None:
         waited = self._clock.now() - begun
         is_old = Answer("refused", message=f"it has waited {waited:.1f} s, and is judged anew", reason="Outdated")
-        return allowed() or (is_old if waited > self._judged else None)
+        return allowed() or (is_old if waited > self.judged else None)
 
     async def why_unserved(self, controller: str) -> Answer | None:
         """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more, in
