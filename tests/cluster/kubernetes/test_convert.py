@@ -528,6 +528,7 @@ STATUS = {**owner("kube-controller-manager", THIRD, **OTHER), "subresource": "st
         pytest.param([UNDID, COUNTED, STATUS, owner("elasticd", THIRD, **MARKED)], True, id="what says nothing of it"),
         pytest.param([UNDID, owner("kubectl-replace", THIRD, **TEMPLATE)], False, id="before another wrote"),
         pytest.param([UNDID, owner("kubectl-replace", SECOND, **TEMPLATE)], False, id="in the same second"),
+        pytest.param([UNDID, {**owner("argocd", "", **TEMPLATE), "operation": "Apply"}], False, id="nobody knows when"),
         pytest.param([{**UNDID, "operation": "Apply"}], False, id="kubectl apply did"),
         pytest.param([owner("kubectl", SECOND, **MARKED)], False, id="it wrote no template"),
         pytest.param([COUNTED], False, id="kubectl scale did"),

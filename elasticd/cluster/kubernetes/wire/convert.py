@@ -558,10 +558,11 @@ def annotations_of(meta: wire.Metadata) -> dict[str, str]:
 
 
 def _undone(meta: wire.WorkloadMetadata) -> bool:
-    """Whether `kubectl rollout undo` was the last to write a Deployment, by times in whole seconds; in doubt not."""
+    """Whether `kubectl rollout undo` was the last to write a Deployment, by times in whole seconds; in doubt not: what
+    is applied by the server may have no time."""
     entries = [entry for entry in meta.managed_fields or () if not entry.subresource and entry.manager != OURSELVES]
     times = [entry.time for entry in entries if entry.is_undo and entry.has_template]
-    return bool(times) and all(entry.time < times[0] for entry in entries if not entry.is_undo)
+    return bool(times) and all("" < entry.time < times[0] for entry in entries if not entry.is_undo)
 
 
 def rolled_back(meta: wire.WorkloadMetadata) -> tuple[str, ...]:
