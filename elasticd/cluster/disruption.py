@@ -189,13 +189,15 @@ class DisruptionGuard(ClusterWrapper):
         except BaseException:  # cancelled, as when the daemon ends: perhaps it was done until now
             self._count_anew(disruption)
             raise
+        else:
+            if answer.result in ("refused", "conflict"):
+                self._take_back(disruption)  # it was not done; what failed may have been
+            elif self._clock.now() > disruption.at + LATER:
+                self._count_anew(disruption)
+            return answer
         finally:
             self._under_way.remove(disruption)
-        if answer.result in ("refused", "conflict"):
-            self._take_back(disruption)  # it was not done; what failed may have been
-        elif self._clock.now() > disruption.at + LATER:
-            self._count_anew(disruption)
-        return answer
+            self._replacements.end_move(disruption.uid, self._clock.now())
 
     def _count_anew(self, disruption: Disruption) -> None:
         """Count from now on what was counted when it was begun."""

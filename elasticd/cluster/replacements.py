@@ -42,11 +42,16 @@ SHARE = 10
 
 class _Moved(Struct):
     """The pods of a workload, by UID, that were moved of late, how many were ready before the first of them was, and
-    when the last was."""
+    when the last was; the evictions of those `under_way` have no answer yet."""
 
     ready: int
     uids: set[str]
+    under_way: set[str]
     at: float
+
+    def lasts(self, seconds: float, now: float) -> bool:
+        """Whether less than so many seconds have passed since the last was moved."""
+        return bool(self.under_way) or now - self.at < seconds
 
 
 class _Lack(NamedTuple):
@@ -114,9 +119,16 @@ class Replacements:
         if snapshot is None or not evict.owner:
             return
         for uid, pods in list(_siblings(evict, snapshot)):
-            moved = self._moved.setdefault(uid, _Moved(len(_ready(pods)), set(), now))
+            moved = self._moved.setdefault(uid, _Moved(len(_ready(pods)), set(), set(), now))
             moved.uids.add(evict.uid)
-            moved.at = now
+            moved.under_way.add(evict.uid)
+
+    def end_move(self, uid: str, now: float) -> None:
+        """Remember that the eviction of a pod has been answered, or given up; its controller knows from then on."""
+        for moved in self._moved.values():
+            if uid in moved.under_way:
+                moved.under_way.remove(uid)
+                moved.at = now if uid in moved.uids else moved.at
 
     def forget_move(self, uid: str) -> None:
         """Forget the move of a pod that was not moved."""
@@ -147,7 +159,7 @@ class Replacements:
         workloads = {workload.uid: workload for workload in snapshot.workloads() if workload.uid in self._moved}
         for uid, moved in [*self._moved.items()]:
             lack = _find_lack(moved, uid, workloads.get(uid), snapshot, now, leaving)
-            if lack.available >= lack.wanted or (uid not in workloads and now - moved.at >= REPLACING):
+            if lack.available >= lack.wanted or not (uid in workloads or moved.lasts(REPLACING, now)):
                 del self._moved[uid]
             elif lack.is_felt:
                 why = "NotReplaced", f"{lack.text}: what replaces the others is not yet"
@@ -193,7 +205,7 @@ class Replacements:
             lack = f"{len(ready)} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
             return "NotReplaced", f"{lack}: a ready one would be removed"
         found = _find_lack(moved, workload.uid, workload, snapshot, now, leaving)
-        if not found.is_felt or now - moved.at >= (ECHO if is_unready_first else REPLACING):
+        if not found.is_felt or not moved.lasts(ECHO if is_unready_first else REPLACING, now):
             return None
         if not _may_lose_ready(workload, after, found.left, now):
             return None

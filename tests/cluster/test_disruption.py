@@ -406,6 +406,40 @@ async def test_a_pod_that_was_not_moved_after_all_is_there() -> None:
     assert (await door.disruption.act(moved("p1"))).result == "done"
 
 
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        pytest.param(20, "NotReplaced", id="while it is asked for"),
+        pytest.param(30 + ECHO - 1, "NotReplaced", id="right after that"),
+        pytest.param(30 + ECHO, "", id="a while after that"),
+    ],
+)
+async def test_no_deployment_shrinks_right_after_a_slow_eviction(at: float, reason: str) -> None:
+    """Its controller learns that the pod goes when the server answers, which may be slow."""
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods = FOUR
+    await door.look()
+    answers: list[Answer] = []
+
+    async def shrink() -> None:
+        door.behind.lasts = None
+        answers.append(await door.disruption.act(scale(4, 3)))
+
+    async def slow() -> None:
+        if at < 30:
+            await door.wait(at)
+            await shrink()
+        await door.clock.sleep_until(NOW + 30)
+
+    door.behind.lasts = slow
+    await door.disruption.act(moved("p0"))
+    door.behind.pods = STARTING
+    if at >= 30:
+        await door.wait(at - 30)
+        await shrink()
+    assert [answer.reason for answer in answers] == [reason]
+
+
 STATEFUL = Ref("shop", "StatefulSet", "web")
 
 
