@@ -184,20 +184,18 @@ class DisruptionGuard(ClusterWrapper):
     async def _disturb(self, action: Action, disruption: Disruption) -> Answer:
         """Do what was counted. It counts until it is done, however long that takes, and from then on."""
         self._under_way.append(disruption)
+        is_done = True
         try:
             answer = await self._inner.act(action)
-        except BaseException:  # cancelled, as when the daemon ends: perhaps it was done until now
-            self._count_anew(disruption)
-            raise
-        else:
-            if answer.result in ("refused", "conflict"):
-                self._take_back(disruption)  # it was not done; what failed may have been
-            elif self._clock.now() > disruption.at + LATER:
-                self._count_anew(disruption)
-            return answer
+            is_done = answer.result not in ("refused", "conflict")  # what failed, or is cut off, may have been
         finally:
             self._under_way.remove(disruption)
-            self._replacements.end_move(disruption.uid, self._clock.now())
+            self._replacements.end_move(disruption.uid, self._clock.now() if is_done else None)
+            if not is_done:
+                self._take_back(disruption)
+            elif self._clock.now() > disruption.at + LATER:
+                self._count_anew(disruption)
+        return answer
 
     def _count_anew(self, disruption: Disruption) -> None:
         """Count from now on what was counted when it was begun."""
@@ -217,7 +215,6 @@ class DisruptionGuard(ClusterWrapper):
         return self._journal.fault
 
     def _take_back(self, disruption: Disruption) -> None:
-        self._replacements.forget_move(disruption.uid)
         with suppress(ValueError):  # it lasted longer than it is remembered
             self._recent.remove(disruption)
             self._write(replace(disruption, undone=True))
@@ -246,10 +243,8 @@ class DisruptionGuard(ClusterWrapper):
             return False
         since = now - REPLACING
         recent = {disruption.controller for disruption in self._before if disruption.at > since}
-        if not recent or self._missed > since:
-            return self._missed > since
         pods = self._snapshot.pods(workload) if self._snapshot else ()
-        return not recent.isdisjoint({workload.uid, *(pod.owner[2] for pod in pods)})
+        return self._missed > since or not recent.isdisjoint({workload.uid, *(pod.owner[2] for pod in pods)})
 
     def _leaving(self, now: float) -> set[str]:
         """The UIDs of the pods that were let go of late, or are about to."""

@@ -123,17 +123,12 @@ class Replacements:
             moved.uids.add(evict.uid)
             moved.under_way.add(evict.uid)
 
-    def end_move(self, uid: str, now: float) -> None:
-        """Remember that the eviction of a pod has been answered, or given up; its controller knows from then on."""
+    def end_move(self, uid: str, at: float | None) -> None:
+        """Remember that the eviction of a pod is under way no longer, since this time; None: it was not done."""
         for moved in self._moved.values():
             if uid in moved.under_way:
                 moved.under_way.remove(uid)
-                moved.at = now if uid in moved.uids else moved.at
-
-    def forget_move(self, uid: str) -> None:
-        """Forget the move of a pod that was not moved."""
-        for moved in self._moved.values():
-            moved.uids.discard(uid)
+                moved.at = moved.at if at is None else at
 
     def busy(self, now: float) -> Iterator[tuple[str, Refused]]:
         """The pods, by UID, of each workload that is being moved, rolled out or scaled, or has too few pods."""
@@ -157,8 +152,12 @@ class Replacements:
         if snapshot is None or not self._moved:
             return
         workloads = {workload.uid: workload for workload in snapshot.workloads() if workload.uid in self._moved}
+        unwatched = _pods_by_controller(self._moved.keys() - workloads.keys(), snapshot)
         for uid, moved in [*self._moved.items()]:
-            lack = _find_lack(moved, uid, workloads.get(uid), snapshot, now, leaving)
+            if (workload := workloads.get(uid)) is None:
+                lack = _find_lack_unwatched(moved, unwatched[uid], leaving)
+            else:
+                lack = _find_lack(moved, workload, snapshot.pods(workload), now, leaving)
             if lack.available >= lack.wanted or not (uid in workloads or moved.lasts(REPLACING, now)):
                 del self._moved[uid]
             elif lack.is_felt:
@@ -204,7 +203,7 @@ class Replacements:
                 return None
             lack = f"{len(ready)} of {workload.replicas} pods of {workload.ref} are ready, and one may have been moved"
             return "NotReplaced", f"{lack}: a ready one would be removed"
-        found = _find_lack(moved, workload.uid, workload, snapshot, now, leaving)
+        found = _find_lack(moved, workload, snapshot.pods(workload), now, leaving)
         if not found.is_felt or not moved.lasts(ECHO if is_unready_first else REPLACING, now):
             return None
         if not _may_lose_ready(workload, after, found.left, now):
@@ -245,20 +244,20 @@ def _siblings(evict: Evict, snapshot: Snapshot) -> Iterator[tuple[str, Collectio
             if any(pod.uid == evict.uid for pod in pods):
                 is_seen = True
                 yield workload.uid, pods
-    if not is_seen and (siblings := _pods_of(evict.owner, snapshot)) and siblings[0].owner[0] != JOB:
+    siblings = [] if is_seen else _pods_by_controller({evict.owner}, snapshot)[evict.owner]
+    if siblings and siblings[0].owner[0] != JOB:
         yield evict.owner, siblings
 
 
-def _find_lack(
-    moved: _Moved, uid: str, workload: Workload | None, snapshot: Snapshot, now: float, leaving: Collection[str]
-) -> _Lack:
-    """What a workload lacks of which pods were moved of late; None: the controller of this UID is not watched. A pod
-    that is there though its eviction is long over, as where that failed or is a dry run's, was not moved."""
-    pods = _pods_of(uid, snapshot) if workload is None else snapshot.pods(workload)
-    moved.uids -= {pod.uid for pod in pods if not pod.deleted and pod.uid not in leaving}
-    left = _ready(pods, moved.uids)
-    if workload is None:
-        return _Lack(left, len(left), moved.ready, f"{len(left)} of {moved.ready} pods of its controller are ready")
+def _find_lack_unwatched(moved: _Moved, pods: Collection[Pod], leaving: Collection[str]) -> _Lack:
+    """What a controller lacks that nobody watches, of which pods were moved of late."""
+    left = _left(moved, pods, leaving)
+    return _Lack(left, len(left), moved.ready, f"{len(left)} of {moved.ready} pods of its controller are ready")
+
+
+def _find_lack(moved: _Moved, workload: Workload, pods: Collection[Pod], now: float, leaving: Collection[str]) -> _Lack:
+    """What a workload lacks of which pods were moved of late."""
+    left = _left(moved, pods, leaving)
     wanted = min(moved.ready, workload.replicas)
     available = sum(pod.is_available(workload.min_ready, now) for pod in left)
     long = f", for {workload.min_ready:g} s (minReadySeconds)" if workload.min_ready else ""
@@ -282,9 +281,22 @@ def _ready(pods: Collection[Pod], without: Collection[str] = ()) -> list[Pod]:
     return [pod for pod in pods if pod.ready and not pod.deleted and pod.uid not in without]
 
 
-def _pods_of(controller: str, snapshot: Snapshot) -> list[Pod]:
-    """The pods on nodes of the controller of this UID."""
-    return [pod for pods in snapshot.on_nodes().values() for pod in pods if pod.owner[2] == controller]
+def _left(moved: _Moved, pods: Collection[Pod], leaving: Collection[str]) -> list[Pod]:
+    """The ready pods that were not moved. One that is there though its eviction is over, as where that was refused,
+    failed, or is a dry run's, was not."""
+    moved.uids -= {pod.uid for pod in pods if not pod.deleted and pod.uid not in leaving}
+    return _ready(pods, moved.uids)
+
+
+def _pods_by_controller(controllers: Collection[str], snapshot: Snapshot) -> dict[str, list[Pod]]:
+    """The pods on nodes of the controllers of these UIDs, in one pass over all pods."""
+    found: dict[str, list[Pod]] = {uid: [] for uid in controllers}
+    if found:
+        for pods in snapshot.on_nodes().values():
+            for pod in pods:
+                if pod.owner[2] in found:
+                    found[pod.owner[2]].append(pod)
+    return found
 
 
 def _ordinal(pod: Pod) -> int:

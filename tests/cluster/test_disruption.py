@@ -30,8 +30,11 @@ class Beside(Shown):
     """With pods of controllers that nobody watches."""
 
     loose: tuple[Pod, ...] = ()
+    passes = 0
+    """How often all were asked for."""
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        Beside.passes += 1
         return {"a": self.loose}
 
 
@@ -371,6 +374,48 @@ async def test_pods_of_an_unwatched_controller_wait_too(kind: str, ready: int, s
     assert (await door.disruption.act(replace(moved("r2"), owner="rc"))).reason == reason
 
 
+async def test_all_unwatched_controllers_cost_one_pass_over_pods() -> None:
+    passes = []
+    for count in (1, 8):
+        door = Door(per_node=9, per_controller=9)
+        mine = [replace(pod(f"r{n}", on="a", ready=True), owner=("CloneSet", f"c{n}", f"c{n}")) for n in range(count)]
+        door.behind.loose = tuple(mine)
+        await door.look()
+        for index in range(count):
+            assert (await door.disruption.act(replace(moved(f"r{index}"), owner=f"c{index}"))).result == "done"
+        door.behind.loose = tuple(replace(pod, ready=False) for pod in mine)
+        await door.look()
+        Beside.passes = 0
+        door.disruption.disruption(door.clock.now())
+        passes.append(Beside.passes)
+    assert passes[0] == passes[1]
+
+
+async def test_a_watched_controller_is_not_taken_for_an_unwatched_one() -> None:
+    """What its ReplicaSet had before is not wanted when the Deployment is smaller."""
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods = door.behind.loose = tuple(replace(pod, owner=("ReplicaSet", "web-1", "rs")) for pod in FOUR)
+    await door.look()
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+    door.behind.workload = replace(WEB, replicas=3, status_replicas=3)
+    door.behind.pods = door.behind.loose = door.behind.pods[1:]
+    await door.wait(ECHO)
+    await door.wait(ECHO)
+    assert (await door.disruption.act(moved("p1"))).reason == ""
+
+
+@pytest.mark.parametrize("owner", ["rs", "rc"], ids=["watched", "not watched"])
+async def test_a_refused_move_is_none(owner: str) -> None:
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods = FOUR if owner == "rs" else ()
+    door.behind.loose = tuple(replace(pod, owner=("ReplicationController", "rc", "rc")) for pod in FOUR)
+    door.behind.answer = Answer("refused", 429, "a budget", "Budget")
+    await door.look()
+    await door.disruption.act(replace(moved("p0"), owner=owner))
+    door.behind.answer = Answer("done")
+    assert (await door.disruption.act(replace(moved("p1"), owner=owner))).result == "done"
+
+
 async def test_pods_that_only_became_ready_are_moved_one_by_one() -> None:
     """None is available yet, so none of those that go is missed by that; but they serve."""
     door = Door(replace(WEB, replicas=4, status_replicas=4, min_ready=40.0))
@@ -406,6 +451,15 @@ async def test_a_pod_that_was_not_moved_after_all_is_there() -> None:
     assert (await door.disruption.act(moved("p1"))).result == "done"
 
 
+async def test_of_many_pods_of_an_unwatched_controller_too() -> None:
+    door = Door(per_node=30, per_controller=30)
+    owner = ("ReplicationController", "rc", "rc")
+    door.behind.loose = tuple(replace(pod(f"r{index}", on="a", ready=True), owner=owner) for index in range(30))
+    await door.look()
+    answers = [await door.disruption.act(replace(moved(f"r{index}"), owner="rc")) for index in range(5)]
+    assert [answer.reason for answer in answers] == ["", "", "", "NotReplaced", "NotReplaced"]
+
+
 @pytest.mark.parametrize(
     ("at", "reason"),
     [
@@ -438,6 +492,20 @@ async def test_no_deployment_shrinks_right_after_a_slow_eviction(at: float, reas
         await door.wait(at - 30)
         await shrink()
     assert [answer.reason for answer in answers] == [reason]
+
+
+async def test_a_move_that_is_refused_delays_nothing_longer() -> None:
+    door = Door(replace(WEB, replicas=4, status_replicas=4))
+    door.behind.pods = FOUR
+    await door.look()
+    await door.disruption.act(moved("p0"))
+    door.behind.pods = STARTING
+    await door.wait(ECHO - 1)
+    door.behind.answer = Answer("refused", 429, "a budget", "Budget")
+    assert (await door.disruption.act(moved("new", "b"))).reason == "Budget"
+    door.behind.answer = Answer("done")
+    await door.wait(1)
+    assert (await door.disruption.act(scale(4, 3))).result == "done"
 
 
 STATEFUL = Ref("shop", "StatefulSet", "web")

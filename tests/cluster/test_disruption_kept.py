@@ -30,10 +30,17 @@ SPENT = "2 pods of the cluster went within 600 s, and 2 may"
 class Daemon:
     """One life of a daemon's budgets."""
 
-    def __init__(self, journal: Journal, at: float, taken_over: float | None, last_disruption: float) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        at: float,
+        taken_over: float | None,
+        last_disruption: float,
+        settings: DisruptionSettings,
+    ) -> None:
         self.clock, self.behind = VirtualClock(at), Behind([node(name) for name in "abcd"])
         self.behind.taken_over, self.behind.last_disruption = taken_over, last_disruption
-        self.guard = DisruptionGuard(self.behind, SETTINGS, self.clock, journal=journal)
+        self.guard = DisruptionGuard(self.behind, settings, self.clock, journal=journal)
 
     async def refusal(self, name: str) -> str:
         """Why a pod is not evicted; empty: it is."""
@@ -42,10 +49,14 @@ class Daemon:
 
 @contextmanager
 def daemon(
-    folder: Path, at: float = NOW, taken_over: float | None = -math.inf, last_disruption: float = -math.inf
+    folder: Path,
+    at: float = NOW,
+    taken_over: float | None = -math.inf,
+    last_disruption: float = -math.inf,
+    settings: DisruptionSettings = SETTINGS,
 ) -> Iterator[Daemon]:
     with closing(Journal(folder, now=at)) as journal:
-        yield Daemon(journal, at, taken_over, last_disruption)
+        yield Daemon(journal, at, taken_over, last_disruption, settings)
 
 
 @pytest.fixture
@@ -220,15 +231,16 @@ async def test_a_restarted_daemon_knows_whose_pods_it_moved(
 
 
 async def test_a_move_of_ones_own_hides_none_of_others(folder: Path) -> None:
-    with daemon(folder, NOW, NOW - 599, NOW - 599) as one:
-        await one.clock.sleep_until(NOW + 0.5)
-        await one.guard.observe(one.clock.now(), frozenset())
-        await one.clock.sleep_until(NOW + 1)
+    with daemon(folder, NOW, NOW - 99, NOW - 99, replace(SETTINGS, within=60.0)) as one:
         assert await one.refusal("p0") == ""
-        one.behind.last_disruption = one.clock.now()
-        assert await scaled_in(one, STATEFUL, pods(0), 3) == ""
-    with daemon(folder, NOW + 2, NOW - 99, NOW - 99) as one:
-        one.behind.last_disruption = NOW + 2
+        one.behind.last_disruption = NOW
+        assert await scaled_in(one, STATEFUL, pods(0), 3) == "NotReplaced"
+
+
+async def test_a_move_of_ones_own_is_none_of_others(folder: Path) -> None:
+    with daemon(folder, NOW, NOW - 700, NOW - 700) as one:
+        assert await one.refusal("p0") == ""
+        one.behind.last_disruption = NOW
         assert await scaled_in(one, STATEFUL, pods(0), 3) == ""
 
 
@@ -237,6 +249,8 @@ async def test_a_move_of_ones_own_hides_none_of_others(folder: Path) -> None:
     [
         pytest.param(STATEFUL, (0,), 3, True, id="a ready one goes, and the unready one stays"),
         pytest.param(STATEFUL, (3,), 3, False, id="the unready one goes"),
+        pytest.param(STATEFUL, (0, 3), 3, False, id="the unready one goes, and another stays"),
+        pytest.param(replace(STATEFUL, min_ready=9.0), (), 3, True, id="none that stays is available yet"),
         pytest.param(STATEFUL, (2, 3), 1, False, id="all that stay are ready"),
         pytest.param(STATEFUL, (0, 1, 2, 3), 2, False, id="none is ready"),
         pytest.param(STATEFUL, (0,), 0, False, id="none is to stay"),
