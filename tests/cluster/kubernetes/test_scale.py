@@ -118,6 +118,7 @@ async def test_a_mark_written_meanwhile_is_a_conflict(
 async def test_a_fence_that_a_rollback_brought_back_is_none(api: FakeApi, bench: Bench) -> None:
     listed = marked(fenced="by anna")
     owned: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:elasticd.io/fenced": {}}}}
+    listed["items"][0]["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "3"
     listed["items"][0]["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": "Update", "fieldsV1": owned}]
     api.on("GET", OBJECTS, listed)
     api.on("PATCH", PATH, CONFLICT, scale(ACTION.after))
