@@ -116,7 +116,8 @@ class _Meter:
         world.advance(at)
         self._demand.clear()
         all_pods, used = list[_Pods](), list[float]()
-        by_each: dict[tuple[int, float, int], float] = {}
+        by_each: dict[tuple[int, int], float] = {}
+        """By curve, which workloads of one table share, and nobody else, and how many serve."""
         for workload in world.workloads.values():
             pods = self._pods_of(workload)
             if isinstance(workload, SimulatedJobSet):
@@ -124,7 +125,7 @@ class _Meter:
             elif not isinstance(workload, Bare):
                 self._note(workload, pods, at)
             all_pods.append(pods)
-            alike = (id(workload.cpu), workload.most_cpu, pods.serving)
+            alike = (id(workload.cpu), pods.serving)
             each = by_each.get(alike)
             if each is None:
                 each = by_each[alike] = _used_by_each(workload, pods.serving, at - run.begun)

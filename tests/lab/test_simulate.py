@@ -42,14 +42,20 @@ NODES = [{"name": "node", "count": 2, "cpu": "4", "memory": "16Gi"}]
 
 
 def played(
-    demand: dict[str, Any], counts: Sequence[tuple[float, int]] = ((0, 2),), nodes: Any = NODES, **workload: Any
+    demand: dict[str, Any],
+    counts: Sequence[tuple[float, int]] = ((0, 2),),
+    nodes: Any = NODES,
+    others: Sequence[dict[str, Any]] = (),
+    **workload: Any,
 ) -> Run:
-    """A Deployment of two pods of half a core, ready 10 s after they are created, whose count goes as planned."""
+    """A Deployment of two pods of half a core, ready 10 s after they are created, whose count goes as planned. The
+    others differ from it in these options, and keep theirs."""
     table = {
         "name": "web", "namespace": "shop", "replicas": 2, "cpu": "500m", "start_seconds": 10, "demand": demand,
         **workload,
     }  # fmt: skip
-    cluster = msgspec.convert({"type": "simulated", "nodes": nodes, "workloads": [table]}, Simulated)
+    tables = [table, *({**table, **other} for other in others)]
+    cluster = msgspec.convert({"type": "simulated", "nodes": nodes, "workloads": tables}, Simulated)
     policy = Policy(
         name="p",
         replicas=Bounds(20),
@@ -60,6 +66,15 @@ def played(
     )
     scenario = ScenarioSettings(hours=1 / 6, start=START, step=60)
     return asyncio.run(run(cluster, [policy], scenario, sources=[ResourceMetrics()]))
+
+
+def test_what_pods_use_is_told_apart_by_workload() -> None:
+    others: list[dict[str, Any]] = [
+        {"name": "less", "demand": {"formula": "0.2"}},
+        {"name": "limited", "cpu_limit": "300m"},
+    ]
+    nodes = played({"formula": "0.8"}, others=others).nodes
+    assert sum(track.used[-1] for track in nodes.values()) == pytest.approx(0.8 + 0.2 + 0.6)
 
 
 def test_workloads_share_the_series_in_which_they_are_equal() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from elasticd.decision.screen import Bands, bands_of
 from elasticd.decision.workload.asking import Case
 from elasticd.model.actions import Scale
 from elasticd.model.policy import Target, Trust
-from elasticd.model.workload import Readings
+from elasticd.model.workload import Band, Readings
 from elasticd.runtime.loop import NUDGE, REST
 from elasticd.sources.poller import PATIENCE, SourcePoller
 from tests.kit.loops import DB, WEB, Meter, Meters, Play, Want, policy
@@ -96,6 +97,29 @@ async def test_policies_applied_while_bands_are_found_end_no_tick() -> None:
     play.loop.set_sources([SourcePoller(meter, Meters(), play.clock)], bander=reload)
     assert await surge(play, 100, 5.0) <= 0.9
     assert next(reloads, False) is False
+
+
+class Kept(dict[str, Band]):
+    """Bands of which it is known whether anybody keeps them."""
+
+
+async def test_nothing_is_kept_of_workloads_that_no_policy_governs() -> None:
+    play = Play(policy("p"), policy("q", workload=Target("shop", "db")), web=3, db=3)
+    meter, kept = Renewing(play.clock, 5.0), dict[str, list[ReferenceType[Kept]]]()
+    meter.load = play.meter.load
+
+    async def noted(cases: Sequence[Case]) -> list[Bands | str]:
+        found = [Kept(bands_of(case)) for case in cases]
+        for case, bands in zip(cases, found, strict=True):
+            kept.setdefault(case.policy.name, []).append(ref(bands))
+        return [*found]
+
+    play.loop.set_sources([SourcePoller(meter, Meters(), play.clock)], bander=noted)
+    await play.to(60)
+    assert {name for name, bands in kept.items() if any(one() is not None for one in bands)} == {"p", "q"}
+    play.loop.apply([policy("p")])
+    await play.to(120)
+    assert {name for name, bands in kept.items() if any(one() is not None for one in bands)} == {"p"}
 
 
 async def test_a_policy_with_its_own_interval_ignores_renewals() -> None:

@@ -142,11 +142,17 @@ class Rounds:
     def __init__(self, memory: Remembered, *refs: Ref, **options: Any) -> None:
         self.refs, self.memory, self.fitter = refs, memory, Counting()
         self.woken: list[tuple[str, str]] = []
+        self.asked = 0
+        """How often it was asked who is governed."""
         self.keeper = ForecastKeeper(source(**options), memory, self._site(), self.fitter.opened)
 
     def _site(self) -> Site:
         made = site(clock=VirtualClock(NOW), wake=lambda subject, key: self.woken.append((subject, key)))
-        return msgspec.structs.replace(made, governed=lambda: self.refs)
+        return msgspec.structs.replace(made, governed=self._governed)
+
+    def _governed(self) -> tuple[Ref, ...]:
+        self.asked += 1
+        return self.refs
 
     async def at(self, now: float) -> Any:
         """What is said after the round that is due at a time, if one is."""
@@ -282,6 +288,14 @@ async def test_a_forecast_that_never_comes_is_awaited_for_valid(trouble: str, wh
         assert rounds.keeper.describe()["awaited"] == 0
     rounds.memory.trouble, rounds.fitter.fit = "", constant  # type: ignore[method-assign]
     assert (await rounds.at(rounds.keeper.due)).forecasts["requests_forecast"][KEY].doubt == ""
+
+
+async def test_who_is_governed_is_asked_once_a_second() -> None:
+    """However often it is read: of ten thousand workloads that takes a while."""
+    rounds = Rounds(Remembered(), WEB)
+    for tenth in range(20):
+        await rounds.keeper.read(NOW + tenth / 10)
+    assert rounds.asked == 2
 
 
 async def test_a_first_forecast_is_awaited_from_when_governed() -> None:
