@@ -60,14 +60,14 @@ def rooted(pod: Pod) -> tuple[str, str] | None:
     return ("OwnsPods", why) if pod.owns and not pod.owner[0] else None
 
 
-class Annotated(Protocol):
+class HasAnnotations(Protocol):
     """A pod, or what of one was read."""
 
     @property
     def annotations(self) -> Mapping[str, str]: ...
 
 
-def sparing_annotation(pod: Annotated) -> str:
+def sparing_annotation(pod: HasAnnotations) -> str:
     """The annotation by which a pod asks to be left alone, with its value where that matters; empty: it has none."""
     annotations = pod.annotations
     if not annotations:

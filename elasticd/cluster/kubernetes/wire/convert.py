@@ -582,15 +582,17 @@ def rolled_back(meta: wire.WorkloadMetadata) -> tuple[str, ...]:
 
 def annotations_that_count(meta: wire.WorkloadMetadata) -> dict[str, str]:
     """A workload's annotations without those that a rollback brought back."""
-    annotations = annotations_of(meta)
-    for annotation in rolled_back(meta):
-        del annotations[annotation]
-    return annotations
+    return _without(annotations_of(meta), rolled_back(meta))
+
+
+def _without(annotations: dict[str, str], others: Collection[str]) -> dict[str, str]:
+    return {key: text for key, text in annotations.items() if key not in others} if others else annotations
 
 
 def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> model.Workload:
     """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
     writer, writer_since = _writer(workload.metadata.managed_fields)
+    brought_back = rolled_back(workload.metadata)
     return model.Workload(
         ref=_ref_of(workload.metadata, api_version, kind),
         uid=workload.metadata.uid,
@@ -599,8 +601,8 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         status_replicas=workload.status.replicas or 0,
         selector=to_text(workload.spec.selector),
         labels=labels_of(workload.metadata),
-        annotations=annotations_that_count(workload.metadata),
-        rolled_back=rolled_back(workload.metadata),
+        annotations=_without(annotations_of(workload.metadata), brought_back),
+        rolled_back=brought_back,
         undone=kind == "Deployment" and _undone(workload.metadata),
         rollout=rollout(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
