@@ -1,4 +1,4 @@
-"""The namespace of an evicted pod is deleted while it is moved, on a genuine API server."""
+"""The namespace, or the owner, of an evicted pod is deleted while it is moved, on a genuine API server."""
 
 import asyncio
 import json
@@ -52,3 +52,26 @@ async def test_a_later_namespace_gets_no_pod_of_an_earlier_one(kube: Kube, tmp_p
         log = (one.running.folder / "elasticd.log").read_text()
         assert log.count(f"{tenant}/Pod/old is not recreated: its namespace was deleted") == 1
         await kube.client.delete(path)
+
+
+async def test_a_pod_whose_owner_goes_meanwhile_is_created_once(kube: Kube, tmp_path: Path) -> None:
+    """The daemon is killed between eviction and creation; Kubernetes deletes whatever names only that owner."""
+    async with stage(kube, tmp_path) as scene, scene.daemon("one") as one:
+        owners = f"/api/v1/namespaces/{scene.namespace}/configmaps"
+        owner = await kube.client.create(owners, {"metadata": {"name": "settings"}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings", "uid": owner["metadata"]["uid"]}
+        meta = {"name": "owned", "labels": {"app": "owned"}, "ownerReferences": [reference]}
+        await kube.client.create(scene.pods, {"metadata": meta, "spec": scene.spec()})
+        pod = await scene.runs("owned")
+        await scene.killed(one.kill, one, ("evict", "after", 1), pod["spec"]["nodeName"])
+        await kube.client.delete(f"{owners}/settings")
+        one.start()
+        copy = await scene.runs("owned", not_uid=pod["metadata"]["uid"])
+        assert copy["metadata"].get("ownerReferences", []) == []
+
+        async def told() -> bool:
+            events = await kube.client.list(f"/api/v1/namespaces/{scene.namespace}/events")
+            return [event["reason"] for event in events if event["reason"] == "OwnerGone"] == ["OwnerGone"]
+
+        await wait_until(told, what="an Event tells of it")
+        assert scene.written("pods") == ["owned"]

@@ -21,6 +21,7 @@ from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.metrics import MetricsClient
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
 from elasticd.cluster.kubernetes.restore.onlooker import Onlooker
+from elasticd.cluster.kubernetes.restore.owners import Owners
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import AGAIN, Restorer
 from elasticd.cluster.kubernetes.restore.steps import RestorerParts
@@ -341,6 +342,7 @@ class KubernetesCluster:
             records,
             writer,
             Namespaces(session, parts.home),
+            Owners(session, deps.discovery),
             view.pod_store,
             view.node_store,
             lambda: self.leading,

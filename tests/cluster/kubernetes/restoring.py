@@ -14,6 +14,7 @@ from aiohttp import web
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
+from elasticd.cluster.kubernetes.restore.owners import Owners
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
 from elasticd.cluster.kubernetes.restore.seal import seal_of
@@ -293,7 +294,8 @@ async def daemon(
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = budget or Budget(clock, 10_000, 1000)
-    writer = PodWriter(session, Discovery(session), budget, clock, judged)
+    discovery = Discovery(session)
+    writer = PodWriter(session, discovery, budget, clock, judged)
     records = Records(session, "home", time.time)
     pods, nodes = stores or (PodStore(), NodeStore())
     parts = RestorerParts(
@@ -303,6 +305,7 @@ async def daemon(
         records,
         writer,
         Namespaces(session, "home"),
+        Owners(session, discovery),
         pods,
         nodes,
         leads,

@@ -6,7 +6,8 @@ So any daemon can continue where another has stopped:
                                    the network still delivers is refused, as it names the version; then the record is
                                    removed
     it is being deleted            wait
-    it is gone                     create it, if the record is still there: if not, another daemon has
+    it is gone                     create it, if the record is still there: if not, another daemon has; without owners
+                                   that are gone
     its copy is there              note that in the record, and wait until it has run; while it waits for a node, tell
                                    what the server would now create otherwise
     its copy has run               remove the record; likewise where a controller has adopted it, whose pod it is then
@@ -38,6 +39,7 @@ from elasticd.base.shapes import moment
 from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.restore.copies import difference_from, read_compared
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
+from elasticd.cluster.kubernetes.restore.owners import Owners
 from elasticd.cluster.kubernetes.restore.places import promise_of
 from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
@@ -86,6 +88,7 @@ class RestorerParts(Struct, frozen=True):
     records: Records
     writer: PodWriter
     namespaces: Namespaces
+    owners: Owners
     pods: PodStore
     nodes: NodeStore
     leading: Callable[[], bool]
@@ -250,14 +253,14 @@ class RestorationSteps:
         self._count_lost()
         if self._clock.now() < self._wait_until or not await self._parts.budget.take(PAUSES.longest):
             return False
-        gone = await self._namespace_is_gone()
+        gone, manifest = await self._namespace_is_gone(), await self._manifest()
         if not self._parts.leading():
             return False
         if gone:
             return await self._give_up()
         self._copy_may_have_run, self._why_ended = True, ""
         try:
-            await self._parts.session.send(creation(self.restoration.pod, self.restoration.manifest.encode()))
+            await self._parts.session.send(creation(self.restoration.pod, manifest))
             self._copy_there = True
         except ApiError as error:
             if error.reason != "AlreadyExists":
@@ -268,6 +271,19 @@ class RestorationSteps:
             and state.annotations.get(RESTORED) == self.restoration.uid
             and await self._follow_copy(state)
         )
+
+    async def _manifest(self) -> bytes:
+        """What to create the pod from: without the owners that are gone, or Kubernetes would delete it for them."""
+        manifest = msgspec.json.decode(self.restoration.manifest, type=dict[str, Any])
+        if not (missing := await self._parts.owners.missing(manifest)):
+            return self.restoration.manifest.encode()
+        owners = manifest["metadata"]["ownerReferences"]
+        manifest["metadata"]["ownerReferences"] = [owner for owner in owners if owner not in missing]
+        names = ", ".join(one_line(f"{owner['kind']} {owner['name']}", LONGEST) for owner in missing)
+        text = f"it is recreated without its owner, which is gone: {names}; delete it if it is not needed without"
+        logger.warning("%s: %s", self.restoration.pod, text)
+        self._parts.announce(Announce(self.restoration.pod, self.restoration.uid, "OwnerGone", text, warning=True))
+        return encode(manifest)
 
     async def _forget_deleted(self) -> bool:
         """Remove the record of a copy that has run, or was adopted, and was deleted: if one is there, another daemon
