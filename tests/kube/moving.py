@@ -178,17 +178,17 @@ class Stage:
 
     @asynccontextmanager
     async def daemon(
-        self, name: str, sources: str = "", disruption: str = DISRUPTION, **policies: str
+        self, name: str, sources: str = "", disruption: str = DISRUPTION, writes: str = "", **policies: str
     ) -> AsyncIterator[Daemon]:
         """A daemon that has read the cluster, with the last part of its name as identity. `sources` are tables of
-        elasticd.toml, `disruption` is one."""
+        elasticd.toml, `disruption` is one, `writes` says in `[cluster]` how many there may be."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True, parents=True)
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
-            config, timeout = proxy.kubeconfig(USER, folder), "request_timeout = 2"
+            config, cluster = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{writes}"
             async with running(
-                folder, config, self.namespace, found, sources, cluster=timeout, disruption=disruption
+                folder, config, self.namespace, found, sources, cluster=cluster, disruption=disruption
             ) as started:
                 yield Daemon(started, proxy)
 

@@ -1,13 +1,18 @@
-"""Disruption budgets outlive the daemon: however often it is killed, no more pods go."""
+"""Disruption budgets outlive the daemon: however often it is killed, no more pods go. Nor do those that still wait for
+their turn when their node is uncordoned."""
 
+import time
 from datetime import datetime
 from pathlib import Path
 
+from elasticd.journal import read
+from elasticd.model.placement import PodOutcome
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import USER, Stage, stage
 
 WITHIN, MOST = 12, 2
+SLOWLY = "writes_per_second = 3\nburst = 2"
 BUDGET = f"within = {WITHIN}\ntotal = {MOST}"
 
 
@@ -36,3 +41,32 @@ async def test_kills_let_no_more_pods_go(kube: Kube, tmp_path: Path) -> None:
             one.start()
         times = evicted_at(scene)
     assert all(later - before >= WITHIN - 0.5 for before, later in zip(times, times[MOST:], strict=False))
+
+
+async def test_pods_that_wait_stay_on_an_uncordoned_node(kube: Kube, tmp_path: Path) -> None:
+    """The record of each is written first: their evictions come seconds after they were judged."""
+    async with stage(kube, tmp_path) as scene, scene.daemon("one", writes=SLOWLY) as one:
+        await scene.cordon(scene.nodes[1])
+        names = [scene.name("batch") for _ in range(8)]
+        for name in names:
+            await scene.create(name)
+        for name in names:
+            await scene.runs(name)
+
+        def reasons() -> list[str]:
+            found = [each for each in read(one.running.folder / "state") if isinstance(each, PodOutcome)]
+            return [each.reason for each in found]
+
+        await scene.cordon(scene.nodes[0])
+        await wait_until(lambda: evicted_at(scene), what="one has gone")
+        await scene.cordon()
+        at = time.time()
+        await wait_until(lambda: "Outdated" in reasons(), what="those that waited stay")
+        for name in names:
+            await scene.runs(name)
+
+        async def settled() -> bool:
+            return not await scene.records()
+
+        await wait_until(settled, what="no record is left")
+        assert [seconds - at for seconds in evicted_at(scene) if seconds > at + 0.5] == []

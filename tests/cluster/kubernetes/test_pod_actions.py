@@ -1,5 +1,7 @@
 """What must still hold of a pod and its node when its turn has come, and what is known at once of what was done."""
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
@@ -23,8 +25,11 @@ class Writer(PodWriter):
 
     def __init__(self, answer: Answer = DONE) -> None:
         self.answer, self.asked = answer, list[object]()
+        self.before: Callable[[], None] = lambda: None
+        """What happens before its turn comes."""
 
     async def _say(self, action: object, allowed: Allowed) -> Answer:
+        self.before()
         if stop := allowed():
             return stop
         self.asked.append(action)
@@ -103,6 +108,32 @@ async def test_no_pod_is_moved_whose_controller_is_gone(owner: tuple[str, str, s
     scene = Scene(replace(RUNS, owner=owner))
     assert (await scene.actions.act(replace(EVICT, reason=reason))).reason == said
     assert len(scene.writer.asked) == (said == "")
+
+
+@pytest.mark.parametrize(
+    ("became", "said"),
+    [
+        pytest.param(node("n", unschedulable=True), "", id="as it was"),
+        pytest.param(node("n", unschedulable=True, cpu=3.0), "", id="nothing that moves pods"),
+        pytest.param(node("n"), "Outdated", id="uncordoned"),
+        pytest.param(node("n", unschedulable=True, labels={"tier": "b"}), "Outdated", id="labelled"),
+        pytest.param(None, "Outdated", id="gone"),
+    ],
+)
+@pytest.mark.parametrize("restore", [False, True])
+async def test_no_pod_is_evicted_whose_node_has_changed(became: Node | None, said: str, *, restore: bool) -> None:
+    """While the eviction waited for its turn."""
+    scene = Scene(nodes=(node("n", unschedulable=True),))
+    writer = scene.restorer if restore else scene.writer
+
+    def change() -> None:
+        scene.nodes.remove(node("n"))
+        if became is not None:
+            scene.nodes.put(became, listed=True)
+
+    writer.before = change
+    assert (await scene.actions.act(replace(EVICT, restore=restore))).reason == said
+    assert len(writer.asked) == (said == "")
 
 
 CORDONED = node("n", unschedulable=True)

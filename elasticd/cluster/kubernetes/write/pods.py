@@ -417,12 +417,24 @@ class PodActions:
             return TERMINATING
         if pod is not None and (stop := await self._why_uncontrolled(pod, action)):
             return stop
-        answer = await (self._restorer if action.restore else self._writer).evict(action, self._allowed)
+        allowed = partial(self._allowed_as_judged, action.node, self._inviting(action.node))
+        answer = await (self._restorer if action.restore else self._writer).evict(action, allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume(action.workload, action.uid, deleted=True)
             reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
             self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
+
+    def _allowed_as_judged(self, name: str, before: object) -> Answer | None:
+        """Whether a pod may be evicted whose node was like that when it was judged. It waited for its turn, a bare pod
+        for several, as its record is written first."""
+        changed = Answer("refused", message=f"{name} has changed meanwhile, and it is judged anew", reason="Outdated")
+        return self._allowed() or (changed if self._inviting(name) != before else None)
+
+    def _inviting(self, name: str) -> object:
+        """What of a node may be a reason to move pods off it; None: there is no such node."""
+        node = self._nodes.get(name)
+        return node and (node.uid, node.ready, node.unschedulable, node.labels, node.taints, node.annotations)
 
     async def _why_uncontrolled(self, pod: Pod, action: Evict) -> Answer | None:
         """Why a pod of a custom controller is not moved. It may be preempted, as by kube-scheduler."""
