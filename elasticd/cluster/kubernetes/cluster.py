@@ -465,13 +465,16 @@ class KubernetesCluster:
         """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
         if not self.leading:
             return NOT_LEADING
+        elector = self._parts.elector if disruption_of(action) else None
+        if elector is not None and (fault := await elector.foretell_disruption()):
+            return Answer("refused", message=f"the Lease does not say that pods go: {fault}", reason="Disturbed")
         may_be_done = True
         try:
             answer = await self._act(action)
             may_be_done = answer.result in ("done", "failed")
         finally:  # also of what is cancelled, as when the daemon ends
-            if may_be_done and self._parts.elector is not None and disruption_of(action):
-                self._parts.elector.note_disruption()
+            if may_be_done and elector is not None:
+                elector.note_disruption()
         return answer
 
     async def _act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind

@@ -4,6 +4,7 @@ Knows the rules of client-go's leader election. A holder that cannot renew stops
 others may take over on theirs; nobody trusts a time that another clock wrote. Knows nothing of what leading is for.
 """
 
+import asyncio
 import logging
 import math
 from collections import deque
@@ -36,7 +37,8 @@ HOLDER = "elasticd.io/last-holder"
 in seconds since the epoch on its own clock."""
 
 DISRUPTED = "elasticd.io/last-disruption"
-"""Annotation of the Lease: who held it last, and when that one last made a pod go, on its own clock."""
+"""Annotation of the Lease: who held it last, and when that one last made a pod go, or was about to, on its own clock. A
+Lease without it tells that none ever was."""
 
 POLICIES = "elasticd.io/policies"
 """Annotation of the Lease: who held it last, and what `config.digest` says of the policies of that one."""
@@ -77,6 +79,9 @@ class Elector:
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._version = ""
+        self._tells_disruption = False
+        """Whether the lease says that pods were made to go."""
+        self._stepping = asyncio.Lock()
         self._restored = False
         """Whether etcd was restored from a backup since we last led, so that it is not known who led after that."""
         self._raw: dict[str, Any] | None = None
@@ -95,6 +100,14 @@ class Elector:
     def note_disruption(self) -> None:
         """A pod was made to go: the next renewal says so."""
         self.last_disruption = self._clock.now()
+
+    async def foretell_disruption(self) -> str:
+        """Have the lease say that pods are made to go before the first one is: the next renewal may come too late for
+        whoever leads next. Returns why it does not; empty: it does."""
+        if not self._tells_disruption:
+            self.note_disruption()
+            await self.step()
+        return "" if self._tells_disruption else self.fault or "another daemon leads"
 
     @property
     def leading(self) -> bool:
@@ -137,6 +150,10 @@ class Elector:
             await self._clock.sleep_until(started + self._settings.retry)
 
     async def step(self) -> None:
+        async with self._stepping:
+            await self._attempt()
+
+    async def _attempt(self) -> None:
         try:
             await self._step()
             self.fault = self._twin_fault()
@@ -248,6 +265,7 @@ class Elector:
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, **self._notes()}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
         self._version, self._restored = _version_of(self._raw), False
+        self._tells_disruption = self.last_disruption > _NEVER
         if not self.leading:
             self.since = self._clock.now()
         self._until = started + self._settings.renew

@@ -16,7 +16,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.tasks import cancel
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
-from elasticd.cluster.kubernetes.lease import DISRUPTED
+from elasticd.cluster.kubernetes.lease import DISRUPTED, HOLDER
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.kit.handover import STOPPED, UNREAD
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
@@ -309,7 +309,8 @@ async def test_leader_releases_its_lease_when_it_closes(api: FakeApi, open_clust
 async def test_the_lease_tells_when_a_pod_was_last_evicted(
     api: FakeApi, open_cluster: Open, reply: dict[str, Any] | Say, noted: bool
 ) -> None:
-    server = LeaseServer(api)
+    server, before_us = LeaseServer(api), {HOLDER: "me 5.000", DISRUPTED: "me 5.000"}
+    server.write({"metadata": {"name": "elasticd", "annotations": before_us}, "spec": {}})
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", EVICTED, found())
     api.on("POST", f"{EVICTED}/eviction", reply)
@@ -318,9 +319,25 @@ async def test_the_lease_tells_when_a_pod_was_last_evicted(
         before = time.time()
         await cluster.act(EVICT)
         assert (cluster.last_disruption >= before - 1) is noted
-    assert server.lease is not None
-    note = server.lease["metadata"]["annotations"].get(DISRUPTED)
-    assert note == (f"me {cluster.last_disruption:.3f}" if noted else None)
+    assert server.annotations[DISRUPTED] == f"me {cluster.last_disruption:.3f}"
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_the_lease_tells_of_the_first_eviction_before(api: FakeApi, open_cluster: Open) -> None:
+    server, told = LeaseServer(api), list[str]()
+
+    async def evict(_: web.Request) -> web.StreamResponse:
+        told.extend(server.annotations)
+        return web.json_response({"kind": "Status", "status": "Success"})
+
+    api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", EVICTED, found())
+    api.on("POST", f"{EVICTED}/eviction", evict)
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await until(lambda: cluster.leading)
+        assert DISRUPTED not in server.annotations
+        await cluster.act(EVICT)
+    assert DISRUPTED in told
 
 
 async def test_the_lease_tells_of_an_eviction_that_was_cut_off(api: FakeApi, open_cluster: Open) -> None:

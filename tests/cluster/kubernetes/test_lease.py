@@ -34,6 +34,12 @@ class LeaseServer:
         found: dict[str, Any] = self.lease["spec"]
         return found
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What is noted in it."""
+        assert self.lease is not None
+        return self.lease["metadata"].get("annotations") or {}
+
     def write(self, lease: dict[str, Any]) -> None:
         """Keep it, as a new version."""
         self._version += 1
@@ -332,6 +338,23 @@ async def test_a_note_that_says_nothing_counts_as_just_now(pair: Pair, note: str
     pair.server.lease["metadata"]["annotations"][DISRUPTED] = note
     await pair.two.step()
     assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now())
+
+
+async def test_the_first_disruption_is_told_before_it_is_done(pair: Pair) -> None:
+    await pair.one.step()
+    assert DISRUPTED not in pair.server.annotations
+    assert await pair.one.foretell_disruption() == ""
+    assert pair.server.annotations[DISRUPTED] == "a 1000.000"
+    await pair.wait(1)
+    assert await pair.one.foretell_disruption() == ""  # the renewals tell of later ones
+    assert pair.server.annotations[DISRUPTED] == "a 1000.000"
+
+
+async def test_no_first_disruption_without_a_lease_that_tells(pair: Pair) -> None:
+    await pair.one.step()
+    pair.server.steal("b")
+    assert await pair.one.foretell_disruption() == "another daemon leads"
+    assert DISRUPTED not in pair.server.annotations
 
 
 async def test_a_disruption_is_never_ahead_of_the_clock(session: Session, pair: Pair) -> None:
