@@ -5,7 +5,7 @@ is an answer with a reason, so the journal has it as the outcome of the decision
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from itertools import chain
 from math import inf
@@ -22,7 +22,7 @@ from elasticd.decision.disruption import disruption_of, ends_surge, missed, refu
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, surged
-from elasticd.model.actions import Action, Answer, Create, Evict, Remove, Scale
+from elasticd.model.actions import Action, Answer, Create, Evict, Mark, Remove, Scale
 from elasticd.model.disruption import (
     Disruption,
     DisruptionMemory,
@@ -33,7 +33,6 @@ from elasticd.model.disruption import (
 )
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
-from elasticd.model.workload import Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
 MEMORY = 600.0
@@ -153,16 +152,10 @@ class DisruptionGuard(ClusterWrapper):
         now = self._clock.now()
         self._note_missed()
         disruption = disruption_of(action, now)
-        if disruption is not None:
-            why = refusal(self.disruption(now), [action])
-            why = why or (self._replacements.why_not_last(action, now) if isinstance(action, Evict) else None)
-        else:
-            why = self._refuse_scaling(action, now)
+        why = self._refuse_scaling(action, now) if disruption is None else self._refuse_disturbing(action, now)
         if why is not None:
             return Answer("refused", message=why[1], reason=why[0])
         # It is counted before it is done, because several are under way at a time.
-        if isinstance(action, Scale):
-            self._replacements.note_scaling(action, now)
         if disruption is not None:
             if ends_surge(action):
                 self._forget(disruption.uid)  # it goes now, not when its surge began
@@ -171,15 +164,29 @@ class DisruptionGuard(ClusterWrapper):
                 self._take_back(disruption)
                 forgotten = f"the journal cannot be written, so a restart would forget it: {fault}"
                 return Answer("refused", message=forgotten, reason="Disturbed")
+        self._note(action, disruption, now)
+        return await (self._scale(action, disruption) if isinstance(action, Scale) else self._do(action, disruption))
+
+    def _note(self, action: Action, disruption: Disruption | None, now: float) -> None:
+        """Remember what is moved, before it is."""
         if isinstance(action, Evict) and action.target:
             self._replacements.note_move(action, now)
-        answer = await (self._inner.act(action) if disruption is None else self._disturb(action, disruption))
-        if isinstance(action, Scale):
-            if answer.result in ("refused", "conflict") or 400 <= answer.code < 500:  # it was not done
-                self._replacements.forget_scaling(action)
-            else:
-                self._replacements.note_scaling(action, self._clock.now())  # it may have waited for its turn
+        elif isinstance(action, Mark) and disruption is not None:
+            self._replacements.note_surge(action.uid, now)
+
+    async def _scale(self, action: Scale, disruption: Disruption | None) -> Answer:
+        """Change a count. It may wait for its turn, or for the server."""
+        self._replacements.note_scaling(action, self._clock.now())
+        with self._replacements.scaling(action):
+            answer = await self._do(action, disruption)
+        if answer.result in ("refused", "conflict") or 400 <= answer.code < 500:  # it was not done
+            self._replacements.forget_scaling(action)
+        else:
+            self._replacements.note_scaling(action, self._clock.now())
         return answer
+
+    async def _do(self, action: Action, disruption: Disruption | None) -> Answer:
+        return await (self._inner.act(action) if disruption is None else self._disturb(action, disruption))
 
     async def _disturb(self, action: Action, disruption: Disruption) -> Answer:
         """Do what was counted. It counts until it is done, however long that takes, and from then on."""
@@ -236,15 +243,14 @@ class DisruptionGuard(ClusterWrapper):
         if memory := self._memory:
             self._missed = max(self._missed, missed(memory))
 
-    def _may_have_moved(self, workload: Workload, now: float) -> bool:
-        """Whether a pod of the workload may have been moved within REPLACING that this daemon did not move: it is not
-        known how many were ready before."""
+    def _may_have_moved(self, controllers: Collection[str], now: float) -> bool:
+        """Whether a pod of a controller of one of these UIDs may have been moved within REPLACING that this daemon did
+        not move: it is not known how many were ready before."""
         if self._memory is None:
             return False
         since = now - REPLACING
         recent = {disruption.controller for disruption in self._before if disruption.at > since}
-        pods = self._snapshot.pods(workload) if self._snapshot else ()
-        return self._missed > since or not recent.isdisjoint({workload.uid, *(pod.owner[2] for pod in pods)})
+        return self._missed > since or not recent.isdisjoint(controllers)
 
     def _leaving(self, now: float) -> set[str]:
         """The UIDs of the pods that were let go of late, or are about to."""
@@ -260,6 +266,14 @@ class DisruptionGuard(ClusterWrapper):
         for disruption in [disruption for disruption in self._recent if disruption.uid == uid]:
             self._take_back(disruption)
 
+    def _refuse_disturbing(self, action: Action, now: float) -> Refused | None:
+        """Refuse what the budgets do not allow; and to move a ready pod before what replaces others is ready."""
+        why = refusal(self.disruption(now), [action])
+        if why is not None or not isinstance(action, Evict):
+            return why
+        others = self._may_have_moved({action.owner}, now)
+        return self._replacements.why_not_yet(action, now, others=others)
+
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced: fewer would be one too few."""
@@ -272,7 +286,9 @@ class DisruptionGuard(ClusterWrapper):
         if note is not None and action.after <= action.before:
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
         if workload and action.after < action.before and not action.reason.startswith(ROLLBACK):
-            others, leaving = self._may_have_moved(workload, now), self._leaving(now)
+            pods = self._snapshot.pods(workload) if self._snapshot else ()
+            others = self._may_have_moved({workload.uid, *(pod.owner[2] for pod in pods)}, now)
+            leaving = self._leaving(now)
             if why := self._replacements.why_not_fewer(workload, action.after, now, leaving, others=others):
                 return why
         return self._spend_bounds(abs(action.after - action.before), now) if action.reason.startswith(BOUNDS) else None

@@ -5,11 +5,13 @@ an action is done. It is told the time.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from elasticd.decision.disruption import ends_surge
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Evict, Scale
 from elasticd.model.controllers import JOB, OWNERS
@@ -79,6 +81,9 @@ class Replacements:
         self._scaled_at: dict[str, float] = {}
         self._shrank_at: dict[str, float] = {}
         """When a workload's count was lowered, or it was last seen with more pods than that."""
+        self._surged_at: dict[str, float] = {}
+        self._lowering: list[str] = []
+        """The UIDs of the workloads whose count is being lowered."""
         self._counts: dict[str, int] = {}
         """The counts of workloads, by UID, as last seen."""
         self._moved: dict[str, _Moved] = {}
@@ -109,16 +114,32 @@ class Replacements:
         if action.after < action.before:
             self._shrank_at[action.uid] = now
 
+    @contextmanager
+    def scaling(self, action: Scale) -> Iterator[None]:
+        """A count is being changed for as long as the block runs."""
+        lowering = [action.uid] if action.after < action.before else []
+        self._lowering += lowering
+        try:
+            yield
+        finally:
+            for uid in lowering:
+                self._lowering.remove(uid)
+
     def forget_scaling(self, action: Scale) -> None:
         """Forget that a count was lowered which was not."""
         self._shrank_at.pop(action.uid, None)
+
+    def note_surge(self, uid: str, now: float) -> None:
+        """Remember that a surge of a pod of this workload begins, which the next snapshot may not show yet."""
+        self._surged_at = {uid: at for uid, at in self._surged_at.items() if now - at < ECHO}
+        self._surged_at[uid] = now
 
     def note_move(self, evict: Evict, now: float) -> None:
         """Remember how many pods of its workload were ready, before one of them is moved."""
         snapshot = self._snapshot
         if snapshot is None or not evict.owner:
             return
-        for uid, pods in list(_siblings(evict, snapshot)):
+        for uid, pods, _ in list(_siblings(evict, snapshot)):
             moved = self._moved.setdefault(uid, _Moved(len(_ready(pods)), set(), set(), now))
             moved.uids.add(evict.uid)
             moved.under_way.add(evict.uid)
@@ -132,14 +153,14 @@ class Replacements:
 
     def busy(self, now: float) -> Iterator[tuple[str, Refused]]:
         """The pods, by UID, of each workload that is being moved, rolled out or scaled, or has too few pods."""
-        snapshot, scaled, shrank = self._snapshot, self._scaled_at, self._shrank_at
+        snapshot = self._snapshot
         if snapshot is None:
             return
         self._note_shrinking(snapshot, now)
+        changed = self._scaled_at.keys() | self._shrank_at.keys() | self._surged_at.keys()
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
-            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in scaled
-            suspect = suspect or workload.uid in shrank
+            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in changed
             if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
                 for pod in snapshot.pods(workload):
                     yield pod.uid, why
@@ -173,11 +194,19 @@ class Replacements:
                 why = "ControllersUnread", f"{kind[1]}s cannot be read: {problems[kind]}"
                 yield from ((pod.uid, why) for on_node in pods for pod in on_node if pod.owner[0] == owner)
 
-    def why_not_last(self, evict: Evict, now: float) -> Refused | None:
+    def why_not_yet(self, evict: Evict, now: float, *, others: bool) -> Refused | None:
+        """Why a ready pod is not moved before others of its controller are ready. `others`: pods of it may have been
+        moved within REPLACING of which nothing is known here. A surge looks at those itself."""
+        if not evict.target or not evict.owner or self._snapshot is None:
+            return None
+        is_judged = others and not ends_surge(evict)
+        return self._why_not_last(evict, now) or (_why_one_may_lack(evict, self._snapshot) if is_judged else None)
+
+    def _why_not_last(self, evict: Evict, now: float) -> Refused | None:
         """Why a ready pod of a StatefulSet is not moved, which would not create it again before another of a lower
         ordinal is available. Source: the StatefulSet controller of Kubernetes, monotonic."""
         snapshot = self._snapshot
-        workloads = snapshot.workloads() if snapshot and evict.target else ()
+        workloads = snapshot.workloads() if snapshot else ()
         workload = next((workload for workload in workloads if workload.uid == evict.owner), None)
         if snapshot is None or workload is None or not workload.ordered:
             return None
@@ -213,14 +242,21 @@ class Replacements:
     def _why_busy(self, workload: Workload, now: float) -> Refused | None:
         if (note := surged(workload)) is not None:
             return "BeingMoved", f"a pod of {workload.ref} is being moved: {note}"
+        if now - self._surged_at.get(workload.uid, -ECHO) < ECHO:
+            return "BeingMoved", f"a surge of a pod of {workload.ref} has just begun"
         if workload.rollout:
             return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
+        return self._why_scaling(workload, now) or self._not_replaced(workload)
+
+    def _why_scaling(self, workload: Workload, now: float) -> Refused | None:
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
+        if workload.uid in self._lowering:
+            return "Scaling", f"{workload.ref} is being scaled in"
         if (shrank := now - self._shrank_at.get(workload.uid, -ECHO)) < ECHO:
             return "Scaling", f"{workload.ref} was scaled in {shrank:.0f} s ago"
-        return self._not_replaced(workload)
+        return None
 
     def _not_replaced(self, workload: Workload) -> Refused | None:
         """Why no pod may go whose controller does not make up for those that went, as with a quota or a webhook that
@@ -234,19 +270,29 @@ class Replacements:
         return "NotReplaced", f"{missing}: its controller has not replaced the others"
 
 
-def _siblings(evict: Evict, snapshot: Snapshot) -> Iterator[tuple[str, Collection[Pod]]]:
-    """The workloads of a pod with their pods; or its controller with those on nodes, if none that is watched has it. A
-    Job runs each of its pods once."""
+def _why_one_may_lack(evict: Evict, snapshot: Snapshot) -> Refused | None:
+    """Why a ready pod is not moved while others of its controller are not ready: one of these may have been moved."""
+    for _, pods, wanted in _siblings(evict, snapshot):
+        left = _ready(pods)
+        if any(pod.uid == evict.uid for pod in left) and wanted - len(left) >= max(1, wanted // SHARE):
+            lack = f"{len(left)} of {wanted} pods of its controller are ready"
+            return "NotReplaced", f"{lack}, and one may have been moved"
+    return None
+
+
+def _siblings(evict: Evict, snapshot: Snapshot) -> Iterator[tuple[str, Collection[Pod], int]]:
+    """The workloads of a pod with their pods, and how many these should be; or its controller with those that there
+    are, if none that is watched has it. A Job runs each of its pods once."""
     is_seen = False
     for workload in snapshot.workloads():
         if workload.ref.namespace == evict.workload.namespace:
             pods = snapshot.pods(workload)
             if any(pod.uid == evict.uid for pod in pods):
                 is_seen = True
-                yield workload.uid, pods
+                yield workload.uid, pods, workload.replicas
     siblings = [] if is_seen else _pods_by_controller({evict.owner}, snapshot)[evict.owner]
     if siblings and siblings[0].owner[0] != JOB:
-        yield evict.owner, siblings
+        yield evict.owner, siblings, sum(not pod.deleted for pod in siblings)
 
 
 def _find_lack_unwatched(moved: _Moved, pods: Collection[Pod], leaving: Collection[str]) -> _Lack:
@@ -289,10 +335,10 @@ def _left(moved: _Moved, pods: Collection[Pod], leaving: Collection[str]) -> lis
 
 
 def _pods_by_controller(controllers: Collection[str], snapshot: Snapshot) -> dict[str, list[Pod]]:
-    """The pods on nodes of the controllers of these UIDs, in one pass over all pods."""
+    """The pods of the controllers of these UIDs, also those that wait for a node, in one pass over all pods."""
     found: dict[str, list[Pod]] = {uid: [] for uid in controllers}
     if found:
-        for pods in snapshot.on_nodes().values():
+        for pods in (*snapshot.on_nodes().values(), snapshot.pending()):
             for pod in pods:
                 if pod.owner[2] in found:
                     found[pod.owner[2]].append(pod)

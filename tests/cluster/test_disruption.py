@@ -631,6 +631,33 @@ async def test_no_pod_is_moved_whose_controllers_cannot_be_read(
     assert (await door.disruption.act(evict("p0"))).result == "done", "preemption does not wait"
 
 
+async def test_no_pod_is_moved_during_a_scale_in() -> None:
+    """As where a webhook takes its time."""
+    door, reasons = Door(), list[str]()
+    await door.look()
+
+    async def move_meanwhile() -> None:
+        door.behind.lasts = None
+        await door.wait(2 * ECHO)
+        reasons.append((await door.disruption.act(moved("p0"))).reason)
+
+    door.behind.lasts = move_meanwhile
+    assert (await door.disruption.act(scale(3, 2))).result == "done"
+    assert reasons == ["Scaling"]
+    await door.wait(ECHO)
+    assert (await door.disruption.act(moved("p0"))).reason == ""
+
+
+async def test_no_pod_is_evicted_right_after_a_surge_begins() -> None:
+    """As where policies of two pools look at the Deployment at once: the snapshot does not show its annotation yet."""
+    door = Door()
+    await door.look()
+    assert (await door.disruption.act(replace(surge(), uid=WEB.uid))).result == "done"
+    assert (await door.disruption.act(moved("p1", "b"))).reason == "BeingMoved"
+    await door.wait(ECHO)
+    assert (await door.disruption.act(moved("p1", "b"))).reason == ""
+
+
 async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()

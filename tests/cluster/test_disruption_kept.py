@@ -19,7 +19,7 @@ from elasticd.model.actions import Answer, Scale
 from elasticd.model.disruption import Disruption
 from elasticd.model.listener import MoveTakenBack
 from elasticd.model.workload import Pod, Ref, Workload
-from tests.cluster.test_disruption import Behind, evict, surge
+from tests.cluster.test_disruption import Behind, evict, moved, surge
 from tests.kit.pools import NOW, node, pod
 
 SETTINGS = DisruptionSettings(within=600.0, total=2)
@@ -274,6 +274,36 @@ async def test_what_delays_a_scale_in_delays_no_rollback(folder: Path) -> None:
     with daemon(folder, NOW, NOW, NOW) as one:
         assert await scaled_in(one, CUSTOM, pods(0), 3, "RolledBack: it went bad") == ""
         assert await scaled_in(one, CUSTOM, (), 3) == ""
+
+
+@pytest.mark.parametrize(
+    ("moved_at", "ready", "reason"),
+    [
+        pytest.param(NOW - 10, 3, "NotReplaced", id="one may have been moved"),
+        pytest.param(NOW - REPLACING, 3, "", id="long ago, if at all"),
+        pytest.param(NOW - 10, 4, "", id="all are ready"),
+        pytest.param(-math.inf, 3, "", id="none ever was"),
+    ],
+)
+@pytest.mark.parametrize("by", ["us", "another"])
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "unwatched"])
+async def test_a_successor_moves_no_second_pod_at_once(
+    folder: Path, moved_at: float, ready: int, reason: str, by: str, *, watched: bool
+) -> None:
+    """Pods that are not ready may go."""
+    if by == "us" and moved_at > -math.inf:
+        with closing(Journal(folder)) as journal:
+            journal.append(Disruption(moved_at, "a", "rs", "shop", "uid-gone"))
+    noted = moved_at if by == "another" else -math.inf
+    owner = ("ReplicaSet", "rs", "rs")
+    pods = tuple(pod(f"p{index}", on="a", ready=index < ready, owner=owner) for index in range(4))
+    with daemon(folder, taken_over=noted, last_disruption=noted, settings=DisruptionSettings(within=1.0)) as one:
+        one.behind.pods, one.behind.loose = (pods, ()) if watched else ((), pods)
+        one.behind.workload = replace(one.behind.workload, replicas=4, status_replicas=4)
+        await one.guard.observe(NOW, frozenset())
+        assert (await one.guard.act(moved("p0"))).reason == reason
+        if ready < 4:
+            assert (await one.guard.act(moved("p3"))).reason == ""
 
 
 async def test_an_eviction_is_on_the_disk_before_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,156 @@
+"""While a moved pod's replacement is not ready, no other of its controller goes, whoever leads next on a genuine API
+server: neither by a move nor by a scale-in."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from elasticd.journal import read
+from elasticd.model.placement import PodOutcome
+from tests.kube.client import JSON, Objects, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.moving import POLICY, QUEUE, Daemon, Stage, granted, stage
+from tests.kube.pools import counting, stays_ready
+
+SCALER = """
+mode = "act"
+interval = 0.5
+jitter = 0
+[select]
+namespaces = ["{namespace}"]
+kind = "StatefulSet"
+[replicas]
+min = 1
+max = 9
+[[strategy]]
+type = "hpa"
+metrics = [{{ type = "External", series = "queue_length", average_value = 10 }}]
+[strategy.behavior.scale_down]
+stabilization_window = 0
+"""
+NAME, COUNT = "db", 3
+LABELS = {"app": NAME}
+PATHS = {
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "ReplicationController": "/api/v1/namespaces/{}/replicationcontrollers",
+}
+# Of a StatefulSet whose pods are managed in parallel a scale-in removes a ready pod while another starts.
+SPECS: JSON = {
+    "StatefulSet": {"podManagementPolicy": "Parallel", "serviceName": NAME, "selector": {"matchLabels": LABELS}},
+    "ReplicationController": {"selector": LABELS},
+}
+
+
+class Controlled:
+    """Three pods of a controller on one node."""
+
+    def __init__(self, scene: Stage, kind: str) -> None:
+        self.scene, self.kind, self._starts = scene, kind, True
+
+    async def create(self) -> None:
+        """Create them, and wait until they are ready."""
+        template = {"metadata": {"labels": LABELS}, "spec": self.scene.spec()}
+        spec = {**SPECS[self.kind], "replicas": COUNT, "template": template}
+        await self.scene.cordon(self.scene.nodes[1])
+        path = PATHS[self.kind].format(self.scene.namespace)
+        await self.scene.kube.client.create(path, {"metadata": {"name": NAME}, "spec": spec})
+        await wait_until(partial(self.are_ready, COUNT), what="all are ready")
+
+    async def are_ready(self, count: int) -> bool:
+        """Whether there are so many, and all are ready."""
+        pods = await self.scene.copies(NAME)
+        return len(pods) == count and all(map(stays_ready, pods))
+
+    def set_load(self, count: int) -> None:
+        """Let a StatefulSet need so many."""
+        self.scene.kube.metrics.external[self.scene.namespace, "videos"] = 10 * count
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """No pod of them starts after `hold`."""
+        nodes = self.scene.kube.nodes
+        before, nodes.startup = nodes.startup, self._startup
+        try:
+            yield
+        finally:
+            nodes.startup = before
+
+    def _startup(self, pod: JSON) -> float | None:
+        is_ours = pod["metadata"]["namespace"] == self.scene.namespace
+        return 0.2 if self._starts or not is_ours else None
+
+    def hold(self) -> None:
+        """From now on none starts."""
+        self._starts = False
+
+    async def release(self) -> None:
+        """Those start after all that did not."""
+        self._starts = True
+        waiting: Objects = [pod for pod in await self.scene.copies(NAME) if not stays_ready(pod)]
+        for pod in waiting:
+            await self.scene.kube.client.delete(f"{self.scene.pods}/{pod['metadata']['name']}", grace=0)
+
+    def is_held(self, daemon: Daemon) -> bool:
+        """Whether a daemon would have moved and scaled them, again and again, and did not."""
+        outcomes = [one for one in read(daemon.running.folder / "state") if isinstance(one, PodOutcome)]
+        moves = [one for one in outcomes if one.reason == "NotReplaced"]
+        scaling = daemon.running.explained(f"{self.scene.namespace}/StatefulSet/{NAME}")["outcome"] or {}
+        is_scaling = self.kind == "ReplicationController" or scaling.get("reason") == "NotReplaced"
+        return len(moves) >= 2 and is_scaling
+
+    def disturbed(self) -> int:
+        """How many went, or were to go."""
+        return len(self.scene.written("pods", "eviction") + self.scene.written("statefulsets", "scale", "patch"))
+
+
+@asynccontextmanager
+async def controlled(kube: Kube, folder: Path, kind: str) -> AsyncIterator[Controlled]:
+    """The pods, before there are any."""
+    async with stage(kube, folder) as scene, granted(kube, scene.namespace, ("components/sources/rbac.yaml",)):
+        pods = Controlled(scene, kind)
+        pods.set_load(COUNT)
+        with pods.starting():
+            yield pods
+
+
+@pytest.mark.parametrize(
+    ("kind", "leave", "back"),
+    [
+        pytest.param("StatefulSet", Daemon.kill, Daemon.start, id="StatefulSet, killed"),
+        pytest.param("StatefulSet", Daemon.stop, Daemon.wake, id="StatefulSet, suspended"),
+        pytest.param("ReplicationController", Daemon.kill, Daemon.start, id="ReplicationController, killed"),
+    ],
+)
+async def test_a_successor_lets_no_second_pod_go(
+    kube: Kube, tmp_path: Path, kind: str, leave: object, back: object
+) -> None:
+    """The leader goes right after the first eviction that there ever was."""
+    assert callable(leave)
+    assert callable(back)
+    async with controlled(kube, tmp_path, kind) as pods:
+        scene = pods.scene
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        policies = {"pool": pool, "scaler": SCALER.format(namespace=scene.namespace)}
+        async with (
+            scene.daemon("one", QUEUE, **policies) as one,
+            scene.daemon("two", QUEUE, **policies) as two,
+            counting(kube, scene.namespace) as counts,
+        ):
+            first = await scene.leader(one, two)
+            successor = two if first is one else one
+            await pods.create()
+            await wait_until(lambda: counts[-1][NAME] == COUNT, what="all were counted")
+            del counts[:-1]
+            pods.hold()
+            await scene.killed(partial(leave, first), first, ("evict", "after", 1), scene.nodes[0])
+            pods.set_load(COUNT - 1)
+            await wait_until(lambda: pods.disturbed() > 1 or pods.is_held(successor), what="it holds")
+            assert pods.disturbed() == 1
+            back(first)
+            await pods.release()
+            left = COUNT - 1 if kind == "StatefulSet" else COUNT
+            await wait_until(partial(pods.are_ready, left), what="as many are ready as are needed")
+            assert min(count[NAME] for count in counts) == COUNT - 1
