@@ -290,7 +290,7 @@ class Elector:
         if self.taken_over < now:
             ours = self._noted_time(note, now)
             return _NEVER if ours is None else ours
-        if not note and self.last_disruption == _NEVER:
+        if not (note or self._restored) and self.last_disruption == _NEVER:
             return _NEVER
         identity, _, at = note.rpartition(" ")
         is_last = identity == annotations.get(HOLDER, "").rpartition(" ")[0]

@@ -357,6 +357,47 @@ async def test_no_first_disruption_without_a_lease_that_tells(pair: Pair) -> Non
     assert DISRUPTED not in pair.server.annotations
 
 
+@pytest.mark.parametrize("moved", [True, False])
+async def test_after_a_restore_of_etcd_a_pod_may_have_gone(pair: Pair, moved: bool) -> None:
+    """Who led after the backup may have moved it."""
+    if moved:
+        pair.one.note_disruption()
+    await pair.one.step()
+    await pair.wait(700)
+    await pair.one.step()
+    await pair.one.release()
+    backup = pair.server.lease
+    await pair.two.step()
+    assert pair.two.last_disruption == (pair.clocks[1].now() - 700 if moved else -math.inf)
+    await pair.two.release()
+    pair.server.lease = backup
+    await pair.wait(100)
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now())
+
+
+async def test_where_the_notes_are_gone_a_pod_may_have(pair: Pair) -> None:
+    pair.one.note_disruption()
+    await pair.one.step()
+    await pair.wait(700)
+    pair.server.lease = None
+    await pair.two.step()
+    assert pair.two.last_disruption == -math.inf, "nobody has moved any, as far as it knows"
+    await pair.two.release()
+    await pair.one.step()
+    assert (pair.one.leading, pair.one.last_disruption) == (True, pair.clocks[0].now())
+
+
+async def test_a_predecessors_disruption_is_not_ahead_of_our_clock(pair: Pair) -> None:
+    pair.one.note_disruption()
+    await pair.one.step()
+    await pair.one.release()
+    assert pair.server.lease is not None
+    pair.server.lease["metadata"]["annotations"][DISRUPTED] = "a 1e9"  # its clock was set back since
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now())
+
+
 async def test_a_disruption_is_never_ahead_of_the_clock(session: Session, pair: Pair) -> None:
     pair.one.note_disruption()
     await pair.one.step()
