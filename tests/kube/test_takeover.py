@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from elasticd.kit.handover import FENCE
 from tests.kube.between import Between, Moment
 from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.conftest import Kube
@@ -238,6 +239,53 @@ async def test_an_idle_policy_after_a_takeover_is_told_of(scene: Scene) -> None:
         return [policy["mode"] for policy in (await scene.daemon.status())["policies"]] == ["act"]
 
     await wait_until(acts, what="the policy acts again")
+
+
+async def roll_back(scene: Scene) -> JSON:
+    """Roll the Deployment out anew and back, as `kubectl rollout undo` does: its annotations become those that the
+    ReplicaSet has kept, whose pods it has again."""
+    client, path = scene.kube.client, scene.deployment
+    sets = await client.list(path.replace("deployments/web", "replicasets"))
+    (former,) = [each for each in sets if each["spec"]["replicas"]]
+    await client.patch(path, {"spec": {"template": {"metadata": {"annotations": {"next": "true"}}}}})
+
+    async def rolled_out() -> bool:
+        status, meta = (await client.get(path))["status"], (await client.get(path))["metadata"]
+        counts = [status.get(key) for key in ("replicas", "updatedReplicas", "readyReplicas")]
+        return status.get("observedGeneration") == meta["generation"] and len(set(counts)) == 1
+
+    await wait_until(rolled_out, what="it is rolled out")
+    template = former["spec"]["template"]
+    del template["metadata"]["labels"]["pod-template-hash"]
+    undo = [
+        {"op": "replace", "path": "/metadata/annotations", "value": former["metadata"]["annotations"]},
+        {"op": "replace", "path": "/spec/template", "value": template},
+    ]
+    undone = await client.patch(path, undo, kind="json", fieldManager="kubectl")
+    await wait_until(rolled_out, what="it is rolled back")
+    return undone["metadata"]["annotations"]
+
+
+@pytest.mark.since("1.36", "1.20 calls it that of other managers too")
+async def test_a_fence_that_a_rollback_brought_back_stops_nobody(scene: Scene) -> None:
+    """Neither the daemon nor the command takes it for its own: the workload changes hands back and again."""
+
+    async def change_hands(*words: str) -> None:
+        scene.proxy.passed.clear()
+        code, output = await scene.command(*words, through=True)
+        assert code == 0, output
+        assert "fence" in scene.proxy.passed, "it is written anew"
+
+    for is_rolled_back in (False, True):
+        if is_rolled_back:
+            assert FENCE in await roll_back(scene)
+        async with scene.there_and_back():
+            await change_hands()
+            await scene.reach(OURS)
+            if not is_rolled_back:
+                assert FENCE in await roll_back(scene)
+            await change_hands("--back")
+            await scene.reach(THEIRS)
 
 
 async def test_what_is_done_already_is_said(scene: Scene) -> None:
