@@ -97,19 +97,20 @@ class Replacements:
             self._note_shrinking(snapshot, now)
 
     def _note_shrinking(self, snapshot: Snapshot, now: float) -> None:
-        """Remember which workloads have been scaled in by whomever, or have more pods than they should."""
+        """Remember which workloads have been scaled in by whomever, or have more pods than they should. A set of Jobs
+        shrinks with each that ends."""
         self._seen_at, before, counts = now, self._counts, dict[str, int]()
+        self._shrank_at = {uid: at for uid, at in self._shrank_at.items() if now - at < ECHO}
         for workload in snapshot.workloads():
             uid, count = workload.uid, workload.replicas
             counts[uid] = count
-            if count < before.get(uid, count) or count < workload.status_replicas:
+            if (count < before.get(uid, count) or count < workload.status_replicas) and workload.ref.kind != JOB:
                 self._shrank_at[uid] = now
         self._counts = counts
 
     def note_scaling(self, action: Scale, now: float) -> None:
         """Remember that a count is being changed."""
         self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
-        self._shrank_at = {uid: at for uid, at in self._shrank_at.items() if now - at < ECHO}
         self._scaled_at[action.uid] = now
         if action.after < action.before:
             self._shrank_at[action.uid] = now
@@ -353,4 +354,4 @@ def _ordinal(pod: Pod) -> int:
 
 def _counts_few(workload: Workload) -> bool:
     """Whether its controller counts fewer pods than it should have. A set of Jobs has no such count."""
-    return workload.status_replicas < workload.replicas and workload.ref.kind != "Job"
+    return workload.status_replicas < workload.replicas and workload.ref.kind != JOB

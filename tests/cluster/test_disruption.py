@@ -598,13 +598,15 @@ async def test_no_pod_is_moved_right_after_a_late_scale_in() -> None:
     assert (await door.disruption.act(moved("p0"))).result == "done"
 
 
-async def test_no_pod_is_moved_right_after_somebody_elses_scale_in() -> None:
-    """Such as an HPA's, which its controller may carry out between two looks."""
-    door = Door()
+@pytest.mark.parametrize(("kind", "reason"), [("Deployment", "Scaling"), ("Job", "")])
+async def test_no_pod_is_moved_right_after_somebody_elses_scale_in(kind: str, reason: str) -> None:
+    """Such as an HPA's, which its controller may carry out between two looks. Of a set of Jobs one has ended."""
+    workload = replace(WEB, ref=replace(WEB.ref, kind=kind))
+    door = Door(workload)
     await door.look()
-    door.behind.workload = replace(WEB, replicas=2, status_replicas=2)
+    door.behind.workload = replace(workload, replicas=2, status_replicas=2)
     await door.wait(0.1)
-    assert (await door.disruption.act(moved("p0"))).reason == "Scaling"
+    assert (await door.disruption.act(moved("p1", "b"))).reason == reason
     await door.wait(ECHO)
     assert (await door.disruption.act(moved("p0"))).result == "done"
 
