@@ -115,7 +115,7 @@ class Server:
             ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
             ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
             ("PATCH", RECORD, self._note),
-            ("DELETE", RECORD, self._forget),
+            ("DELETE", RECORD, self.forget),
             ("GET", SECRET, lambda: self.secret or NONE),
             ("POST", SECRETS, self._write_secret),
         ):
@@ -231,6 +231,7 @@ class Server:
         self.written += 1
         created = datetime.now(UTC) + timedelta(seconds=self.ahead)
         given = {"uid": f"record-{self.written}", "creationTimestamp": f"{created:%Y-%m-%dT%H:%M:%SZ}"}
+        given["resourceVersion"] = "1"
         record = {**body, "metadata": {**body["metadata"], **given}}
         self.records[body["metadata"]["name"]] = record
         return record
@@ -244,15 +245,22 @@ class Server:
     def _note(self) -> Any:
         if "elasticd-restore-u" not in self.records:
             return NONE
-        self.records["elasticd-restore-u"]["data"] |= self.api.seen[-1].body["data"]
-        return {}
+        kept = self.records["elasticd-restore-u"]
+        kept["data"] |= self.api.seen[-1].body.get("data", {})
+        meta = kept["metadata"]
+        meta["resourceVersion"] = str(int(meta.get("resourceVersion", "0")) + 1)
+        return kept
 
-    def _forget(self) -> Any:
+    def forget(self) -> Any:
         found = self.records.get("elasticd-restore-u")
         if found is None:
             return NONE
-        if self.api.seen[-1].body["preconditions"]["uid"] != found["metadata"]["uid"]:
+        named = self.api.seen[-1].body["preconditions"]
+        if named["uid"] != found["metadata"]["uid"]:
             return status(409, "Conflict", "UID in precondition")
+        version = found["metadata"].get("resourceVersion", "")
+        if named.get("resourceVersion", version) != version:
+            return status(409, "Conflict", "resourceVersion in precondition")
         return self.records.pop("elasticd-restore-u")
 
     def made_anew(self) -> bool:

@@ -312,6 +312,31 @@ async def test_an_eviction_that_comes_after_its_record_is_refused(
         assert server.evict().code == 409
 
 
+async def test_a_late_deletion_of_a_record_takes_no_later_claim(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """The record was to be removed, as a budget refused the eviction; the next one is begun before that arrives."""
+    held: list[Seen] = []
+
+    def is_kept(step: int, what: str) -> str:
+        held.extend(api.seen[-1:] if what.startswith("DELETE") and not held else ())
+        return "undone" if what.startswith("DELETE") and not server.evictions else ""
+
+    server.fault = is_kept
+    api.on(
+        "POST",
+        f"{POD}/eviction",
+        status(429, "TooManyRequests", "the pod's disruption budget"),
+        server.step(server.evict),
+    )
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).reason == "Budget"
+        assert (await one.evict(ACTION, granted)).result == "done"
+        api.seen.append(held[0])
+        assert server.forget().code == 409
+        await until(server.made_anew)
+
+
 async def test_a_record_stays_as_long_as_an_eviction_may_arrive(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:

@@ -3,8 +3,9 @@
 Its name follows from the pod's UID, so that only one daemon can be the one that wrote it: the record is also the claim
 to the pod. A record counts only if it is genuine: it has elasticd's seal, and the server created it at about the time
 that is sealed in it, so it is no copy of an earlier one. One that is being deleted, and is kept by a finalizer, is
-deleted. Knows how such a record is written, checked, found and
-removed; knows nothing of when.
+deleted. A deletion names the version of the record, and one that is found is changed before it is relied on: so a
+deletion that the network delivers late is refused. Knows how such a record is written, checked, found and removed;
+knows nothing of when.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.errors import UNREADABLE
+from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.restore.seal import SEAL, SealKey
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
@@ -25,6 +27,9 @@ from elasticd.model.rights import RESTORE_KEY
 from elasticd.model.workload import Ref
 
 LABEL = "elasticd.io/restore"
+
+CLAIMED = "elasticd.io/claimed-again-at"
+"""Annotation of a record that was there already when its daemon wanted to evict the pod, as after a lost reply."""
 
 WINDOW = 300.0
 """Seconds at most between the time that is sealed in a record and that of its creation, by the server's clock."""
@@ -54,6 +59,8 @@ class Restoration(Struct, frozen=True):
     """Namespace and name of the Lease whose daemons continue it; empty: any does, as earlier versions wrote none."""
     others: tuple[tuple[str, str], ...] = ()
     """What a newer version of elasticd has written beside: it is sealed with the rest."""
+    version: str = ""
+    """The resourceVersion of its ConfigMap, as last read; empty: it is not known."""
 
     @property
     def name(self) -> str:
@@ -119,18 +126,26 @@ class Records:
         """Write our record and return it; None: another daemon was first. Raises NotGenuineError if it would not count,
         as with a wrong clock, or the other one does not. On ApiError the record may exist."""
         await self._key.keep(create=True)
-        uid = await self.write(restoration)
+        written = await self.write(restoration)
         try:
             record = await self.read(restoration)
         except NotGenuineError:
             with contextlib.suppress(ApiError):
-                if uid:
-                    await self.remove(replace(restoration, record=uid))
+                if written is not None:
+                    await self.remove(written)
             raise
-        return record if record is not None and record.by == restoration.by else None
+        if record is None or record.by != restoration.by:
+            return None
+        return record if written is not None else await self._renew(record)
 
-    async def write(self, restoration: Restoration) -> str:
-        """Create the record, and return the UID of its ConfigMap; empty: there is one already. Raises ApiError."""
+    async def _renew(self, record: Restoration) -> Restoration:
+        """Change a record that was there already. Raises ApiError."""
+        body = encode({"metadata": {"annotations": {CLAIMED: moment(self._now()) or ""}}})
+        changed = await self._session.send(CONFIG_MAPS.request("patch", self.home, record.name, body=body))
+        return replace(record, version=decoded(changed, _RECORD, "ConfigMap").metadata.resource_version)
+
+    async def write(self, restoration: Restoration) -> Restoration | None:
+        """Create the record, and return it; None: there is one already. Raises ApiError."""
         meta = {"name": restoration.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         now = datetime.fromtimestamp(self._now(), UTC)
         data = self._sealed(replace(restoration, written=f"{now:%Y-%m-%dT%H:%M:%SZ}"))
@@ -140,8 +155,9 @@ class Records:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            return ""
-        return decoded(created, _RECORD, "ConfigMap").metadata.uid
+            return None
+        made = decoded(created, _RECORD, "ConfigMap").metadata
+        return replace(restoration, record=made.uid, version=made.resource_version)
 
     async def read(self, restoration: Restoration) -> Restoration | None:
         """The record as it is now; None: there is none any more. Raises ApiError."""
@@ -168,9 +184,10 @@ class Records:
         await self._session.send(CONFIG_MAPS.request("patch", self.home, restoration.name, body=body))
 
     async def remove(self, restoration: Restoration) -> bool:
-        """Delete this record, but not one that was written for the same pod since; return whether it was there. Raises
-        ApiError."""
-        body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": restoration.record}})
+        """Delete this record, but not one that was written for the same pod since, or claimed again; return whether it
+        was there. Raises ApiError."""
+        named = {"uid": restoration.record, **({"resourceVersion": restoration.version} if restoration.version else {})}
+        body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": named})
         try:
             await self._session.send(CONFIG_MAPS.request("delete", self.home, restoration.name, body=body))
         except ApiError as error:
@@ -231,4 +248,5 @@ def _restoration(record: _WireRecord) -> Restoration | None:
         pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace, place, lease
     )
     others = tuple(item for item in data.items() if item[0] not in restoration.data() and item[0] != SEAL)
-    return replace(restoration, others=others) if restoration.name == record.metadata.name else None
+    known = replace(restoration, others=others, version=record.metadata.resource_version)
+    return known if restoration.name == record.metadata.name else None
