@@ -6,13 +6,14 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, recreation, trial_of
 
-OF_NETWORK = (
+OF_THE_OLD = (
     "k8s.ovn.org/pod-networks",
     "k8s.v1.cni.cncf.io/network-status",
     "k8s.v1.cni.cncf.io/networks-status",
     "cni.projectcalico.org/containerID",
     "cni.projectcalico.org/podIP",
     "cni.projectcalico.org/podIPs",
+    "elasticd.io/stays-since",
 )
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -33,7 +34,7 @@ def pod(token: dict[str, Any], **spec: Any) -> dict[str, Any]:
             "resourceVersion": "7",
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {"app": "batch"},
-            "annotations": {"note": "x", **dict.fromkeys(OF_NETWORK, "10.244.1.7/24")},
+            "annotations": {"note": "x", **dict.fromkeys(OF_THE_OLD, "10.244.1.7/24")},
             "ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "c"}],
             "finalizers": ["example.com/keep"],
             "managedFields": [{"manager": "kubectl"}],

@@ -6,7 +6,7 @@ of HTTP or of why a pod is recreated.
 
 from typing import Any
 
-from elasticd.model.moves import RESTORED
+from elasticd.model.moves import RESTORED, STAYS
 
 RESUMED = "elasticd.io/resumed"
 """Annotation of a recreated pod: when the one before it was evicted, in seconds since the epoch."""
@@ -27,6 +27,7 @@ _OF_NETWORK = frozenset((
     "cni.projectcalico.org/podIP",
     "cni.projectcalico.org/podIPs",
 ))  # fmt: skip
+_OF_THE_OLD = _OF_NETWORK | {STAYS}
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -35,7 +36,7 @@ def recreation(pod: dict[str, Any], at: float) -> dict[str, Any]:
     old = pod["metadata"]
     meta = {key: old[key] for key in _KEPT if old.get(key)}
     meta["labels"] = _without_nodes(old)
-    annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in _OF_NETWORK}
+    annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in _OF_THE_OLD}
     meta["annotations"] = {**annotations, RESTORED: old["uid"], RESUMED: f"{at:.3f}"}
     spec = {key: value for key, value in pod["spec"].items() if key not in _LEFT_OUT}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _without_tokens(spec)}
