@@ -50,6 +50,7 @@ DEBIAN_PACKAGES = {
     "redis-server": "redis-server",
     "chromium": "chromium",
     "chromium-driver": "chromedriver",
+    "kubernetes-client": "kubectl",
 }
 UNPACKED = ("etcd-server", "golang-1.19-go", "golang-1.19-src", "golang-github-modern-go-reflect2-dev")
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 
 import msgspec
 import pytest
@@ -13,9 +12,11 @@ from elasticd.decision.workload.zero import REVISION, ZERO
 from elasticd.model.workload import Workload
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
+from tests.kube.fetch import find_program
 from tests.kube.test_cluster import DEPLOYMENT, PATHS, manifest
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="it needs kubectl")
+KUBECTL = find_program("kubectl")
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine: python3 tests/kube/fetch.py")
 
 
 class Web:
@@ -29,7 +30,8 @@ class Web:
         """Run it, in a later second than the last write."""
         await asyncio.sleep(1.1)
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec("kubectl", *self._words, *words, stdin=pipe, stdout=pipe)
+        assert KUBECTL is not None
+        process = await asyncio.create_subprocess_exec(KUBECTL, *self._words, *words, stdin=pipe, stdout=pipe)
         said, _ = await process.communicate(json.dumps(stdin).encode())
         assert process.returncode == 0, said
 
