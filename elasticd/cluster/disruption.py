@@ -107,7 +107,7 @@ class DisruptionGuard(ClusterWrapper):
         self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
         self._journal = journal
         self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
-        self._before = tuple(self._recent)
+        self._before = list(self._recent)
         """What was disturbed before this daemon began: what lacked since is not known."""
         self._missed = -inf
         """When the last pod may have been moved of which it is not known whose it was."""
@@ -164,25 +164,22 @@ class DisruptionGuard(ClusterWrapper):
                 self._take_back(disruption)
                 forgotten = f"the journal cannot be written, so a restart would forget it: {fault}"
                 return Answer("refused", message=forgotten, reason="Disturbed")
-        self._note(action, disruption, now)
-        return await (self._scale(action, disruption) if isinstance(action, Scale) else self._do(action, disruption))
-
-    def _note(self, action: Action, disruption: Disruption | None, now: float) -> None:
-        """Remember what is moved, before it is."""
+        if isinstance(action, Scale) or (isinstance(action, Mark) and disruption is not None):
+            return await self._change(action, disruption)
         if isinstance(action, Evict) and action.target:
             self._replacements.note_move(action, now)
-        elif isinstance(action, Mark) and disruption is not None:
-            self._replacements.note_surge(action.uid, now)
+        return await self._do(action, disruption)
 
-    async def _scale(self, action: Scale, disruption: Disruption | None) -> Answer:
-        """Change a count. It may wait for its turn, or for the server."""
-        self._replacements.note_scaling(action, self._clock.now())
-        with self._replacements.scaling(action):
+    async def _change(self, action: Scale | Mark, disruption: Disruption | None) -> Answer:
+        """Change a count, or begin a surge."""
+        with self._replacements.changing(action):
             answer = await self._do(action, disruption)
-        if answer.result in ("refused", "conflict") or 400 <= answer.code < 500:  # it was not done
-            self._replacements.forget_scaling(action)
-        else:
+        if answer.result in ("refused", "conflict") or 400 <= answer.code < 500:
+            return answer  # it was not done
+        if isinstance(action, Scale):
             self._replacements.note_scaling(action, self._clock.now())
+        else:
+            self._replacements.note_surge(action.uid, self._clock.now())
         return answer
 
     async def _do(self, action: Action, disruption: Disruption | None) -> Answer:
@@ -249,7 +246,8 @@ class DisruptionGuard(ClusterWrapper):
         if self._memory is None:
             return False
         since = now - REPLACING
-        recent = {disruption.controller for disruption in self._before if disruption.at > since}
+        self._before = [disruption for disruption in self._before if disruption.at > since]
+        recent = {disruption.controller for disruption in self._before}
         return self._missed > since or not recent.isdisjoint(controllers)
 
     def _leaving(self, now: float) -> set[str]:

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from elasticd.decision.disruption import ends_surge
 from elasticd.kit.surge import SURGE, surged
-from elasticd.model.actions import Evict, Scale
+from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.controllers import JOB, OWNERS
 from elasticd.model.disruption import Refused
 from elasticd.model.workload import Pod, Workload
@@ -82,8 +81,10 @@ class Replacements:
         self._shrank_at: dict[str, float] = {}
         """When a workload's count was lowered, or it was last seen with more pods than that."""
         self._surged_at: dict[str, float] = {}
-        self._lowering: list[str] = []
-        """The UIDs of the workloads whose count is being lowered."""
+        self._changing: list[tuple[str, Refused]] = []
+        """The UIDs of the workloads whose count is being lowered, or of which a surge is being begun, and why so."""
+        self._over_since: dict[str, float] = {}
+        """Since when workloads have more pods than they should."""
         self._counts: dict[str, int] = {}
         """The counts of workloads, by UID, as last seen."""
         self._moved: dict[str, _Moved] = {}
@@ -97,41 +98,46 @@ class Replacements:
             self._note_shrinking(snapshot, now)
 
     def _note_shrinking(self, snapshot: Snapshot, now: float) -> None:
-        """Remember which workloads have been scaled in by whomever, or have more pods than they should. A set of Jobs
-        shrinks with each that ends."""
-        self._seen_at, before, counts = now, self._counts, dict[str, int]()
+        """Remember which workloads have been scaled in by whomever, or have more pods than they should, though not for
+        ever, as in a rollout that is stuck. A set of Jobs shrinks with each that ends."""
+        self._seen_at, before, counts, over = now, self._counts, dict[str, int](), dict[str, float]()
         self._shrank_at = {uid: at for uid, at in self._shrank_at.items() if now - at < ECHO}
         for workload in snapshot.workloads():
             uid, count = workload.uid, workload.replicas
             counts[uid] = count
-            if (count < before.get(uid, count) or count < workload.status_replicas) and workload.ref.kind != JOB:
+            if workload.ref.kind == JOB:
+                continue
+            if count < workload.status_replicas:
+                over[uid] = self._over_since.get(uid, now)
+            if count < before.get(uid, count) or now - over.get(uid, -REPLACING) < REPLACING:
                 self._shrank_at[uid] = now
-        self._counts = counts
+        self._counts, self._over_since = counts, over
 
     def note_scaling(self, action: Scale, now: float) -> None:
-        """Remember that a count is being changed."""
+        """Remember that a count was changed."""
         self._scaled_at = {uid: at for uid, at in self._scaled_at.items() if now - at < SETTLING}
         self._scaled_at[action.uid] = now
         if action.after < action.before:
             self._shrank_at[action.uid] = now
 
     @contextmanager
-    def scaling(self, action: Scale) -> Iterator[None]:
-        """A count is being changed for as long as the block runs."""
-        lowering = [action.uid] if action.after < action.before else []
-        self._lowering += lowering
+    def changing(self, action: Scale | Mark) -> Iterator[None]:
+        """A count is being changed, or a surge begun, for as long as the block runs: it may wait for its turn, or for
+        the server."""
+        changing: list[tuple[str, Refused]] = []
+        if isinstance(action, Mark):
+            changing = [(action.uid, ("BeingMoved", f"a surge of a pod of {action.workload} is being begun"))]
+        elif action.after < action.before:
+            changing = [(action.uid, ("Scaling", f"{action.workload} is being scaled in"))]
+        self._changing += changing
         try:
             yield
         finally:
-            for uid in lowering:
-                self._lowering.remove(uid)
-
-    def forget_scaling(self, action: Scale) -> None:
-        """Forget that a count was lowered which was not."""
-        self._shrank_at.pop(action.uid, None)
+            for each in changing:
+                self._changing.remove(each)
 
     def note_surge(self, uid: str, now: float) -> None:
-        """Remember that a surge of a pod of this workload begins, which the next snapshot may not show yet."""
+        """Remember that a surge of a pod of this workload was begun, which the next snapshot may not show yet."""
         self._surged_at = {uid: at for uid, at in self._surged_at.items() if now - at < ECHO}
         self._surged_at[uid] = now
 
@@ -158,7 +164,7 @@ class Replacements:
         if snapshot is None:
             return
         self._note_shrinking(snapshot, now)
-        changed = self._scaled_at.keys() | self._shrank_at.keys() | self._surged_at.keys()
+        changed = {*self._scaled_at, *self._shrank_at, *self._surged_at, *(uid for uid, _ in self._changing)}
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
             suspect = workload.rollout or SURGE in workload.annotations or workload.uid in changed
@@ -197,11 +203,10 @@ class Replacements:
 
     def why_not_yet(self, evict: Evict, now: float, *, others: bool) -> Refused | None:
         """Why a ready pod is not moved before others of its controller are ready. `others`: pods of it may have been
-        moved within REPLACING of which nothing is known here. A surge looks at those itself."""
+        moved within REPLACING of which nothing is known here. An eviction of a surge has no target."""
         if not evict.target or not evict.owner or self._snapshot is None:
             return None
-        is_judged = others and not ends_surge(evict)
-        return self._why_not_last(evict, now) or (_why_one_may_lack(evict, self._snapshot) if is_judged else None)
+        return self._why_not_last(evict, now) or (_why_one_may_lack(evict, self._snapshot) if others else None)
 
     def _why_not_last(self, evict: Evict, now: float) -> Refused | None:
         """Why a ready pod of a StatefulSet is not moved, which would not create it again before another of a lower
@@ -243,6 +248,8 @@ class Replacements:
     def _why_busy(self, workload: Workload, now: float) -> Refused | None:
         if (note := surged(workload)) is not None:
             return "BeingMoved", f"a pod of {workload.ref} is being moved: {note}"
+        if changing := next((why for uid, why in self._changing if uid == workload.uid), None):
+            return changing
         if now - self._surged_at.get(workload.uid, -ECHO) < ECHO:
             return "BeingMoved", f"a surge of a pod of {workload.ref} has just begun"
         if workload.rollout:
@@ -253,11 +260,11 @@ class Replacements:
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"
-        if workload.uid in self._lowering:
-            return "Scaling", f"{workload.ref} is being scaled in"
-        if (shrank := now - self._shrank_at.get(workload.uid, -ECHO)) < ECHO:
-            return "Scaling", f"{workload.ref} was scaled in {shrank:.0f} s ago"
-        return None
+        if (shrank := now - self._shrank_at.get(workload.uid, -ECHO)) >= ECHO:
+            return None
+        if workload.replicas < workload.status_replicas:
+            return "Scaling", f"{workload.ref} has {workload.status_replicas} pods, and is to have {workload.replicas}"
+        return "Scaling", f"{workload.ref} was scaled in {shrank:.0f} s ago"
 
     def _not_replaced(self, workload: Workload) -> Refused | None:
         """Why no pod may go whose controller does not make up for those that went, as with a quota or a webhook that

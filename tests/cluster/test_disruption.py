@@ -633,7 +633,33 @@ async def test_no_pod_is_moved_whose_controllers_cannot_be_read(
     assert (await door.disruption.act(evict("p0"))).result == "done", "preemption does not wait"
 
 
-async def test_no_pod_is_moved_during_a_scale_in() -> None:
+async def test_a_stuck_rollout_keeps_no_pod_for_ever() -> None:
+    """Its Deployment has one pod more than it should, for as long as nobody mends it."""
+    door = Door(replace(WEB, status_replicas=4))
+    await door.look()
+    await door.wait(REPLACING - 1)
+    answer = await door.disruption.act(moved("p0"))
+    assert (answer.reason, answer.message) == ("Scaling", "shop/Deployment/web has 4 pods, and is to have 3")
+    for _ in range(3):
+        await door.wait(ECHO)
+    assert (await door.disruption.act(moved("p0"))).result == "done"
+
+
+@pytest.mark.parametrize("answer", [Answer("conflict", 409), Answer("failed", 403)], ids=["conflict", "refused"])
+async def test_a_scale_in_in_vain_hides_no_other(answer: Answer) -> None:
+    """An HPA was first."""
+    door = Door()
+    await door.look()
+    door.behind.workload = replace(WEB, replicas=2, status_replicas=2)
+    await door.wait(1)
+    door.behind.answer = answer
+    await door.disruption.act(scale(3, 2))
+    door.behind.answer = Answer("done")
+    assert (await door.disruption.act(moved("p0"))).reason == "Scaling"
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["a scale-in", "a surge"])
+async def test_no_pod_is_moved_while_a_change_is_asked_for(begins: bool) -> None:
     """As where a webhook takes its time."""
     door, reasons = Door(), list[str]()
     await door.look()
@@ -644,10 +670,14 @@ async def test_no_pod_is_moved_during_a_scale_in() -> None:
         reasons.append((await door.disruption.act(moved("p0"))).reason)
 
     door.behind.lasts = move_meanwhile
-    assert (await door.disruption.act(scale(3, 2))).result == "done"
-    assert reasons == ["Scaling"]
-    await door.wait(ECHO)
-    assert (await door.disruption.act(moved("p0"))).reason == ""
+    asked = replace(surge(), uid=WEB.uid) if begins else scale(3, 2)
+    reason = "BeingMoved" if begins else "Scaling"
+    assert (await door.disruption.act(asked)).result == "done"
+    assert reasons == [reason]
+    await door.wait(ECHO - 1)
+    assert (await door.disruption.act(moved("p1", "b"))).reason == reason
+    await door.wait(1)
+    assert (await door.disruption.act(moved("p1", "b"))).reason == ""
 
 
 async def test_no_pod_is_evicted_right_after_a_surge_begins() -> None:

@@ -420,23 +420,6 @@ async def test_a_pod_stays_whose_replacement_has_just_gone(scene: Stage, first: 
         assert (await web.moved(), web.least) == (COUNT, COUNT)
 
 
-async def test_a_late_eviction_takes_no_pod_that_stays(scene: Stage, first: Daemon) -> None:
-    """The network delivers it after its daemon was killed, and another has taken the surge back."""
-    client = scene.kube.client
-    await wait_until(first.leads, what="it leads")
-    async with deployed(scene) as web:
-        # Where deletion costs count, pods are evicted only if another has the lowest too.
-        (other,) = [one for one in await web.pods() if one["spec"]["nodeName"] != web.node]
-        cost = {"metadata": {"annotations": {COST: LEAST}}}
-        await client.patch(f"{scene.pods}/{other['metadata']['name']}", cost, "merge")
-        await scene.killed(first.kill, first, ("evict", "late", 1), web.node)
-        await client.patch(web.path, {"metadata": {"annotations": {FREEZE: "both"}}}, "merge")
-        first.start()
-        await wait_until(web.is_as_before, within=90, what="it is taken back")
-        assert await first.proxy.deliver() == 409
-        assert {one["metadata"]["uid"] for one in await web.ready()} == web.before
-
-
 async def test_a_rollback_after_a_surge_lowers_no_count(scene: Stage, first: Daemon) -> None:
     """It brings back the note of the surge, which the ReplicaSet has kept, as `kubectl rollout undo` does."""
     client = scene.kube.client
@@ -461,6 +444,22 @@ async def test_a_rollback_after_a_surge_lowers_no_count(scene: Stage, first: Dae
         before = web.counts()
         deployment: JSON = await wait_until(web.without_note, what="the note is removed")
         assert (deployment["spec"]["replicas"], web.counts() - before) == (COUNT + 1, 0)
+
+
+async def test_a_late_eviction_takes_no_pod_that_stays(scene: Stage, pair: tuple[Daemon, Daemon]) -> None:
+    """The network delivers it after its daemon was killed, and another has taken the surge back."""
+    client, victim = scene.kube.client, await scene.leader(*pair)
+    async with deployed(scene) as web:
+        # Where deletion costs count, pods are evicted only if another has the lowest too.
+        (other,) = [one for one in await web.pods() if one["spec"]["nodeName"] != web.node]
+        cost = {"metadata": {"annotations": {COST: LEAST}}}
+        await client.patch(f"{scene.pods}/{other['metadata']['name']}", cost, "merge")
+        await scene.killed(victim.kill, victim, ("evict", "late", 1), web.node)
+        await client.patch(web.path, {"metadata": {"annotations": {FREEZE: "both"}}}, "merge")
+        await wait_until(web.is_as_before, within=90, what="it is taken back")
+        assert await victim.proxy.deliver() == 409
+        assert {one["metadata"]["uid"] for one in await web.ready()} == web.before
+    victim.start()
 
 
 async def test_two_daemons_believing_they_lead_set_no_count_twice(scene: Stage) -> None:

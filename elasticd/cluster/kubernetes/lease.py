@@ -265,7 +265,7 @@ class Elector:
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, **self._notes()}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
         self._version, self._restored = _version_of(self._raw), False
-        self._tells_disruption = self.last_disruption > _NEVER
+        self._tells_disruption = DISRUPTED in lease["metadata"]["annotations"]
         if not self.leading:
             self.since = self._clock.now()
         self._until = started + self._settings.renew

@@ -350,6 +350,19 @@ async def test_the_first_disruption_is_told_before_it_is_done(pair: Pair) -> Non
     assert pair.server.annotations[DISRUPTED] == "a 1000.000"
 
 
+async def test_a_disruption_during_a_renewal_is_told_of_too(pair: Pair, api: FakeApi) -> None:
+    """The renewal that is under way does not say so, and the next one fails."""
+
+    async def meanwhile(request: web.Request) -> web.StreamResponse:
+        pair.one.note_disruption()
+        return await pair.server.update(request)
+
+    api.on("PUT", LEASE, meanwhile, status(500, "InternalError", "no etcd"))
+    await pair.one.step()
+    assert "no etcd" in await pair.one.foretell_disruption()
+    assert DISRUPTED not in pair.server.annotations
+
+
 async def test_no_first_disruption_without_a_lease_that_tells(pair: Pair) -> None:
     await pair.one.step()
     pair.server.steal("b")

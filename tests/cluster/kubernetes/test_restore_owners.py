@@ -45,6 +45,26 @@ async def test_a_copy_names_no_owner_that_is_gone(
     assert [(each.uid, each.reason, each.warning) for each in told] == [("u", "OwnerGone", True)] * (not is_kept)
 
 
+async def test_an_owner_that_is_gone_is_told_of_once(
+    server: Server, session: Session, clock: HurriedClock, api: FakeApi
+) -> None:
+    """Not at each attempt while a quota refuses the copy."""
+    told: list[Announce] = []
+    discovered = served("v1")
+    api.on("GET", "/api/v1", {"resources": [*discovered["resources"], CONFIG_MAPS]})
+    api.on("GET", PATH, NONE)
+    refused = iter([True] * 3)
+
+    def fails(step: int, what: str) -> str:
+        return "undone" if what == "POST pods" and next(refused, False) else ""
+
+    server.pod, server.fault = running(ownerReferences=[OWNER]), fails
+    async with daemon(session, clock, announce=told.append) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
+    assert [each.reason for each in told] == ["OwnerGone"]
+
+
 async def test_an_owner_of_an_unserved_kind_is_kept(server: Server, session: Session, clock: HurriedClock) -> None:
     """Kubernetes deletes no pod for it."""
     server.pod = running(ownerReferences=[OWNER])

@@ -25,7 +25,7 @@ record is removed last. Knows these steps; knows nothing of why a pod was evicte
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -253,18 +253,12 @@ class RestorationSteps:
         self._count_lost()
         if self._clock.now() < self._wait_until or not await self._parts.budget.take(PAUSES.longest):
             return False
-        gone, manifest = await self._namespace_is_gone(), await self._manifest()
+        gone = await self._namespace_is_gone()
         if not self._parts.leading():
             return False
         if gone:
             return await self._give_up()
-        self._copy_may_have_run, self._why_ended = True, ""
-        try:
-            await self._parts.session.send(creation(self.restoration.pod, manifest))
-            self._copy_there = True
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
+        await self._send_copy()
         state = await read_pod(self._parts.session, self.restoration.pod)  # made by whom, this shows
         return (
             state is not None
@@ -272,18 +266,31 @@ class RestorationSteps:
             and await self._follow_copy(state)
         )
 
-    async def _manifest(self) -> bytes:
-        """What to create the pod from: without the owners that are gone, or Kubernetes would delete it for them."""
+    async def _send_copy(self) -> None:
+        """Create the pod, without the owners that are gone, or Kubernetes would delete it for them. Raises ApiError."""
         manifest = msgspec.json.decode(self.restoration.manifest, type=dict[str, Any])
-        if not (missing := await self._parts.owners.missing(manifest)):
-            return self.restoration.manifest.encode()
-        owners = manifest["metadata"]["ownerReferences"]
-        manifest["metadata"]["ownerReferences"] = [owner for owner in owners if owner not in missing]
+        missing = await self._parts.owners.missing(manifest)
+        if missing:
+            owners = manifest["metadata"]["ownerReferences"]
+            manifest["metadata"]["ownerReferences"] = [owner for owner in owners if owner not in missing]
+        if not self._parts.leading():
+            return
+        self._copy_may_have_run, self._why_ended = True, ""
+        try:
+            await self._parts.session.send(creation(self.restoration.pod, encode(manifest)))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return
+        self._copy_there = True
+        if missing:
+            self._tell_ownerless(missing)
+
+    def _tell_ownerless(self, missing: Sequence[Mapping[str, Any]]) -> None:
         names = ", ".join(one_line(f"{owner['kind']} {owner['name']}", LONGEST) for owner in missing)
-        text = f"it is recreated without its owner, which is gone: {names}; delete it if it is not needed without"
+        text = f"it was recreated without its owner, which is gone: {names}; delete it if it is not needed without"
         logger.warning("%s: %s", self.restoration.pod, text)
         self._parts.announce(Announce(self.restoration.pod, self.restoration.uid, "OwnerGone", text, warning=True))
-        return encode(manifest)
 
     async def _forget_deleted(self) -> bool:
         """Remove the record of a copy that has run, or was adopted, and was deleted: if one is there, another daemon
