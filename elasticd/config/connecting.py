@@ -252,6 +252,7 @@ def _pool(policy: PoolPolicy) -> Iterator[Feature]:
     if not _moves(policy):
         return
     yield rights.EVICTING
+    yield rights.CONTROLLERS
     if policy.moves.bare:
         yield rights.RESTORING
     if policy.moves.surge:

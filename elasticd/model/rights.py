@@ -62,6 +62,11 @@ EVICTING = Feature(
     PLACING,
     (*_rights("create", "", "pods/eviction"), *_rights("patch", "", "pods/status")),
 )
+CONTROLLERS = Feature(
+    "know whether a pod that is moved would be recreated",
+    PLACING,
+    (*_rights("list", "apps", "replicasets", "statefulsets"), *_rights("list", "", "replicationcontrollers")),
+)
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
 NAMESPACES = Feature("know the labels and UIDs of namespaces", PLACING, _rights("list watch", "", "namespaces"))
 VOLUMES = Feature(
@@ -135,8 +140,9 @@ def sleeping(group: str, plural: str) -> Feature:
 
 FEATURES = (
     PODS, NODES, *(make("apps", plural) for make in (seeing, scaling, sleeping) for plural in APPS.values()),
-    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, BUDGETS, NAMESPACES, VOLUMES,
-    CLAIMS, RECORDS, SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL, PULLS,
+    AUTOSCALERS, EVENTS, USAGE, NODE_USAGE, leading("elasticd"), BINDING, EVICTING, CONTROLLERS, BUDGETS, NAMESPACES,
+    VOLUMES, CLAIMS, RECORDS, SEALING, RESTORING, VERTICAL, VICTIMS, SEEING_JOBS, JOBS, KUBELETS, CUSTOM, EXTERNAL,
+    PULLS,
     READERS,
 )  # fmt: skip
 """All that the shipped roles are for."""

@@ -1,12 +1,18 @@
-"""The namespace, or the owner, of an evicted pod is deleted while it is moved, on a genuine API server."""
+"""The namespace, the owner or the controller of a pod is deleted while it is moved, on a genuine API server."""
 
 import asyncio
 import json
 from pathlib import Path
 
-from tests.kube.client import wait_until
+import pytest
+
+from elasticd.journal import read
+from elasticd.model.disruption import Disruption
+from elasticd.model.placement import PodOutcome
+from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import POLICY, USER, stage
+from tests.kube.pools import stays_ready
 from tests.kube.rights import FOLDER, granted_from
 
 RESTORE = FOLDER / "components/restore/rbac.yaml"
@@ -75,3 +81,46 @@ async def test_a_pod_whose_owner_goes_meanwhile_is_created_once(kube: Kube, tmp_
 
         await wait_until(told, what="an Event tells of it")
         assert scene.written("pods") == ["owned"]
+
+
+KINDS = {
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "ReplicationController": "/api/v1/namespaces/{}/replicationcontrollers",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_pods_stay_while_their_controller_is_being_deleted(kube: Kube, tmp_path: Path, kind: str) -> None:
+    """A finalizer keeps it so; the pods would stay for good with `--cascade=orphan`."""
+    async with stage(kube, tmp_path) as scene:
+        path, labels = KINDS[kind].format(scene.namespace), {"app": "web"}
+        selector = labels if kind == "ReplicationController" else {"matchLabels": labels}
+        template = {"metadata": {"labels": labels}, "spec": scene.spec()}
+        spec: JSON = {"replicas": 2, "selector": selector, "template": template}
+        spec |= {"serviceName": "web"} if kind == "StatefulSet" else {}
+        body = {"metadata": {"name": "web", "finalizers": ["example.test/kept"]}, "spec": spec}
+        await kube.client.create(path, body)
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        async with scene.daemon("one", pool=pool) as one:
+            await scene.cordon(scene.nodes[1])
+
+            async def run() -> bool:
+                pods = await scene.copies("web")
+                return len(pods) == 2 and all(map(stays_ready, pods))
+
+            await wait_until(run, within=90, what="both run")
+            options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+            await kube.client.request("DELETE", f"{path}/web", body=options)
+            before = {pod["metadata"]["uid"] for pod in await scene.copies("web")}
+            await scene.cordon(scene.nodes[0])
+
+            def tries() -> int:
+                return sum(isinstance(each, Disruption) and each.undone for each in read(one.running.folder / "state"))
+
+            await wait_until(lambda: tries() > 1, what="it would move them, again and again")
+            outcomes = [each for each in read(one.running.folder / "state") if isinstance(each, PodOutcome)]
+            assert {each.reason for each in outcomes if each.result == "refused"} == {"NoController"}
+            assert {pod["metadata"]["uid"] for pod in await scene.copies("web")} == before
+            assert scene.written("pods", "eviction") == []
+        await kube.client.patch(f"{path}/web", {"metadata": {"finalizers": None}})

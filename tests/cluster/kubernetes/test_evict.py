@@ -363,35 +363,38 @@ async def test_a_pod_annotated_at_the_last_moment_stays(
     assert (answer.reason, len(api.asked("POST", EVICTION))) == ("" if sent else "DoNotDisrupt", sent)
 
 
-CLONE_SETS = {"resources": [{"name": "clonesets", "kind": "CloneSet", "namespaced": True}]}
-KRUISE = "/apis/apps.kruise.io"
-VERSIONS = {"versions": [{"groupVersion": f"apps.kruise.io/{version}"} for version in ("v1beta1", "v1alpha1")]}
-GONE = status(404, "NotFound")
-DOWN = status(503, "Down", "down")
+SETS = "/apis/apps/v1/namespaces/shop/replicasets"
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}
+OWNED = found(ownerReferences=[OWNER])
+STAYS, LEAVES = {"name": "web", "uid": "r"}, {"name": "web", "uid": "r", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
-    ("group", "resources", "said"),
+    ("controller", "reason", "said"),
     [
-        pytest.param(VERSIONS, CLONE_SETS, None, id="served, in another version"),
-        pytest.param(VERSIONS, {"resources": []}, ("refused", "NoController"), id="its group serves others"),
-        pytest.param(VERSIONS, GONE, ("refused", "NoController"), id="its versions are gone"),
-        pytest.param(GONE, GONE, ("refused", "NoController"), id="its group is gone"),
-        pytest.param(DOWN, GONE, ("failed", "ServerError"), id="that cannot be read"),
-        pytest.param(VERSIONS, DOWN, ("failed", "ServerError"), id="nor its resources"),
+        pytest.param(STAYS, "moves: Drain", "", id="moved, and recreated"),
+        pytest.param(LEAVES, "moves: Drain", "NoController", id="moved, and not recreated"),
+        pytest.param(LEAVES, ACTION.reason, "", id="preempted, as by kube-scheduler"),
     ],
 )
-async def test_a_controller_that_is_not_served_recreates_nothing(
-    api: FakeApi, evictor: PodWriter, group: Reply, resources: Reply, said: tuple[str, str] | None
+async def test_a_pod_stays_whose_controller_leaves(
+    api: FakeApi, evictor: PodWriter, controller: dict[str, str], reason: str, said: str
 ) -> None:
-    api.on("GET", "/apis", {"groups": []})
-    api.on("GET", KRUISE, VERSIONS, group)
-    api.on("GET", f"{KRUISE}/v1beta1", {"resources": []})
-    api.on("GET", f"{KRUISE}/v1alpha1", CLONE_SETS, resources)
-    kind = "apps.kruise.io/v1/CloneSet"
-    assert await evictor.why_unserved(kind) is None
-    answer = await evictor.why_unserved(kind)
-    assert (answer and (answer.result, answer.reason)) == said
+    api.on("GET", POD, OWNED)
+    api.on("GET", SETS, page({"metadata": controller}))
+    api.on("POST", EVICTION, DONE)
+    assert (await evictor.evict(replace(ACTION, reason=reason), granted)).reason == said
+    assert len(api.asked("POST", EVICTION)) == (said == "")
+
+
+async def test_a_controller_is_asked_again_before_each_try(api: FakeApi, evictor: PodWriter) -> None:
+    api.on("GET", POD, OWNED)
+    api.on("GET", SETS, page({"metadata": STAYS}), page({"metadata": LEAVES}))
+    api.on("POST", EVICTION, LOST)
+    answer = await evictor.evict(replace(ACTION, reason="moves: Drain"), granted)
+    assert answer.result == "failed"  # the first may be carried out yet
+    assert "is being deleted" in answer.message
+    assert len(api.asked("POST", EVICTION)) == 1
 
 
 async def test_nothing_is_evicted_without_the_lead(api: FakeApi, evictor: PodWriter) -> None:

@@ -49,9 +49,6 @@ class Writer(PodWriter):
     async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
         return await self._say(TryEvict(action), allowed)
 
-    async def why_unserved(self, controller: str) -> Answer | None:
-        return Answer("refused", reason="NoController")
-
 
 class Scene:
     """Two pods and a node, and who writes."""
@@ -91,23 +88,6 @@ async def test_of_what_was_not_done_nothing_is_assumed(answer: Answer) -> None:
     for action in (BIND, Nominate(POD.ref, POD.uid, "n"), EVICT):
         assert await scene.actions.act(action) == answer
     assert (scene.pods.get("shop", "p"), scene.pods.get("shop", "r"), scene.told) == (POD, RUNS, [])
-
-
-CLONE_SET = ("apps.kruise.io/v1alpha1/CloneSet", "c", "uid-c")
-
-
-@pytest.mark.parametrize(
-    ("owner", "reason", "said"),
-    [
-        pytest.param(CLONE_SET, "moves: Drain", "NoController", id="moved, of a kind that is not served"),
-        pytest.param(CLONE_SET, EVICT.reason, "", id="preempted, as by kube-scheduler"),
-        pytest.param(("ReplicaSet", "r", "uid-r"), "moves: Drain", "", id="of a kind of Kubernetes itself"),
-    ],
-)
-async def test_no_pod_is_moved_whose_controller_is_gone(owner: tuple[str, str, str], reason: str, said: str) -> None:
-    scene = Scene(replace(RUNS, owner=owner))
-    assert (await scene.actions.act(replace(EVICT, reason=reason))).reason == said
-    assert len(scene.writer.asked) == (said == "")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.wire.convert import controller_of
 from elasticd.cluster.kubernetes.wire.objects import WireList, WirePod
 from elasticd.cluster.kubernetes.write.answers import (
     NOT_LEADING,
@@ -31,6 +32,7 @@ from elasticd.cluster.kubernetes.write.answers import (
     refused_by,
 )
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
+from elasticd.cluster.kubernetes.write.controllers import Controllers
 from elasticd.kit.evictability import sparing_annotation
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
@@ -70,6 +72,8 @@ class PodState(Struct, frozen=True):
     phase: str
     annotations: dict[str, str]
     body: bytes
+    controller: tuple[str, str, str]
+    """Its kind (see `controller_kind`), name and UID; empty where it has none."""
     graceless: bool = False
     """Whether the API server, when asked to delete it, does so at once: its containers may still run."""
 
@@ -95,7 +99,15 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
     annotations = meta.annotations or {}
     graceless = pod.spec.termination_grace_period_seconds == 0
     return PodState(
-        meta.uid, meta.resource_version, pod.spec.node_name, deleted, pod.status.phase, annotations, body, graceless
+        uid=meta.uid,
+        version=meta.resource_version,
+        node=pod.spec.node_name,
+        deleted=deleted,
+        phase=pod.status.phase,
+        annotations=annotations,
+        body=body,
+        controller=controller_of(meta),
+        graceless=graceless,
     )
 
 
@@ -120,6 +132,7 @@ class PodWriter:
         self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, judged: float = JUDGED
     ) -> None:
         self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
+        self._controllers = Controllers(session, discovery)
         self.judged = judged
         """Seconds that each write may wait for its turn which leads to an eviction."""
 
@@ -166,7 +179,7 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             request = _eviction(action, pod, version)
-            look, before = partial(self._look_evicted, action), partial(self._too_few_others, action)
+            look, before = partial(self._look_evicted, action), partial(self._why_not_now, action, pod)
             if dry_run:
                 request = replace(request, params={"dryRun": "All"})
                 answer = await self._send(request, in_time, None, _not_evicted, None, self.judged)
@@ -181,17 +194,14 @@ class PodWriter:
         is_old = Answer("refused", message=f"it has waited {waited:.1f} s, and is judged anew", reason="Outdated")
         return allowed() or (is_old if waited > self.judged else None)
 
-    async def why_unserved(self, controller: str) -> Answer | None:
-        """Why a controller's pod is not evicted whose kind (GROUP/VERSION/KIND) the server does not serve any more, in
-        whatever version: nothing would recreate it. None: the server does."""
-        *group, _, name = controller.split("/")
-        try:
-            if await self._discovery.serves("/".join(group), name):
-                return None
-        except ApiError as error:
-            return refused_by(error)
-        message = f"nothing would recreate it: the server does not serve {'/'.join(group)} {name}"
-        return Answer("refused", message=message, reason="NoController")
+    async def _why_not_now(self, action: Evict, pod: PodState | None) -> Answer | None:
+        """What is read when its turn has come: that its controller would recreate it, unless it is preempted, as by
+        kube-scheduler; and that enough of the others are ready."""
+        if pod is not None and not action.reason.startswith(GIVES_WAY):
+            namespace = action.workload.namespace
+            if stop := await self._controllers.why_not_recreated(namespace, pod.controller):
+                return stop
+        return await self._too_few_others(action)
 
     async def _too_few_others(self, action: Evict) -> Answer | None:
         """Why a pod is not evicted for the sake of those that do its work; None: enough of them are ready."""
@@ -415,8 +425,6 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
-        if pod is not None and (stop := await self._why_uncontrolled(pod, action)):
-            return stop
         allowed = partial(self._allowed_as_judged, action.node, self._inviting(action.node))
         answer = await (self._restorer if action.restore else self._writer).evict(action, allowed)
         if answer.result == "done" and answer.reason == "":
@@ -435,11 +443,6 @@ class PodActions:
         """What of a node may be a reason to move pods off it; None: there is no such node."""
         node = self._nodes.get(name)
         return node and (node.uid, node.ready, node.unschedulable, node.labels, node.taints, node.annotations)
-
-    async def _why_uncontrolled(self, pod: Pod, action: Evict) -> Answer | None:
-        """Why a pod of a custom controller is not moved. It may be preempted, as by kube-scheduler."""
-        is_custom = "/" in pod.owner[0] and not action.reason.startswith(GIVES_WAY)
-        return await self._writer.why_unserved(pod.owner[0]) if is_custom else None
 
     async def _try_evict(self, action: Evict) -> Answer:
         """Ask whether the pod would be evicted now, and could be created again."""
