@@ -178,6 +178,8 @@ class DisruptionGuard(ClusterWrapper):
             return answer  # it was not done
         if isinstance(action, Scale):
             self._replacements.note_scaling(action, self._clock.now())
+            if answer.result == "failed":
+                self._replacements.note_unanswered(action, self._clock.now())
         else:
             self._replacements.note_surge(action.uid, self._clock.now())
         return answer

@@ -83,6 +83,9 @@ class Replacements:
         self._surged_at: dict[str, float] = {}
         self._changing: list[tuple[str, Refused]] = []
         """The UIDs of the workloads whose count is being lowered, or of which a surge is being begun, and why so."""
+        self._unanswered: dict[str, tuple[str, float]] = {}
+        """Of workloads, by UID, whose scale-in had no answer: the version that it names or an earlier one, and when it
+        was given up. The network may deliver it as long as they stay at that."""
         self._over_since: dict[str, float] = {}
         """Since when workloads have more pods than they should."""
         self._counts: dict[str, int] = {}
@@ -102,9 +105,12 @@ class Replacements:
         ever, as in a rollout that is stuck. A set of Jobs shrinks with each that ends."""
         self._seen_at, before, counts, over = now, self._counts, dict[str, int](), dict[str, float]()
         self._shrank_at = {uid: at for uid, at in self._shrank_at.items() if now - at < ECHO}
+        self._unanswered = {uid: late for uid, late in self._unanswered.items() if now - late[1] < REPLACING}
         for workload in snapshot.workloads():
             uid, count = workload.uid, workload.replicas
             counts[uid] = count
+            if uid in self._unanswered and self._unanswered[uid][0] != workload.version:
+                del self._unanswered[uid]
             if workload.ref.kind == JOB:
                 continue
             if count < workload.status_replicas:
@@ -119,6 +125,12 @@ class Replacements:
         self._scaled_at[action.uid] = now
         if action.after < action.before:
             self._shrank_at[action.uid] = now
+
+    def note_unanswered(self, action: Scale, now: float) -> None:
+        """Remember that a scale-in had no answer: it may be carried out later."""
+        workload = self._snapshot.workload(action.workload) if self._snapshot else None
+        if workload is not None and workload.uid == action.uid and action.after < action.before:
+            self._unanswered[action.uid] = (workload.version, now)
 
     @contextmanager
     def changing(self, action: Scale | Mark) -> Iterator[None]:
@@ -165,6 +177,7 @@ class Replacements:
             return
         self._note_shrinking(snapshot, now)
         changed = {*self._scaled_at, *self._shrank_at, *self._surged_at, *(uid for uid, _ in self._changing)}
+        changed |= self._unanswered.keys()
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
             suspect = workload.rollout or SURGE in workload.annotations or workload.uid in changed
@@ -257,6 +270,8 @@ class Replacements:
         return self._why_scaling(workload, now) or self._not_replaced(workload)
 
     def _why_scaling(self, workload: Workload, now: float) -> Refused | None:
+        if workload.uid in self._unanswered:
+            return "Scaling", f"a scale-in of {workload.ref} had no answer, and may be carried out yet"
         scaled = now - self._scaled_at.get(workload.uid, -SETTLING)
         if scaled < SETTLING and workload.status_replicas != workload.replicas:
             return "Scaling", f"{workload.ref} was scaled {scaled:.0f} s ago and is not there yet"

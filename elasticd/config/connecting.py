@@ -104,7 +104,7 @@ async def _rights(
             resources[kind] = resource
     needs = _needed(settings, cluster, policies, resources)
     required = [Asked(right, need.namespace) for need in needs for right in need.feature.rights]
-    unneeded = _not_needed([*needs, *_possible(settings, policies)], cluster)
+    unneeded = _not_needed([*needs, *_possible(settings, policies, resources)], cluster)
     may = await access.allowed([Asked(rights.ANYTHING, ""), *required, *unneeded])
     problems = [*_missing(needs, may), *_needless(needs, unneeded, may)]
     fine = Finding("rights", "ok", f"all {len(set(required))} that are needed, and no others")
@@ -128,12 +128,12 @@ def _missing(needs: Sequence[_Need], may: Collection[Asked]) -> Iterator[Finding
 def _not_needed(needs: Sequence[_Need], cluster: Kubernetes) -> dict[Asked, str]:
     """The rights that are not needed, each with the file that grants it; empty where no file does."""
     required = {right for need in needs for right in need.feature.rights}
-    unneeded = {
-        Asked(right, _home(cluster) if feature.place == "home" else ""): feature.file
-        for feature in FEATURES
-        for right in feature.rights
-        if right not in required and right.resource != "leases"
-    }
+    unneeded: dict[Asked, str] = {}
+    for feature in FEATURES:
+        where = _home(cluster) if feature.place == "home" else ""
+        for right in feature.rights:
+            if right not in required and right.resource != "leases":
+                unneeded.setdefault(Asked(right, where), feature.file)
     unneeded |= {Asked(right, ""): "" for right in rights.NEVER}
     narrow = [need for need in needs if need.feature.place == "each"]
     wide = {right for need in narrow if not need.namespace for right in need.feature.rights}
@@ -196,11 +196,19 @@ def _needed(
     return list(dict.fromkeys(needs))
 
 
-def _possible(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[_Need]:
-    """What pods that may come would need, and others would not: it is neither missing nor needless."""
-    pools = [policy for policy in policies if isinstance(policy, PoolPolicy) and policy.mode == "act"]
-    features = () if settings.dry_run else (rights.VOLUMES, rights.CLAIMS)
-    return [_Need(feature, "", policy.name) for policy in pools for feature in features]
+def _possible(settings: Settings, policies: Sequence[Policy | PoolPolicy], resources: _Resources) -> list[_Need]:
+    """What pods that may come would need, and others would not, or a scale-in that has had no answer: it is neither
+    missing nor needless."""
+    needs = list[_Need]()
+    for policy in policies:
+        if policy.mode != "act" or settings.dry_run:
+            continue
+        if isinstance(policy, PoolPolicy):
+            features = [rights.VOLUMES, rights.CLAIMS]
+        else:
+            features = [rights.sleeping(*resources[kind]) for kind in _kinds([policy]) & resources.keys()]
+        needs += [_Need(feature, "", policy.name) for feature in features]
+    return needs
 
 
 def _reading(

@@ -565,7 +565,6 @@ async def test_a_moved_pod_delays_only_what_costs_others(name: str, why: str, re
     ("before", "answer", "reason"),
     [
         pytest.param(4, Answer("done"), "Scaling", id="scaled in"),
-        pytest.param(4, Answer("failed", 0, reason="NoReply"), "Scaling", id="scaled in, perhaps"),
         pytest.param(4, Answer("failed", 403, reason="Forbidden"), "", id="not scaled in: it may not be"),
         pytest.param(4, Answer("conflict", 409, reason="Conflict"), "", id="not scaled in: somebody else was first"),
         pytest.param(2, Answer("done"), "", id="scaled out"),
@@ -583,6 +582,30 @@ async def test_no_pod_is_moved_right_after_a_scale_in(before: int, answer: Answe
     assert (await door.disruption.act(moved("p0"))).reason == reason
     await door.wait(1)
     assert (await door.disruption.act(moved("p1", "b"))).reason == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "changes", "seconds", "reason"),
+    [
+        pytest.param(2, False, REPLACING - 1, "Scaling", id="it names the version that there is"),
+        pytest.param(2, False, REPLACING, "", id="not for ever"),
+        pytest.param(2, True, 60, "", id="it names an earlier version by now"),
+        pytest.param(4, False, 60, "", id="a scale-out"),
+    ],
+)
+async def test_no_pod_moves_while_a_lost_scale_in_may_come(
+    after: int, changes: bool, seconds: float, reason: str
+) -> None:
+    """The network may deliver it long after elasticd has given it up."""
+    door = Door()
+    await door.look()
+    door.behind.answer = Answer("failed", 0, reason="NoReply")
+    await door.disruption.act(scale(3, after))
+    door.behind.answer = Answer("done")
+    if changes:
+        door.behind.workload = replace(WEB, version="2")
+    await door.wait(seconds)
+    assert (await door.disruption.act(moved("p0"))).reason == reason
 
 
 async def test_no_pod_is_moved_right_after_a_late_scale_in() -> None:

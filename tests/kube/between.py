@@ -34,7 +34,7 @@ _WRITES = (
     ("POST", r"/pods/[^/]+/eviction", "evict"),
     ("POST", r"/pods/[^/]+/binding", "bind"),
     ("PATCH", r"/configmaps/elasticd-restore-[^/]+", "note"),
-    ("PATCH", r"/deployments/[^/]+/scale", "scale"),
+    ("PATCH", r"/(?:deployments|statefulsets)/[^/]+/scale", "scale"),
     ("PATCH", r"/pods/[^/]+/status", "nominate"),
     ("PATCH", r"/pods/[^/]+/resize", "resize"),
     ("PATCH", r"/persistentvolumeclaims/[^/]+", "select node"),

@@ -170,6 +170,10 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
             "(for pool): see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
+            f"list replicationcontrollers in namespace {namespace}, to know whether a pod that is moved would be "
+            "recreated (for pool): see config/kubernetes/components/placing/rbac.yaml"
+        ),
+        (
             f"create pods in namespace {namespace}, to recreate pods that have no controller (for pool): "
             "see config/kubernetes/components/restore/rbac.yaml"
         ),

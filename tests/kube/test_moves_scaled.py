@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.cluster.kubernetes.write.scale import KEPT
 from elasticd.journal import read
 from elasticd.model.placement import PodOutcome
 from tests.kube.client import JSON, Objects, wait_until
@@ -154,3 +155,22 @@ async def test_a_successor_lets_no_second_pod_go(
             left = COUNT - 1 if kind == "StatefulSet" else COUNT
             await wait_until(partial(pods.are_ready, left), what="as many are ready as are needed")
             assert min(count[NAME] for count in counts) == COUNT - 1
+
+
+async def test_a_late_scale_in_finds_the_workload_changed(kube: Kube, tmp_path: Path) -> None:
+    """The network delivers it once elasticd has given it up: it would remove a pod that is needed again."""
+    async with controlled(kube, tmp_path, "StatefulSet") as pods:
+        scene = pods.scene
+        path = f"{PATHS['StatefulSet'].format(scene.namespace)}/{NAME}"
+        async with scene.daemon("one", QUEUE, scaler=SCALER.format(namespace=scene.namespace)) as one:
+            await pods.create()
+            one.proxy.cut("scale", "late")
+            pods.set_load(COUNT - 1)
+            await wait_until(one.proxy.fired.is_set, what="it is to be scaled in")
+            pods.set_load(COUNT)
+
+            async def is_given_up() -> bool:
+                return KEPT in ((await scene.read(path))["metadata"].get("annotations") or {})
+
+            await wait_until(is_given_up, what="it is given up")
+            assert await one.proxy.deliver() == 409

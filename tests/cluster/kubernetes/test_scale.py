@@ -13,12 +13,13 @@ from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
-from elasticd.cluster.kubernetes.write.scale import AT_ONCE, Scaler
+from elasticd.cluster.kubernetes.write.scale import AT_ONCE, KEPT, Scaler
 from elasticd.model.actions import Answer, Evict, Scale
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, page, scale, status
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+WORKLOAD = PATH.removesuffix("/scale")
 OBJECTS = "/apis/apps/v1/namespaces/shop/deployments"
 ACTION = Scale(Ref("shop", "Deployment", "web"), "u", "5", before=3, after=6, reason="busy")
 CONFLICT = status(409, "Conflict", "the object has been modified")
@@ -198,6 +199,43 @@ async def test_lost_reply_of_an_uncompleted_write_is_a_failure(api: FakeApi, ben
     assert (answer.result, answer.code) == ("failed", code or 0)
     assert answer.message.endswith("it was not carried out")
     assert len(api.asked("PATCH", PATH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        pytest.param({}, "it was not carried out", id="who may"),
+        pytest.param(
+            status(403, "Forbidden", "no"),
+            "it was not carried out, but may be later: 403 Forbidden: no",
+            id="who may not",
+        ),
+    ],
+)
+async def test_a_lost_scale_in_is_given_up_for_good(
+    api: FakeApi, bench: Bench, reply: dict[str, Any], message: str
+) -> None:
+    """As the workload is changed, a server refuses it, however late it comes."""
+    api.on("PATCH", PATH, drop)
+    api.on("GET", PATH, scale(6))
+    api.on("PATCH", WORKLOAD, reply)
+    answer = await bench.scale(DOWN)
+    assert (answer.result, answer.code) == ("failed", 0)
+    assert answer.message.endswith(message)
+    (seen,) = api.asked("PATCH", WORKLOAD)
+    assert seen.query == {"fieldManager": "elasticd"}
+    assert seen.body is not None
+    assert seen.body["metadata"]["uid"] == "u"
+    assert seen.body["metadata"]["annotations"].keys() == {KEPT}
+
+
+async def test_a_former_leader_gives_up_no_lost_scale_in(api: FakeApi, bench: Bench) -> None:
+    answers = iter([None, NOT_LEADING])
+    api.on("PATCH", PATH, drop)
+    api.on("GET", PATH, scale(6))
+    answer = await bench.scale(DOWN, lambda: next(answers))
+    assert answer.message.endswith("it was not carried out, but may be later: not the leader")
+    assert not api.asked("PATCH", WORKLOAD)
 
 
 @pytest.mark.parametrize(

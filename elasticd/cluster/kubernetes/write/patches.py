@@ -30,7 +30,7 @@ RECOMMENDED_ONLY = Answer(
 
 _POD = msgspec.json.Decoder(WirePod)
 
-_BY_US = {"fieldManager": OURSELVES}
+BY_US = {"fieldManager": OURSELVES}
 """Who wrote a mark is looked at later. Without this the server goes by the User-Agent, which a proxy may change."""
 
 
@@ -52,7 +52,7 @@ class Patcher:
             resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
             body = encode({"metadata": metadata})
             request = resource.request("patch", ref.namespace, mark.pod or ref.name, body=body)
-            await self._session.send(replace(request, params=_BY_US))
+            await self._session.send(replace(request, params=BY_US))
         except UnknownKindError as error:
             return unknown_kind(error)
         except ApiError as error:

@@ -12,17 +12,22 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.fair_semaphore import FairSemaphore
+from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.session import PARTIAL_LIST, ApiError, Request, Session, Verb, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.wire.convert import annotations_that_count
 from elasticd.cluster.kubernetes.wire.objects import WireList, WireScale, WireWorkload, WorkloadMetadata
 from elasticd.cluster.kubernetes.write.answers import READ_BACK_AFTER, conflict, failed, refused_by, unknown_kind
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
+from elasticd.cluster.kubernetes.write.patches import BY_US
 from elasticd.decision.workload.vetoes import forbidden
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Scale
 
 Written = Callable[[Scale, WireScale], None]
+
+KEPT = "elasticd.io/count-kept-at"
+"""Annotation of a workload whose count was to be lowered, by a write that was lost: when it was given up."""
 
 AT_ONCE = 32
 """Writes that are under way at a time in one namespace; in all half as many more. A thousand at once would each open a
@@ -73,7 +78,7 @@ class Scaler:
                 if quiet is None and 0 < error.quiet <= self._budget.patience:
                     quiet = error
                 else:
-                    verdict = await self._after(error, resource, action, quiet)
+                    verdict = await self._after(error, resource, action, allowed, quiet)
             else:
                 self._written(action, scale)
                 return Answer("done", 200)
@@ -86,7 +91,9 @@ class Scaler:
         body = encode({"metadata": metadata, "spec": {"replicas": action.after}})
         return await self._send("patch", resource, action, body)
 
-    async def _after(self, error: ApiError, resource: Resource, action: Scale, quiet: ApiError | None) -> Answer | str:
+    async def _after(
+        self, error: ApiError, resource: Resource, action: Scale, allowed: Allowed, quiet: ApiError | None
+    ) -> Answer | str:
         """What a failed write means: an answer, or the version with which to try again. `quiet` is the answer to an
         earlier write that asked for quiet: a 503 may yet have been carried out."""
         if error.code == 409:
@@ -94,7 +101,7 @@ class Scaler:
         if error.code == 404:
             return conflict(404, "it is gone")
         if error.code >= 500 or (error.code == 0 and error.sent):
-            return await self._read_back(error, resource, action)
+            return await self._read_back(error, resource, action, allowed)
         return failed(error.code, error.message)
 
     async def _look_again(
@@ -128,7 +135,7 @@ class Scaler:
         why = forbidden(annotations, action.before, action.after, self._clock.now())
         return conflict(409, why) if why else None
 
-    async def _read_back(self, lost: ApiError, resource: Resource, action: Scale) -> Answer:
+    async def _read_back(self, lost: ApiError, resource: Resource, action: Scale, allowed: Allowed) -> Answer:
         """The write may or may not have been carried out: only reading tells, and it is never repeated blindly."""
         for seconds in READ_BACK_AFTER:
             await self._clock.sleep_until(self._clock.now() + seconds)
@@ -138,8 +145,24 @@ class Scaler:
                 if error.code == 404:
                     return conflict(404, f"it is gone ({lost})")
                 continue
-            return self._judge(lost, scale, action)
+            answer = self._judge(lost, scale, action)
+            if answer.result != "failed" or action.after > action.before:
+                return answer
+            why = allowed() or await self._give_up(resource, action)
+            return answer if why is None else failed(lost.code, f"{answer.message}, but may be later: {why.message}")
         return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
+
+    async def _give_up(self, resource: Resource, action: Scale) -> Answer | None:
+        """Change the workload: a scale-in that the network delivers later names an earlier version, and is refused."""
+        metadata = {"uid": action.uid, "annotations": {KEPT: moment(self._clock.now()) or ""}}
+        ref, body = action.workload, encode({"metadata": metadata})
+        try:
+            await self._session.send(
+                replace(resource.request("patch", ref.namespace, ref.name, body=body), params=BY_US)
+            )
+        except ApiError as error:
+            return refused_by(error)
+        return None
 
     def _judge(self, lost: ApiError, scale: WireScale, action: Scale) -> Answer:
         if difference := _another(scale, action):
