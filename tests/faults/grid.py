@@ -58,6 +58,7 @@ ABOUT: Mapping[str, Sequence[str]] = {
     "kube/test_moves_admission.py": (MOVE,),
     "kube/test_moves": (MOVE, SURGE),
     "kube/test_placing.py": (PLACE, *EVICTING),
+    "kube/test_preemption.py": (PREEMPT,),
     "kube/test_cluster.py": FEATURES,
     "kube/test_plane.py": FEATURES,
     "kube/test_tls.py": SAMPLES,
@@ -83,6 +84,7 @@ FAULTS: Mapping[tuple[str, str], Sequence[str]] = {
     ("API server", "refused"): ("F16", "F43"),
     ("API server", "lost"): ("F22",),
     ("API server", "status"): ("F21", "F23", "F24"),
+    ("API server", "expired"): ("F17",),
     ("API server", "truncated"): ("F22", "F59"),
     ("API server", "drip"): ("F16",),
     ("API server", "silent"): ("F16", "F18"),
@@ -90,6 +92,7 @@ FAULTS: Mapping[tuple[str, str], Sequence[str]] = {
     ("API server", "cut"): ("F19",),
     ("API server", "gone"): ("F17",),
     ("API server", "twice"): ("F19",),
+    ("API server", "reordered"): ("F19",),
     ("Prometheus", ""): ("F1", "F6", "F10"),
     ("Prometheus", "old answer"): ("F4",),
     ("MQTT", ""): ("F14",),
@@ -125,6 +128,7 @@ NO_EVICTION = "it is about pods that are evicted"
 NO_RECORD = "it is about a pod that elasticd creates again"
 NO_BIND = "it is about a pod for which there must be room"
 EMPTY: Sequence[tuple[Iterable[int], Sequence[str], str]] = (
+    ((39,), FEATURES, "it cannot occur: elasticd writes no labels of pods"),
     ((*range(1, 16), 41), PODS, NO_SAMPLES),
     ((52,), PODS, "plugins that place or move are waited for up to 30 s (weaknesses)"),
     ((10, 11, 12, 13, 14, 15), SAMPLES, "it is about the series, which these share"),

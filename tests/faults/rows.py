@@ -43,17 +43,20 @@ def named(page: str) -> dict[str, list[str]]:
 
 
 def table(faults: Mapping[str, Sequence[str]], ran: Iterable[tuple[str, Case]]) -> list[str]:
-    """A row for each fault: by what means, tests, runs, those against real servers, the slowest of all, and how many
-    failed."""
+    """A row for each fault: by what means, tests, runs, those against real servers, how long the slowest of all took
+    until everything was whole again, and how many failed."""
     by_name = defaultdict[str, list[Case]](list)
     for name, case in ran:
         by_name[name].append(case)
-    lines = ["| fault | by | tests | runs | on real servers | slowest | failed |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| fault | by | tests | runs | on real servers | whole again within | violations |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for fault, tests in faults.items():
         runs = [case for name in tests for case in by_name[name]]
         slowest = max((case.seconds for case in runs), default=0.0)
         real, failed = sum(case.real for case in runs), sum(not case.passed for case in runs)
-        by = ", ".join(means(tests))
+        by = ", ".join(means(tests)) if tests else "not tried"
         lines.append(f"| {fault} | {by} | {len(tests)} | {len(runs)} | {real} | {slowest:.1f} s | {failed} |")
     return lines
 

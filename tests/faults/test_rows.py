@@ -13,15 +13,20 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.test_b" name="test_two" time="0.1"><skipped message="no server" /></testcase>
 <testcase classname="tests.test_b" name="test_three" time="9" />
 </testsuite></testsuites>"""
-TWO = "| F1 | hangs | holds | `test_one`, `test_two` |\n| F2 | lies | holds | `test_two` |\n"
+ROWS = """\
+| F1 | hangs | holds | `test_one`, `test_two` |
+| F2 | lies | holds | `test_two` |
+| F3 | never | not tried | none |
+"""
 
 
 def test_a_row_counts_runs_on_real_servers_and_failures(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    assert table(named(TWO), cases(report))[2:] == [
+    assert table(named(ROWS), cases(report))[2:] == [
         "| F1 | plain calls | 2 | 2 | 1 | 2.5 s | 1 |",
         "| F2 | plain calls | 1 | 0 | 0 | 0.0 s | 0 |",
+        "| F3 | not tried | 0 | 0 | 0 | 0.0 s | 0 |",
     ]
 
 

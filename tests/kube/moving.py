@@ -121,6 +121,12 @@ class Daemon(NamedTuple):
         """As a crash would."""
         await self.running.program.kill()
 
+    async def end(self) -> None:
+        """As systemd and kubelets end it: by SIGTERM, and in time."""
+        program = self.running.program
+        program.signal(signal.SIGTERM)
+        await wait_until(lambda: program.code is not None, within=25, what="it ends by itself")
+
     async def stop(self) -> None:
         """As a machine that stands still does."""
         self.running.program.signal(signal.SIGSTOP)

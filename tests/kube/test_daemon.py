@@ -1,8 +1,10 @@
 """The daemon as a process on a genuine cluster, under no more rights than those that are shipped."""
 
+import asyncio
 import re
 import shutil
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -110,6 +112,29 @@ async def test_a_workload_follows_its_load_up_and_down(kube: Kube, namespace: st
         _, metrics = await daemon.page("/metrics")
         assert re.search(r'elasticd_actions_total\{.*result="done".*\} [2-9]', metrics)
         assert re.search(r'elasticd_api_calls_total\{code="200",resource="\w+/scale",verb="patch"\} [2-9]', metrics)
+
+
+async def test_counters_and_journal_equal_the_servers_log(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with governed(kube, namespace, tmp_path / "one") as daemon:
+        for cpu, replicas in ((0.3, 6), (0.05, 1), (0.2, 4)):
+            kube.loads.set_load(namespace, "web", cpu=cpu)
+            await scaled(kube, namespace, replicas)
+        await asyncio.sleep(2)  # it has the answer, too, and changes nothing more
+        _, metrics = await daemon.page("/metrics")
+        outcomes = [one for one in read(daemon.folder / "state") if isinstance(one, Outcome)]
+    call = r'elasticd_api_calls_total\{code="(\d+)",resource="deployments/scale",verb="patch"\} (\d+)'
+    server = Counter(
+        str(entry["responseStatus"]["code"])
+        for entry in kube.plane.audit()
+        if entry.get("objectRef", {}).get("namespace") == namespace
+        and entry["objectRef"].get("subresource") == "scale"
+        and (entry["user"]["username"], entry["verb"]) == ("elasticd", "patch")
+    )
+    assert server["200"] >= 3
+    assert {code: int(count) for code, count in re.findall(call, metrics)} == server
+    found = re.findall(r'elasticd_actions_total\{.*result="(\w+)".*\} (\d+)', metrics)
+    assert sum(int(count) for result, count in found if result == "done") == server["200"]
+    assert Counter(one.result for one in outcomes)["done"] == server["200"], "one record for each action"
 
 
 async def test_explain_shows_everything_a_decision_was_made_of(

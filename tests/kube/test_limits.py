@@ -1,5 +1,7 @@
 """What restrains scaling, on a genuine cluster: freezes, rollouts, HPAs, other writers, and nodes that are full."""
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,6 +9,8 @@ from typing import Any
 
 from elasticd.journal import read
 from elasticd.model.records import Outcome
+from tests.faults.injector import ApiInjector
+from tests.faults.plan import Fault
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec
@@ -19,17 +23,22 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/{}/deployments/web"
 
 @asynccontextmanager
 async def limited(
-    kube: Kube, namespace: str, folder: Path, limits: str = "", pods: Mapping[str, Any] | None = None
+    kube: Kube,
+    namespace: str,
+    folder: Path,
+    limits: str = "",
+    pods: Mapping[str, Any] | None = None,
+    disruption: str = "within = 1",
 ) -> AsyncIterator[Running]:
     """A daemon that governs two pods of `web` at half of their set point, within these limits; `pods` adds to their
-    template."""
+    template, and `disruption` is the table of this name."""
     kube.loads.set_load(namespace, "web", cpu=0.1)
     made = workload()
     made["spec"]["template"]["spec"] |= pods or {}
     await kube.client.apply(made, namespace)
     async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
         policies = {"web": policy(namespace)["web"] + limits}
-        async with running(folder, rights.kubeconfig, namespace, policies) as daemon:
+        async with running(folder, rights.kubeconfig, namespace, policies, disruption=disruption) as daemon:
             await wait_until(daemon.leads, what="the daemon leads")
             yield daemon
 
@@ -137,3 +146,52 @@ async def test_it_grows_as_far_as_the_nodes_carry_it(kube: Kube, namespace: str,
         async with kube.nodes.having(NodeSpec("tiny-2", cpu="300m", labels={"pool": "tiny"})):
             await scaled(kube, namespace, 8)
             await kube.client.delete(DEPLOYMENT.format(namespace))
+
+
+async def test_a_min_of_900_instead_of_1_is_held_back(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    """All 900 were there after 35 s."""
+    async with limited(kube, namespace, tmp_path / "one", disruption="") as daemon:
+        path = daemon.folder / "policies" / "web.toml"
+        dangerous = path.read_text().replace("min = 1, max = 8", "min = 900, max = 900")
+        path.write_text(dangerous)
+        daemon.program.signal(signal.SIGHUP)
+        decision = await held(daemon, namespace, "BoundsPaced", 12)
+        assert "until confirmed = 900 stands under [replicas]" in decision["message"]
+        await asyncio.sleep(35)
+        found = await kube.client.get(DEPLOYMENT.format(namespace))
+        assert found["spec"]["replicas"] == 12, "ten more in the first minute"
+
+
+async def test_a_pause_of_a_day_stops_no_other_write(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    """One answer of 429 with `Retry-After: 86400`, about one Deployment."""
+    policies = {}
+    for name in ("web", "shop"):
+        kube.loads.set_load(namespace, name, cpu=0.1)
+        made = workload()
+        made["metadata"]["name"] = name
+        for labels in (made["spec"]["selector"]["matchLabels"], made["spec"]["template"]["metadata"]["labels"]):
+            labels["app"] = name
+        await kube.client.apply(made, namespace)
+        policies[name] = policy(namespace)["web"].replace('name = "web"', f'name = "{name}"')
+    folder = tmp_path / "one"
+    folder.mkdir()
+    async with (
+        shipped_rights(kube.plane, "elasticd", namespace),
+        ApiInjector(kube.plane, 0, 0) as proxy,
+        running(folder, proxy.kubeconfig("elasticd", folder), namespace, policies) as daemon,
+    ):
+        await wait_until(daemon.leads, what="the daemon leads")
+        proxy.faults.begin([Fault(0, "status", "PATCH", "scale", 0, 600, value=86_400, code=429, most=1)])
+        kube.loads.set_load(namespace, "shop", cpu=0.3)
+
+        async def told() -> bool:
+            problems = (await daemon.status())["cluster"]["problems"]
+            return "the server asked not to repeat patch" in problems.get("writes", "")
+
+        await wait_until(told, what="status tells of it")
+        assert proxy.faults.injected.total() == 1
+        kube.loads.set_load(namespace, "web", cpu=0.3)
+        await scaled(kube, namespace, 6, within=20)
+        shop = await kube.client.get(DEPLOYMENT.format(namespace).replace("/web", "/shop"))
+        assert shop["spec"]["replicas"] == 2
+        assert sum(path.endswith("/shop/scale") for _, path, _ in proxy.written) == 0, "nor is it asked again"

@@ -133,6 +133,21 @@ async def test_a_restart_after_any_kill_leaves_exactly_one_pod(
     await ended(scene, pod)
 
 
+@pytest.mark.parametrize("step", WRITES)
+async def test_a_daemon_stopped_at_a_write_ends_in_time(scene: Stage, first: Daemon, step: str) -> None:
+    """The answer to the write has yet to come. What it has begun is gone on with when it is started again."""
+    pod, (name, nth) = await begun(scene), at(step)
+    await wait_until(first.leads, what="it leads")
+    began = await scene.killed(first.end, first, (name, "after", nth), pod["spec"]["nodeName"])
+    assert first.running.program.code == 0
+    async with scene.never_lost(pod["metadata"]["name"]):
+        first.start()
+        copies = await moved(scene, pod)
+    scene.note("bare pod", f"at {step}", "SIGTERM, restart", copies, evictions(scene, pod), began)
+    assert (copies, evictions(scene, pod)) == (1, 1)
+    await ended(scene, pod)
+
+
 @pytest.mark.parametrize(("step", "moment"), [
     pytest.param(step, moment, id=f"{step} {moment}") for step in WRITES for moment in ("lost", "undone")
 ])  # fmt: skip

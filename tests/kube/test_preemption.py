@@ -1,5 +1,6 @@
 """Preemption on a genuine cluster: the thesis's table, with real evictions, and victims that come back in order."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -130,3 +131,55 @@ async def test_a_budget_protects_a_pod_and_the_next_gives_way(kube: Kube, namesp
         await decided(daemon, "new", "preempt")
         await all_run(kube, namespace, "new")
         assert set(SIX) - await bound(kube, namespace) == {"pod4"}
+
+
+HELD = "example.test/held"
+"""While a pod has this finalizer it does not go, though it has been evicted."""
+
+
+@asynccontextmanager
+async def victim_that_stays(kube: Kube, namespace: str, daemon: Running) -> AsyncIterator[str]:
+    """`new` waits for `pod1`, its victim, which is evicted and does not go before the end. Gives the path of `pod1`."""
+    path = f"{PODS.format(namespace)}/pod1"
+    await kube.client.patch(path, {"metadata": {"finalizers": [HELD]}})
+    await create(kube, namespace, of("new", "Always", "300m", "1000Mi"))
+    await decided(daemon, "new", "preempt")
+
+    async def ends() -> bool:
+        return "deletionTimestamp" in (await kube.client.get(path))["metadata"]
+
+    await wait_until(ends, what="the victim has been evicted")
+    yield path
+    await kube.client.patch(path, {"metadata": {"finalizers": None}})
+
+
+def evicted(kube: Kube, namespace: str) -> list[str]:
+    """Whose evictions the API server carried out here, by its own log."""
+    return [
+        entry["objectRef"]["name"]
+        for entry in kube.plane.audit()
+        if entry.get("objectRef", {}).get("namespace") == namespace
+        and entry["objectRef"].get("subresource") == "eviction"
+        and entry["responseStatus"]["code"] < 300
+        and "dryRun" not in entry["requestURI"]
+    ]
+
+
+async def test_no_second_victim_goes_while_the_first_terminates(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with six(kube, namespace, tmp_path / "daemon") as daemon:
+        async with victim_that_stays(kube, namespace, daemon):
+            await asyncio.sleep(10)
+            assert evicted(kube, namespace) == ["pod1"]
+            assert "new" not in await bound(kube, namespace)
+        await all_run(kube, namespace, "new")
+        assert evicted(kube, namespace) == ["pod1"]
+
+
+async def test_nobody_goes_for_a_pod_that_is_gone(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    """It is deleted while its victim terminates: who was evicted for it is placed again, and nobody else goes."""
+    async with six(kube, namespace, tmp_path / "daemon") as daemon:
+        async with victim_that_stays(kube, namespace, daemon):
+            await kube.client.delete(f"{PODS.format(namespace)}/new", grace=0)
+            await asyncio.sleep(3)
+        await all_run(kube, namespace, *SIX)
+        assert evicted(kube, namespace) == ["pod1"]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.api import Container, Observation, Pod, Quality
 from elasticd.decision.quality import failed, grade
 from elasticd.model.policy import Bounds, Trust
-from elasticd.model.workload import Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.testing import NOW, judge, observation
 from elasticd_plugins.cadence import Cadence
 from tests.kit.faults import (
@@ -44,6 +44,7 @@ from tests.kit.faults import (
     play,
     policy,
     times,
+    value,
 )
 
 pytestmark = pytest.mark.slow
@@ -139,6 +140,23 @@ async def test_an_absurd_sample_obeys_the_step_limits_of_the_policy(fault: Fault
     run = await play(cluster(), policy(hpa(behavior=step)), Faulty(fault=between(fault)), seconds=ENDED)
     assert [after - before for _, before, after in run.told.scaled] == [1, 1, 1, 1]
     assert all(later - sooner >= 60 for (sooner, *_), (later, *_) in pairwise(run.told.scaled))
+
+
+def crowded(said: Readings, now: float) -> Readings:
+    """Each pod uses the more, the more there are: of a pool of connections, or a lock, that they share."""
+    return each(value(0.1 * len(said.pods["cpu"])))(said, now)
+
+
+async def test_a_metric_that_rises_by_scaling_stops_at_the_limits() -> None:
+    step = {"scale_up": {"policies": [{"type": "Pods", "value": 1, "period": 60}]}}
+    run = await play(cluster(), policy(hpa(behavior=step)), Faulty(fault=between(crowded)))
+    grown = [(at, after) for at, _, after in run.told.scaled if at < ENDED]
+    assert [after for _, after in grown] == [9, 10, 11, MOST]
+    assert all(later - sooner >= 60 for (sooner, _), (later, _) in pairwise(grown))
+    held = [one for one in run.told.made if grown[-1][0] < one.at < ENDED]
+    assert {(one.replicas, (one.wish or 0) > MOST) for one in held} == {(MOST, True)}, "it goes no further"
+    assert all(any(limit.name == "bounds" and limit.bound for limit in one.limits) for one in held), "and is told"
+    assert run.told.counts(AGAIN, OVER) == {8}
 
 
 @pytest.mark.parametrize("fault", **table(MEAGRE))
@@ -305,12 +323,12 @@ def flapping(fault: Fault) -> Any:
 
 @pytest.mark.parametrize("fault", **table(UNKNOWN, NONSENSE, PARTLY))
 @pytest.mark.parametrize("paced", [False, True], ids=["every 15 s", "with a cadence"])
-async def test_a_source_that_flaps_for_half_an_hour_scales_nothing(
+async def test_a_source_that_flaps_for_an_hour_scales_nothing(
     fault: Fault, paced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
         governing = policy(hpa(), *([Cadence()] if paced else []))
-        run = await play(cluster(), governing, Faulty(fault=flapping(fault)), seconds=1800)
+        run = await play(cluster(), governing, Faulty(fault=flapping(fault)), seconds=3600)
     assert run.told.scaled == []
     verdicts = [(one.verdict, one.reason) for one in run.told.made]
     changes = sum(one != other for one, other in pairwise(verdicts))

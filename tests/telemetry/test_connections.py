@@ -5,7 +5,7 @@ import contextlib
 import resource
 import socket
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -188,6 +188,49 @@ def test_a_daemon_with_few_files_survives_many_connections(tmp_path: Path) -> No
         running.replicas(4)
         assert running.process.poll() is None
         assert len(running.log) < 30_000, running.log[:2000]
+
+
+@contextlib.contextmanager
+def many_files() -> Iterator[None]:
+    """This process may open as many files as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def drips(port: int) -> None:
+    """A connection on which a request comes a byte a second; another one whenever it is closed."""
+    while True:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection(HOST, port)
+            with contextlib.closing(writer):
+                for byte in b"GET /status HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100:
+                    writer.write(bytes([byte]))
+                    await writer.drain()
+                    await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
+
+
+@pytest.mark.slow
+async def test_1100_slow_connections_silence_no_probe(tmp_path: Path) -> None:
+    with many_files(), daemon(tmp_path, files=16384) as running:
+        await asyncio.to_thread(running.replicas, 4)
+        port = int(running.address.rpartition(":")[2])
+        slow = [asyncio.create_task(drips(port)) for _ in range(1100)]
+        begun = len(running.log)
+        for _ in range(10):
+            await asyncio.sleep(1)
+            async with asyncio.timeout(5):
+                assert await asyncio.to_thread(running.get, "/healthz") == "ok\n"
+        assert not any(one.done() for one in slow), "they go on all the time"
+        for one in slow:
+            one.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        assert len(running.log) - begun < 30_000
+        assert await asyncio.to_thread(running.stop) == 0
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ def test_unit_fits_the_daemon() -> None:
     settings = load_settings(ROOT / "config" / "elasticd.toml", discover())
     assert unit["ExecStart"] == [f"/opt/elasticd/bin/elasticd run --config {DEFAULT_CONFIG}"]
     assert unit["RestartPreventExitStatus"] == [str(EXIT_CONFIG)]
+    assert (unit["Restart"], unit["RestartSec"], unit["LimitCORE"]) == (["always"], ["5"], ["0"])
     assert [f"/var/lib/{name}" for name in unit["StateDirectory"]] == [str(settings.state)]
     # Older systems keep the first, and warn of the second.
     assert unit["Type"] == ["notify", "notify-reload"]

@@ -1,7 +1,9 @@
 """Scaling: once, and only what was judged, whatever the server answers."""
 
 import asyncio
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -449,3 +451,44 @@ async def test_counts_that_hang_leave_slots_to_other_namespaces(api: FakeApi, tm
         assert busy.asking == AT_ONCE
         busy.gate.set()
         await asyncio.gather(*writing)
+
+
+async def test_through_an_hour_of_errors_each_outcome_is_true(api: FakeApi, bench: Bench) -> None:
+    """A change every 15 s; errors come before, or after, what was asked for has been done."""
+    chance, count, version, carried = Random(21), 3, 5, 0
+
+    def fails() -> bool:
+        return chance.random() < 0.025
+
+    def error() -> web.Response:
+        return web.json_response({"reason": "Trouble"}, status=chance.choice((500, 502, 503, 504)))
+
+    async def write(request: web.Request) -> web.StreamResponse:
+        nonlocal count, version, carried
+        asked = await request.json()
+        if fails():
+            return error()
+        if asked["metadata"]["resourceVersion"] != str(version):
+            return web.json_response({"reason": "Conflict"}, status=409)
+        count, version, carried = asked["spec"]["replicas"], version + 1, carried + 1
+        return error() if fails() else web.json_response(scale(count, version=str(version)))
+
+    async def read(_: web.Request) -> web.StreamResponse:
+        return error() if fails() or fails() else web.json_response(scale(count, version=str(version)))
+
+    async def annotations(_: web.Request) -> web.StreamResponse:
+        return web.json_response(marked(version=str(version)))
+
+    api.on("PATCH", PATH, write)
+    api.on("GET", PATH, read)
+    api.on("GET", OBJECTS, annotations)
+    results = Counter[str]()
+    for number in range(240):
+        wanted = 1 + number % 9
+        before, judged = count, replace(ACTION, version=str(version), before=count, after=wanted)
+        answer = await bench.scale(judged)
+        results[answer.result] += 1
+        assert count == (wanted if answer.result == "done" else before)
+    assert len(api.asked("PATCH", PATH)) > carried, "there were errors"
+    assert results == {"done": carried, "failed": 240 - carried}, "what failed is decided anew"
+    assert 225 < carried < 240

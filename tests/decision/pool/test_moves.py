@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from elasticd.api import (
     Column,
@@ -165,6 +167,49 @@ def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal:
     view = columns([node("a"), node("b")], [running("p0", **more), running("x", on="b"), running("y", on="b")])
     (decision,) = moves(view, Fits(), Leave(node="a"))
     assert (decision.refusal, decision.action) == (refusal, None)
+
+
+ALONE = ("", "", "")
+STAYS: Mapping[str, Mapping[str, Any]] = {
+    "static": {"static": True},
+    "mirror": {"owner": ("Node", "a", "u")},
+    "daemon set": {"owner": ("DaemonSet", "d", "u")},
+    "critical": {"priority": 2_000_000_000},
+    "annotation": {"annotations": {"elasticd.io/do-not-disrupt": "true"}},
+    "Cluster Autoscaler": {"annotations": {AUTOSCALER: "false"}},
+    "Karpenter": {"annotations": {KARPENTER: "true"}},
+    "own": {"labels": {"app.kubernetes.io/name": "elasticd"}},
+    "owner": {"owner": ALONE, "owns": True},
+    "disk": {"disks": (Disk("GCE disk", "d"),)},
+    "runs once": {"owner": ALONE, "restart": "Never"},
+    "Job": {"owner": JOB, "restart": "OnFailure"},
+    "unknown controller": {"owner": FOO},
+    "kube-system": {"namespace": "kube-system"},
+    "local storage": {"local": True},
+    "claims": {"claims": True},
+    "leaving": {"deleted": True},
+    "young": {"started": NOW - 10},
+}
+"""What keeps a pod where it is, whatever else is true of it; of two that say the same, the last counts."""
+
+
+@given(
+    some.lists(some.lists(some.sampled_from(sorted(STAYS)), max_size=3), max_size=12),
+    some.sampled_from([(Leave("a"),), (Hot("a"),), (Hot("a"), Leave("a")), (Leave("a", "kill"),)]),
+)
+def test_no_plan_moves_a_pod_that_must_stay(drawn: list[list[str]], strategies: tuple[Strategy, ...]) -> None:
+    pods = []
+    for index, names in enumerate(drawn):
+        more = {key: what for name in names for key, what in STAYS[name].items()}
+        pods.append(running(f"p{index}", **more))
+    beside = [running(name, on="b") for name in "xy"]
+    found = moves(columns([node("a"), node("b")], [*pods, *beside]), Fits(), *strategies, single=True)
+    stay = {f"p{index}" for index, names in enumerate(drawn) if names}
+    moved = {one.pod.name for one in found if one.action is not None}
+    assert not moved & stay
+    assert all(one.refusal for one in found if one.pod.name in stay)
+    if Leave("a") in strategies and len(stay) < len(drawn):
+        assert moved, "the others go"
 
 
 @pytest.mark.parametrize(
