@@ -110,7 +110,7 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
             headers=_HEADERS,
             auto_decompress=False,
         ) as session:
-            endpoints = _Endpoints(site, self, _Scraper(session, self, site.clock))
+            endpoints = _Endpoints(site, self, Scraper(session, self, site.clock))
             async with aclosing(endpoints.rounds):
                 yield endpoints
 
@@ -123,7 +123,7 @@ class _Plan(Struct, frozen=True):
 
 
 class _Endpoints:
-    def __init__(self, site: Site, options: Endpoints, scraper: "_Scraper") -> None:
+    def __init__(self, site: Site, options: Endpoints, scraper: "Scraper") -> None:
         self._site, self._options, self._scraper = site, options, scraper
         self._rates = CounterRates()
         self._addresses: dict[str, str] = {}
@@ -213,7 +213,7 @@ def whole(samples: Sequence[Sample], population: int, now: float) -> Sample:
     return Sample(value, oldest, now, window)
 
 
-class _Scraper:
+class Scraper:
     """Reads pages in the Prometheus text format."""
 
     def __init__(self, session: aiohttp.ClientSession, options: Endpoints, clock: Clock) -> None:
@@ -228,7 +228,7 @@ class _Scraper:
         ip = ip_address(address)
         host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
         try:
-            return self._parse(await self._fetch(f"http://{host}:{self._options.port}{self._options.path}"))
+            return self.parse(await self._fetch(f"http://{host}:{self._options.port}{self._options.path}"))
         except TimeoutError:
             raise Fault(f"no answer within {self._options.timeout:g} s") from None
 
@@ -244,10 +244,13 @@ class _Scraper:
                 raise Fault(f"its page is larger than {self._options.max_bytes} bytes")
             return body
 
-    def _parse(self, body: bytes) -> Page:
+    def parse(self, body: bytes) -> Page:
+        """The wanted series on a page, as `read` gives them. Raises Fault."""
         lines = self._lines.findall(body)
         if len(lines) > _LINES:
             raise Fault(f"its page has {len(lines)} lines of these metrics, at most {_LINES}")
+        if odd := next((line for line in lines if not _ends_well(line)), None):
+            raise Fault(one_line(f"its page cannot be read: no number and time: {odd.decode(errors='replace')[:100]}"))
         try:
             families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
         except Exception as error:  # whatever a malformed line makes the parser raise
@@ -259,6 +262,13 @@ class _Scraper:
                     measured = now if sample.timestamp is None else float(sample.timestamp) + self._offset()
                     page[series.name] = _add(page.get(series.name), _number(sample.value), measured, now)
         return page
+
+
+def _ends_well(line: bytes) -> bool:
+    """Whether a value and at most a time follow the labels, in ASCII: the parser also takes digits of other scripts,
+    and of "1 234 567" the first."""
+    _, labels, end = line.rpartition(b"}")
+    return end.isascii() and len(end.split()) <= (2 if labels else 3)
 
 
 def _number(value: float) -> float:

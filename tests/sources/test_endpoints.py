@@ -2,14 +2,17 @@
 
 import asyncio
 import math
+import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as some
 
 from elasticd.base.clock import VirtualClock
 from elasticd.base.decode import convert
@@ -18,8 +21,10 @@ from elasticd.model.workload import Pod, Readings, Ref, Workload
 from elasticd.ports.source import Reader
 from elasticd.sources import endpoints
 from elasticd.sources.endpoints import Endpoints, register_sources, sample_size
+from elasticd.sources.rounds import Fault
 from elasticd.testing import site
 from tests.kit.clusters import Scripted, Shown
+from tests.kit.damage import torn
 
 REF, OTHER = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "other")
 WEB = Workload(REF, "u", "1", 3, labels={"own": "yes"})
@@ -314,3 +319,46 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], problem: str) -> Non
 def test_it_is_registered_and_says_what_it_has() -> None:
     (source,) = register_sources()
     assert msgspec.convert(Pods(9090).table(), source).offers() == ("load",)
+
+
+LINES = ('load{part="a}b"} 11', 'load{part="c"} 12 1000', "queue 13", "rest 14.5 1000")
+SERIES = {"load": [11.0, 12.0], "queue": [13.0], "rest": [14.5]}
+NUMBERS = {"7": 7.0, "-1": -1.0, "0.5": 0.5, "1e3": 1000.0, "1e-400": 0.0, "1e400": math.inf, "9" * 400: math.inf}
+NONE = ("null", "true", "1_000", "0x10", "\u0667", "\u00a07", "7,5", "7 500 000", '"7"', "{", "}", "\x00", "7m")
+TOKENS: Mapping[str, float | None] = {**NUMBERS, "NaN": math.nan, "+Inf": math.inf, **dict.fromkeys(NONE)}
+"""What stands instead of a value, and the number that it may rightly be taken for; None: none."""
+
+
+def parsed(body: bytes) -> dict[str, float] | None:
+    """What is read off a page; None: it is refused."""
+    series = [{"name": name} for name in SERIES]
+    table = {"type": "endpoints", "port": 1, "select": {"namespaces": ["shop"]}, "series": series}
+    scraper = endpoints.Scraper(None, msgspec.convert(table, Endpoints), VirtualClock(NOW))  # type: ignore[arg-type]
+    try:
+        return {name: sample.value for name, sample in scraper.parse(body).items()}
+    except Fault:
+        return None
+
+
+def same(found: float, *expected: float) -> bool:
+    return any(found == one or (math.isnan(found) and math.isnan(one)) for one in expected)
+
+
+@given(some.sampled_from(range(4)), some.sampled_from(sorted(TOKENS)))
+def test_a_damaged_value_is_taken_for_no_other(index: int, token: str) -> None:
+    lines = list(LINES)
+    value = lines[index].split()[1]
+    lines[index] = lines[index].replace(f" {value}", f" {token}", 1)
+    name = re.split(r"[ {]", lines[index])[0]
+    found = parsed("\n".join(lines).encode() + b"\n")
+    if found is not None:
+        rest = sum(SERIES[name]) - float(value)
+        read = TOKENS[token]
+        assert name not in found or (read is not None and same(found[name], read + rest))
+        assert all(found[other] == sum(SERIES[other]) for other in SERIES if other != name)
+
+
+@given(torn("\n".join(LINES).encode() + b"\n"))
+def test_a_torn_page_raises_nothing_and_adds_no_series(body: bytes) -> None:
+    found = parsed(body)
+    assert found is None or found.keys() <= SERIES.keys()
