@@ -80,6 +80,7 @@ class Episode:
         self._blind = 0.0
         """The longest time for which one of the troubles may have kept a daemon from seeing what changed."""
         self._journaled: set[str] = set()
+        self._evicted: defaultdict[str, set[str]] = defaultdict(set)
         self._restarting, self._measuring = asyncio.Lock(), asyncio.Lock()
         self._killing = [asyncio.Lock() for _ in daemons]
 
@@ -117,6 +118,8 @@ class Episode:
         self._journaled.update(name for record in records for name in _pods_of(record))
         decisions = [msgspec.to_builtins(record) for record in records if isinstance(record, Decision)]
         seen = Seen(done, [entry for _, proxy in self._daemons for entry in proxy.written], decisions)
+        for name, uid in oracle.evicted_uids(seen.written):
+            self._evicted[name].add(uid)
         violations = [*dict.fromkeys(self._violations + self._judge(seen))]
         injected: Counter[str] = Counter()
         for faults in self._ways:
@@ -139,6 +142,7 @@ class Episode:
                 [one for one in done if one.pod in self._pods], self._stays, self._cordons, self._blind
             ),
             *oracle.unconditional(written),
+            *oracle.repeated(done, self._evicted),
             *oracle.shrunk(self._counts, self._unknown),
             *oracle.too_old(decisions, self._limits, PROVEN),
             # A surge may add one to a count, whatever a policy says.

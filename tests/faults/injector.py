@@ -105,6 +105,8 @@ class HttpInjector(Proxy):
                 return cut(request)
             case "status":
                 return self._status(fault, request)
+            case "expired":
+                return self._status(fault._replace(code=410), request)
             case "silent":
                 await self.faults.over(fault)
                 return cut(request)
@@ -191,8 +193,10 @@ class ApiInjector(HttpInjector):
             async with self._open(request) as answer:
                 response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
                 await response.prepare(request)
-                async for chunk in _chunks(answer):
+                order = Order()
+                async for came in _chunks(answer):
                     fault = self.faults.draw("watch", resource)
+                    chunk = order.passed(came, waits=fault is not None and fault.kind == "reordered")
                     if fault is not None and not await self._spoil_chunk(response, fault, chunk):
                         return cut(request)
                     if chunk and fault is None:
@@ -219,7 +223,33 @@ class ApiInjector(HttpInjector):
             await response.write(chunk)
         if fault.kind == "twice" and chunk.endswith(b"\n") and chunk.count(b"\n") == 1:
             await response.write(chunk)
-        return fault.kind in ("late", "twice")
+        return fault.kind in ("late", "twice", "reordered")
+
+
+class Order:
+    """In which order the events of a watch are passed on: one that waits is passed by the next, if that is of another
+    object. Of one object, no server ever tells the later one first."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+
+    def passed(self, chunk: bytes, *, waits: bool) -> bytes:
+        """What is passed on now that this has come, which may be nothing; `waits`: it is to let the next one pass."""
+        waiting, self._waiting = self._waiting, b""
+        about = _object_of(chunk)
+        if waits and (about if not waiting else not chunk):
+            self._waiting = chunk or waiting
+            return b""
+        return chunk + waiting if about and waiting and about != _object_of(waiting) else waiting + chunk
+
+
+def _object_of(chunk: bytes) -> str:
+    """The uid of the object that the event is about; empty: it is not one whole event about an object."""
+    try:
+        event = json.loads(chunk)
+    except ValueError:
+        return ""
+    return str(event["object"]["metadata"].get("uid", "")) if event["type"] in ("ADDED", "MODIFIED", "DELETED") else ""
 
 
 async def _drip(response: web.StreamResponse) -> None:
@@ -251,6 +281,7 @@ REASONS: Mapping[int, str] = {
     401: "Unauthorized",
     403: "Forbidden",
     409: "Conflict",
+    410: "Expired",
     422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",

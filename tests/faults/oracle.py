@@ -5,7 +5,7 @@ Knows the invariants; knows nothing of elasticd's code.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import isclose
 from statistics import median
@@ -81,6 +81,25 @@ def unconditional(written: Iterable[tuple[str, str, JSON]]) -> list[str]:
         if path.endswith("/scale") and not body.get("metadata", {}).get("resourceVersion"):
             found.append(f"{method} {path} names no version")
     return found
+
+
+def evicted_uids(written: Iterable[tuple[str, str, JSON]]) -> Iterator[tuple[str, str]]:
+    """The name and the uid of each pod whose eviction was sent, as often as it was."""
+    for _, path, body in written:
+        if path.endswith("/eviction"):
+            preconditions = (body.get("deleteOptions") or {}).get("preconditions") or {}
+            yield path.split("/")[-2], preconditions.get("uid", "")
+
+
+def repeated(done: Iterable[Eviction], uids: Mapping[str, Collection[str]]) -> list[str]:
+    """I5: no eviction is carried out twice, whatever became of the answer to the first; `uids`: of the pods of each
+    name, those for which one was sent."""
+    counts = Counter(one.pod for one in done)
+    return [
+        f"{name} was evicted {count} times, and was {len(uids.get(name, ()))} pods"
+        for name, count in counts.items()
+        if count > len(uids.get(name, ()))
+    ]
 
 
 def out_of_bounds(written: Iterable[tuple[str, str, JSON]], least: int, most: int) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 T = TypeVar("T")
 
 Server = Literal["API server", "Prometheus", "MQTT"]
-Request = Literal["late", "refused", "lost", "status", "truncated", "drip", "silent", "old answer"]
-Watch = Literal["late", "cut", "gone", "silent", "drip", "twice"]
+Request = Literal["late", "refused", "lost", "status", "expired", "truncated", "drip", "silent", "old answer"]
+Watch = Literal["late", "cut", "gone", "silent", "drip", "twice", "reordered"]
 Packet = Literal["late", "refused", "truncated", "drip", "silent", "twice"]
 
 SECONDS = 30.0
@@ -145,7 +145,7 @@ def _trouble(random: Random, daemons: int, nodes: int, sources: Sequence[Unknown
         value = random.uniform(0.1, 2)
         return Fault(daemon, watch, "watch", random.choice(WATCHED), begins, lasts, value=value)
     request = random.choice(get_args(Request))
-    verb = "GET" if request == "old answer" else random.choice((*WRITES, "GET", "*"))
+    verb = "GET" if request in ("old answer", "expired") else random.choice((*WRITES, "GET", "*"))
     code = random.choice(CODES)
     value = random.choice((0.0, 1.0, 5.0)) if request == "status" else random.uniform(0.1, 3)
     share = random.choice((0.2, 0.5, 1.0))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.faults import injector
-from tests.faults.injector import Faults, HttpInjector, MqttInjector, packet
+from tests.faults.injector import Faults, HttpInjector, MqttInjector, Order, packet
 from tests.faults.plan import Fault, Server
 
 PATH = "/api/v1/query"
@@ -69,6 +70,7 @@ HTTP = [
     pytest.param([fault("refused", "Prometheus", skipped=1, most=2)], ["1", "none", "none", "2"], id="refused"),
     pytest.param([fault("lost", "Prometheus", skipped=1, most=1)], ["1", "none", "3", "4"], id="lost"),
     pytest.param([fault("status", "Prometheus", code=422, most=1)], [422, "1", "2", "3"], id="422"),
+    pytest.param([fault("expired", "Prometheus", skipped=1, most=1)], ["1", 410, "2", "3"], id="expired"),
     pytest.param([fault("truncated", "Prometheus", most=1)], ["none", "2", "3", "4"], id="truncated"),
     pytest.param([fault("drip", "Prometheus", most=1)], ["none", "2", "3", "4"], id="drip"),
     pytest.param([fault("silent", "Prometheus", most=1)], ["none", "1", "2", "3"], id="silent"),
@@ -89,6 +91,31 @@ def test_answers_are_spoilt_by_count(
             return await codes(ask, len(answers))
 
     assert asyncio.run(run()) == answers
+
+
+def event(uid: str, kind: str = "MODIFIED") -> bytes:
+    return json.dumps({"type": kind, "object": {"metadata": {"uid": uid} if uid else {}}}).encode() + b"\n"
+
+
+A, A_GONE, B, MARK = event("a"), event("a", "DELETED"), event("b"), event("", "BOOKMARK")
+
+
+@pytest.mark.parametrize(
+    ("come", "passed"),
+    [
+        pytest.param([(A, False), (B, False)], [A, B], id="nothing is reordered"),
+        pytest.param([(A, True), (b"", True), (B, True), (A, False)], [b"", b"", B + A, A], id="of another object"),
+        pytest.param([(A, True), (A_GONE, True)], [b"", A + A_GONE], id="of the same object"),
+        pytest.param([(A, True), (b"", False)], [b"", A], id="nothing comes until it is over"),
+        pytest.param([(A, True), (MARK, True)], [b"", A + MARK], id="a bookmark"),
+        pytest.param([(MARK, True), (A, False)], [MARK, A], id="a bookmark before"),
+        pytest.param([(A + B, True), (A[:9], True), (A[9:], True)], [A + B, A[:9], A[9:]], id="no single whole event"),
+        pytest.param([(A, True), (B[:9], False), (B[9:], False)], [b"", A + B[:9], B[9:]], id="half of the next"),
+    ],
+)
+def test_an_event_is_passed_by_one_of_another_object(come: list[tuple[bytes, bool]], passed: list[bytes]) -> None:
+    order = Order()
+    assert [order.passed(chunk, waits=waits) for chunk, waits in come] == passed
 
 
 CONNECT, SUBSCRIBE, PUBLISH = b"\x10\x02co", b"\x82\x02su", b"\x32\x03pub"

@@ -96,6 +96,21 @@ def test_a_write_without_its_precondition_is_told(path: str, body: Any, count: i
     assert len(oracle.unconditional([("POST", path, body)])) == count
 
 
+SENT = [
+    pytest.param([1], ["u"], 0, id="once"),
+    pytest.param([1], ["u", "u"], 0, id="sent twice, and carried out once"),
+    pytest.param([1, 2], ["u", "u"], 1, id="carried out twice"),
+    pytest.param([1, 2], ["u", "v"], 0, id="of its copy"),
+]
+
+
+@pytest.mark.parametrize(("times", "uids", "count"), SENT)
+def test_an_eviction_that_is_carried_out_twice_is_told(times: list[float], uids: list[str], count: int) -> None:
+    written = [("POST", "/pods/x/eviction", {"deleteOptions": {"preconditions": {"uid": uid}}}) for uid in uids]
+    sent = {"x": {uid for name, uid in oracle.evicted_uids([*written, ("POST", "/pods", {})]) if name == "x"}}
+    assert len(oracle.repeated([Eviction("x", at) for at in times], sent)) == count
+
+
 @pytest.mark.parametrize(("replicas", "count"), [(0, 1), (1, 0), (8, 0), (9, 1)])
 def test_a_count_outside_of_its_bounds_is_told(replicas: int, count: int) -> None:
     written = [("PATCH", "/deployments/web/scale", {"spec": {"replicas": replicas}}), ("POST", "/pods", {})]
