@@ -259,6 +259,24 @@ def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
         assert "Traceback" not in running.log
 
 
+@pytest.mark.slow
+def test_probes_are_answered_while_2000_policies_are_reloaded(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        running.replicas(3)
+        for number in range(2000):
+            put(running, policy(3).replace('name = "web"', f'name = "w{number}"'), name=f"w{number}")
+        hang_up(running)
+        slowest, loaded = 0.0, False
+        while not loaded:
+            begun = time.monotonic()
+            assert running.get("/healthz") == "ok\n"
+            slowest = max(slowest, time.monotonic() - begun)
+            loaded = "INFO 2001 policies in force" in running.log
+            time.sleep(0.02)
+        assert slowest < 1.5, "3 s, before"
+        assert running.stop() == 0
+
+
 STARTING = """
 import os, signal, sys
 
