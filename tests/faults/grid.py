@@ -128,7 +128,7 @@ NO_EVICTION = "it is about pods that are evicted"
 NO_RECORD = "it is about a pod that elasticd creates again"
 NO_BIND = "it is about a pod for which there must be room"
 EMPTY: Sequence[tuple[Iterable[int], Sequence[str], str]] = (
-    ((39,), FEATURES, "it cannot occur: elasticd writes no labels of pods"),
+    ((39,), FEATURES, "it cannot occur: elasticd changes no labels of pods"),
     ((*range(1, 16), 41), PODS, NO_SAMPLES),
     ((52,), PODS, "plugins that place or move are waited for up to 30 s (weaknesses)"),
     ((10, 11, 12, 13, 14, 15), SAMPLES, "it is about the series, which these share"),
