@@ -18,7 +18,8 @@ An eviction names the version of the pod, so that one which the network delivers
 its mark: what takes a move back begins with that.
 
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
-(Restraints): what protects it leads to back at once, what only delays it is waited for.
+(Restraints): what protects it leads to back at once, what only delays it is waited for. While the Deployment is being
+rolled out, its count is not lowered, however long that takes.
 
 Knows these steps and when they are refused; knows nothing of why a pod is moved, what keeps it, and how steps are
 carried out.
@@ -198,6 +199,14 @@ def strangers(workload: Workload, pods: Sequence[Pod]) -> str:
     return f"{workload.ref} has {counted(workload.status_replicas, 'pod')}, and {many} look like its own"
 
 
+def rolling(workload: Workload, pods: Sequence[Pod]) -> str:
+    """Why a change of its count may cost any of its pods; empty: it may not. In a rollout, also in one that is stuck, a
+    Deployment's controller takes what is too many from all its ReplicaSets, by their sizes, and then a ready pod where
+    such a set has no other. Source: proportional scaling of Kubernetes."""
+    templates = len({pod.labels[HASH] for pod in own_pods(workload, pods)})
+    return workload.rollout or (f"its pods are of {templates} templates" if templates > 1 else "")
+
+
 def begin(
     workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, origin: Origin
 ) -> Mark | tuple[str, str]:
@@ -292,6 +301,7 @@ class _MoveState:
         self._noted = next((pod for pod in pods if pod.uid == note.uid and _is_live(pod)), None)
         """The pod of the note, whoever owns it by now."""
         self._old = self._noted if self._noted is not None and owns(workload, self._noted) else None
+        self._rolling = rolling(workload, pods)
         self._other_pods = [pod for pod in own if pod.uid != note.uid]
         self._ready = [pod for pod in self._other_pods if pod.is_available(workload.min_ready, now)]
         self._count_ready = f"{len(self._ready)} of {note.count} are ready without {note.pod}"
@@ -407,7 +417,12 @@ class _MoveState:
         """Why it is not known that as many as before are ready without the pod; None: it is."""
         if len(self._ready) < self._note.count:
             return "Waiting", self._count_ready
-        return (STRANGERS, self._strangers) if self._strangers else None
+        return (STRANGERS, self._strangers) if self._strangers else self._rollout
+
+    @property
+    def _rollout(self) -> tuple[str, str] | None:
+        """Why the additional replica stays for now; None: no rollout is under way."""
+        return ("RollingOut", f"{self._workload.ref} is being rolled out: {self._rolling}") if self._rolling else None
 
     def _late_to_mark(self) -> tuple[str, str] | None:
         """Why it is given up if the pod is not the one to go by now; None: there is time left."""
@@ -421,7 +436,7 @@ class _MoveState:
         note = self._note
         if self._is_raised:
             removes = self._departure(self._old) if self._old else None
-            lower = self._scale(note.count, "Lower", f"{note.pod} goes" if self._old else self._absence[1], removes)
+            lower = self._lower("Lower", f"{note.pod} goes" if self._old else self._absence[1], removes)
             return (self._before_lowering(self._old, restraints) if self._old else None) or lower
         if self._old is None:
             return self._end()
@@ -443,8 +458,8 @@ class _MoveState:
         if len(self._ready) < len(self._other_pods):
             unready = counted(len(self._other_pods) - len(self._ready), "other")
             return self._wait_or_give_up("Waiting", f"{unready} not ready")
-        if self._strangers:
-            return self._wait_or_give_up(STRANGERS, self._strangers)
+        if short := self._shortage:
+            return self._wait_or_give_up(*short)
         if not self._distinguishes:
             return self._enter("out", "NotTheOnly", f"{old.name} is not the only one with the lowest deletion cost")
         if delayed := self._delay(restraints):
@@ -459,7 +474,7 @@ class _MoveState:
         if old is None and not self._is_raised:
             return self._end()
         if old is None:
-            return self._scale(note.count, "Lower", self._absence[1])
+            return self._lower("Lower", self._absence[1])
         if not self._is_raised:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if short := self._shortage:
@@ -486,7 +501,7 @@ class _MoveState:
         if self._noted is not None and self.is_marked:
             return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._noted, self._note.cost))
         if self._is_raised:
-            return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
+            return self._lower("TakeBack", "the additional replica is taken back")
         return Step("TakenBack", "it is as it was before", _annotate(self._workload, None), last=True)
 
     def leave(self, word: str, message: str) -> Step:
@@ -497,6 +512,10 @@ class _MoveState:
 
     def _enter(self, phase: Phase, word: str, message: str) -> Step:
         return Step(word, message, _annotate(self._workload, replace(self._note, phase=phase)))
+
+    def _lower(self, word: str, message: str, removes: Evict | None = None) -> Step:
+        """Ask for one replica fewer, once no rollout is under way."""
+        return Step(*self._rollout) if self._rollout else self._scale(self._note.count, word, message, removes)
 
     def _scale(self, after: int, word: str, message: str, removes: Evict | None = None) -> Step:
         workload, reason = self._workload, f"{SURGE} {self._note.phase}"

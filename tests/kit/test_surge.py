@@ -57,6 +57,34 @@ def told(step: Step) -> str:
     return f"note {note.phase}" if note else "clear"
 
 
+NEXT = one("next", labels={"app": "web", HASH: "2"}, owner=("ReplicaSet", "web-2", "r2"))
+
+
+@pytest.mark.parametrize("in_time", [True, False], ids=["in progress", "stuck, and given up by its Deployment"])
+@pytest.mark.parametrize(
+    ("phase", "pods", "now", "step"),
+    [
+        pytest.param("wait", [OLD, SIBLING, NEXT], NOW, "RollingOut: wait", id="before it is marked"),
+        pytest.param("wait", [SIBLING, NEXT], NOW, "WentByItself: note back", id="the rollout took it"),
+        pytest.param("down", [MARKED, SIBLING, NEXT], NOW, "RollingOut: wait", id="before it goes"),
+        pytest.param("down", [MARKED, SIBLING, NEXT], NOW + 301, "TooLate: note back", id="not in time"),
+        pytest.param("down", [SIBLING, NEXT], NOW, "RollingOut: wait", id="it has gone"),
+        pytest.param("out", [MARKED, SIBLING, NEXT], NOW, "RollingOut: wait", id="before its eviction"),
+        pytest.param("out", [SIBLING, NEXT], NOW, "RollingOut: wait", id="it was evicted"),
+        pytest.param("back", [MARKED, SIBLING, NEXT], NOW, "Unmark: cost None", id="its mark goes"),
+        pytest.param("back", [OLD, SIBLING, NEXT], NOW, "RollingOut: wait", id="the replica stays"),
+    ],
+)
+def test_a_rollout_keeps_the_additional_replica(
+    phase: str, pods: list[Pod], now: float, step: str, *, in_time: bool
+) -> None:
+    """Proportional scaling would take a ready pod of the larger ReplicaSet."""
+    assert owns(WEB, NEXT)
+    workload = replace(web(phase, 3), rollout="1 of 3 pods are of the newest template" if in_time else "")
+    said = next_step(workload, pods, now, FREE, honours_costs=True)
+    assert f"{said.word}: {told(said)}" == step
+
+
 LATE = NOW + 301
 UNOWNED: dict[str, Any] = {"labels": {"app": "web"}, "owner": ("", "", "")}
 FREED, FREED_MARKED = replace(OLD, **UNOWNED), replace(MARKED, **UNOWNED)

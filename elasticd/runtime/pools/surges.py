@@ -34,6 +34,7 @@ from elasticd.kit.surge import (
     owns,
     read_note,
     resume,
+    rolling,
     stays,
     strangers,
 )
@@ -182,8 +183,10 @@ class Surging:
             return "NoDeployment", "no Deployment is seen that it belongs to"
         if annotated_freeze(workload.annotations, now):
             return "Frozen", f"{workload.ref} is annotated {FREEZE}"
-        if why := strangers(workload, snapshot.pods(workload)):
-            return STRANGERS, why
+        pods = snapshot.pods(workload)
+        for word, why in ((STRANGERS, strangers(workload, pods)), ("RollingOut", rolling(workload, pods))):
+            if why:
+                return word, why
         in_vain = self._in_vain.get(workload.uid)
         if in_vain is not None and now < in_vain.until:
             return "InVain", f"a pod of {workload.ref} was moved in vain; again in {in_vain.until - now:.0f} s"

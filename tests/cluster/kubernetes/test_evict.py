@@ -225,6 +225,30 @@ async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, 
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)
 
 
+@pytest.mark.parametrize(
+    ("restore", "leads", "changes"),
+    [
+        pytest.param(False, True, 1, id="it is changed"),
+        pytest.param(False, False, 0, id="by the leader alone"),
+        pytest.param(True, True, 0, id="one that is recreated later, by its record"),
+    ],
+)
+async def test_a_lost_eviction_is_given_up_for_good(
+    api: FakeApi, evictor: PodWriter, *, restore: bool, leads: bool, changes: int
+) -> None:
+    """Where the pod is still there: an eviction that comes late names an earlier version of it."""
+    api.on("POST", EVICTION, LOST)
+    api.on("GET", POD, found())
+    api.on("PATCH", f"{POD}/status", found(resourceVersion="8"))
+
+    def allowed() -> Answer | None:
+        return None if leads or not api.asked("POST", EVICTION) else NOT_LEADING
+
+    assert (await evictor.evict(replace(ACTION, restore=restore), allowed)).result == "failed"
+    changed = api.asked("PATCH", f"{POD}/status")
+    assert [list(seen.body["metadata"]["annotations"]) for seen in changed] == [["elasticd.io/stays-since"]] * changes
+
+
 async def test_eviction_that_cannot_be_read_back_is_not_repeated(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, LOST)
     api.on("GET", POD, found(), status(403, "Forbidden", "may not"))

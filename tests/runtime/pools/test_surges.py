@@ -513,6 +513,9 @@ async def test_a_rollout_during_a_surge_keeps_no_replica_more() -> None:
     world.pods = [replace(one, uid=f"new-{one.uid}", name=f"new-{one.name}") for one in world.pods]
     bench.loop = bench.another()
     await bench.turn(20)
+    assert (world.workload.replicas, bench.surging) == (3, True), "lowering it might cost a ready pod"
+    world.workload = replace(world.workload, rollout="")
+    await bench.turn(20)
     assert (world.workload.replicas, bench.surging) == (2, False)
 
 

@@ -35,7 +35,6 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UNREADABLE
-from elasticd.base.shapes import moment
 from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.restore.copies import difference_from, read_compared
 from elasticd.cluster.kubernetes.restore.namespaces import Namespaces
@@ -50,9 +49,9 @@ from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, trial_of
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
+from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod, void_evictions
 from elasticd.model.actions import Announce, Evict
-from elasticd.model.moves import RESTORED, STAYS, Underway
+from elasticd.model.moves import RESTORED, Underway
 from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
@@ -233,10 +232,9 @@ class RestorationSteps:
         version of the pod. False: it is to be looked at again."""
         if not await self._parts.budget.take(PAUSES.longest) or not self._parts.leading():
             return False
-        ref, noted = self.restoration.pod, {STAYS: moment(self._clock.now()) or ""}
-        body = encode({"metadata": {"uid": self.restoration.uid, "annotations": noted}})
+        restoration = self.restoration
         try:
-            await self._parts.session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
+            await void_evictions(self._parts.session, restoration.pod, restoration.uid, self._clock.now())
         except ApiError as error:
             if error.code not in (404, 409):
                 raise

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
+from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
@@ -36,7 +37,7 @@ from elasticd.cluster.kubernetes.write.controllers import Controllers
 from elasticd.kit.evictability import sparing_annotation
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
-from elasticd.model.moves import is_copy
+from elasticd.model.moves import STAYS, is_copy
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod, Ref
 
@@ -111,6 +112,13 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
     )
 
 
+async def void_evictions(session: Session, ref: Ref, uid: str, now: float) -> None:
+    """Change a pod, so that an eviction that was sent before is refused, however late it arrives: it names the version
+    of the pod. Raises ApiError, with 404 or 409 where the pod is gone."""
+    body = encode({"metadata": {"uid": uid, "annotations": {STAYS: moment(now) or ""}}})
+    await session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
+
+
 async def count_ready(session: Session, namespace: str, ready: Ready) -> int:
     """How many of these pods are there and ready, as the API server has them now. Raises ApiError."""
     request = replace(PODS.request("list", namespace), params={"labelSelector": ready.selector})
@@ -169,6 +177,12 @@ class PodWriter:
         if version is None:
             return failed(404, "the API server has no pods/eviction")
         answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
+        lost = list[ApiError]()
+
+        async def look(error: ApiError) -> Answer | None:
+            lost.append(error)
+            return await self._look_evicted(action, error)
+
         in_time = partial(self._allowed_in_time, allowed, self._clock.now())
         # Of a pod that has changed, only its preemption is repeated: whether it is to be moved is judged anew.
         for _ in range(TRIES if action.restore or action.reason.startswith(GIVES_WAY) else 1):
@@ -179,7 +193,7 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             request = _eviction(action, pod, version)
-            look, before = partial(self._look_evicted, action), partial(self._why_not_now, action, pod)
+            before = partial(self._why_not_now, action, pod)
             if dry_run:
                 request = replace(request, params={"dryRun": "All"})
                 answer = await self._send(request, in_time, None, _not_evicted, None, self.judged)
@@ -187,6 +201,17 @@ class PodWriter:
                 answer = await self._send(request, in_time, look, _not_evicted, before, self.judged)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
+        if lost and answer.result != "done" and not action.restore and allowed() is None:
+            return await self._give_up(action, answer)
+        return answer
+
+    async def _give_up(self, action: Evict, answer: Answer) -> Answer:
+        """Let no eviction of the pod come later that had no answer. Of one that is recreated the record tells that."""
+        try:
+            await void_evictions(self._session, action.workload, action.uid, self._clock.now())
+        except ApiError as error:
+            if error.code not in (404, 409):
+                return failed(answer.code, f"{answer.message}, and it may go later: {error}")
         return answer
 
     def _allowed_in_time(self, allowed: Allowed, begun: float) -> Answer | None:
