@@ -28,7 +28,7 @@ RESTORED = "elasticd.io/restored-from"
 """Annotation of a pod that elasticd created in place of one that it evicted: the UID of that one."""
 
 STAYS = "elasticd.io/stays-since"
-"""Annotation of a pod without a controller that was to be moved, and stays: since when."""
+"""Annotation of a pod that was to be evicted, and stays: since when."""
 
 PUT_BACK = 300.0
 """Seconds after a move in which a pod of the same controller that comes to the same node counts as put back."""
