@@ -23,7 +23,7 @@ from elasticd.decision.workload.zero import markings, own_zero, paused
 from elasticd.kit.surge import own_count
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.model.policy import JobSet, Policy
-from elasticd.model.records import Decision, Verdict
+from elasticd.model.records import FOREIGN_OWNER, Decision, Verdict
 from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series, Workload
 
 __all__ = ["Case", "Evaluated", "announcements", "decide", "evaluate", "held"]
@@ -372,11 +372,21 @@ def condition_after(answer: Answer) -> Condition | None:
 
 
 def announcements(decision: Decision, previous: Decision | None) -> tuple[Announce, ...]:
-    """What to announce at the workload: that it began to be held for lack of knowledge, once for each reason."""
-    if decision.verdict != "hold" or not decision.uid:
+    """What to announce at the workload, once for each reason: that it began to be held for lack of knowledge, and that
+    its pods are left to somebody else who resizes them."""
+    if not decision.uid:
         return ()
+    told = []
+    if _begins_to_hold(decision, previous):
+        told.append((decision.reason, decision.message))
+    if decision.sizing.foreign and not (previous and previous.sizing.foreign):
+        told.append((FOREIGN_OWNER, decision.sizing.foreign))
+    return tuple([Announce(decision.workload, decision.uid, *each, warning=True) for each in told])
+
+
+def _begins_to_hold(decision: Decision, previous: Decision | None) -> bool:
+    if decision.verdict != "hold":
+        return False
     trouble = any(not condition.status for condition in decision.conditions if condition.type != "ScalingLimited")
     same = previous is not None and (previous.verdict, previous.reason) == (decision.verdict, decision.reason)
-    if not trouble or same:
-        return ()
-    return (Announce(decision.workload, decision.uid, decision.reason, decision.message, warning=True),)
+    return trouble and not same

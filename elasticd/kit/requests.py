@@ -12,6 +12,10 @@ from msgspec.structs import replace
 
 from elasticd.model.workload import Container, Pod, Sizes
 
+VPA_UPDATES = "vpaUpdates"
+"""The annotation of a pod whose requests a VerticalPodAutoscaler set when it was created; its text names which. With
+mode Off it sets none, and only its annotation vpaObservedContainers. Source: its admission controller."""
+
 _RESOURCES = ("cpu", "memory")
 _LACKING = {"Deferred": "waits for room on its node", "Infeasible": "does not fit on its node"}
 

@@ -38,6 +38,7 @@ from elasticd.kit.handover import FENCE
 from elasticd.model.actions import Evict, Mark, Ready, Scale
 from elasticd.model.disruption import Refused
 from elasticd.model.moves import LEAVING
+from elasticd.model.records import FOREIGN_OWNER
 from elasticd.model.workload import COST, Pod, Workload
 
 SURGE = "elasticd.io/surge"
@@ -219,7 +220,7 @@ def begin(
         (workload.recreate, "Recreate", f"{workload.ref} has the strategy Recreate: no pod beside another"),
         (bool(workload.rollout), "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"),
         (FENCE in workload.annotations, "Fenced", f"{workload.ref} changes hands ({FENCE})"),
-        (bool(autoscaler), "ForeignOwner", f"{autoscaler} scales {workload.ref}, and would undo it"),
+        (bool(autoscaler), FOREIGN_OWNER, f"{autoscaler} scales {workload.ref}, and would undo it"),
         (workload.replicas != workload.status_replicas, "Scaling", f"{workload.ref} is being scaled"),
         (workload.replicas < 1, "Scaling", f"{workload.ref} is to have no pod"),
     )

@@ -14,7 +14,7 @@ from msgspec import Struct
 from elasticd.decision.basis import Remade, folded
 from elasticd.journal.lines import Record
 from elasticd.kit.handover import AUTOSCALER, FENCED, UNREAD
-from elasticd.model.records import Basis, Decision
+from elasticd.model.records import FOREIGN_OWNER, Basis, Decision
 from elasticd.model.workload import Observation, Ref
 
 LONGEST = 300.0
@@ -121,7 +121,7 @@ def _take(
 
 
 def _is_in_shadow(decision: Decision) -> bool:
-    return decision.mode == "observe" or any(limit.reason == "ForeignOwner" for limit in decision.limits)
+    return decision.mode == "observe" or any(limit.reason == FOREIGN_OWNER for limit in decision.limits)
 
 
 def _moment(decision: Decision, observation: Observation | None, last: _Moment | None) -> _Moment:

@@ -40,7 +40,7 @@ from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
 from elasticd.kit.surge import SURGE
 from elasticd.migration.documents import KINDS
 from elasticd.model.policy import MOST
-from elasticd.model.records import Decision
+from elasticd.model.records import FOREIGN_OWNER, Decision
 from elasticd.model.reports import StatusReport
 from elasticd.model.workload import Ref
 
@@ -300,7 +300,7 @@ def _is_idle(status: StatusReport, ref: Ref, labels: Mapping[str, str]) -> bool:
 def _yields(decision: Decision) -> bool:
     """Whether the daemon leaves the count to an HPA, as it does to one that is half stopped."""
     reasons = {limit.reason for limit in decision.limits if limit.name == AUTOSCALER}
-    return bool(reasons & {"ForeignOwner", "HalfStopped"})
+    return bool(reasons & {FOREIGN_OWNER, "HalfStopped"})
 
 
 def _holds(decision: Decision) -> bool:

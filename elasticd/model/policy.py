@@ -289,13 +289,16 @@ Freeze = Annotated[
 
 
 class Foreign(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do when another controller or a person sets the same count; for policies that act."""
+    """What to do when another controller or a person sets the same count, or resizes the same pods; for policies that
+    act."""
 
     autoscalers: Annotated[
-        Literal["yield", "ignore"], Meta(description="yield: hold while an HPA (KEDA makes one too) has the workload")
+        Literal["yield", "ignore"],
+        Meta(description="yield: hold while an HPA (KEDA makes one too) has it; resize no pods of a VPA"),
     ] = "yield"
     strikes: Annotated[
-        int, Meta(ge=0, le=100, description="changes of ours that others overwrote before it yields; 0: never")
+        int,
+        Meta(ge=0, le=100, description="counts of ours that others overwrote before it yields (resizes: 1); 0: never"),
     ] = 3
     within: Annotated[float, Meta(gt=0, le=1800, description="seconds within which they count")] = 600.0
     pause: Annotated[float, Meta(gt=0, le=1800, description="seconds for which it then yields")] = 1800.0

@@ -12,6 +12,9 @@ from elasticd.model.workload import Condition, Failure, Limit, Recommendation, R
 
 Verdict = Literal["scale", "keep", "hold"]
 
+FOREIGN_OWNER = "ForeignOwner"
+"""The reason why a count, or what pods request, is left as it is: somebody else sets it."""
+
 
 class Sizing(Struct, frozen=True, gc=False, omit_defaults=True):
     """What containers should request, the pods that are to request it now, why others are left as they are, and pods
@@ -21,6 +24,12 @@ class Sizing(Struct, frozen=True, gc=False, omit_defaults=True):
     resizes: tuple[Resize, ...] = ()
     unresized: str = ""
     resizing: tuple[Resizing, ...] = ()
+
+    @property
+    def foreign(self) -> str:
+        """Who else says what the pods request, in a sentence, where elasticd yields to them; empty: nobody."""
+        reason, _, message = self.unresized.partition(": ")
+        return message if reason == FOREIGN_OWNER else ""
 
 
 class Decision(Struct, frozen=True, gc=False, tag="decision"):

@@ -126,6 +126,13 @@ def total_requests(containers: Iterable[Container]) -> dict[str, float]:
     return total
 
 
+class Resized(Struct, frozen=True, gc=False):
+    """That somebody other than elasticd changed what a running pod requests: who (a field manager), and when last."""
+
+    by: str
+    at: float
+
+
 class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod as far as judgement needs it. `ready` None: no Ready condition yet. `resize` is how far the kubelet is with
     new requests (Deferred, Infeasible, InProgress; or done: empty), `killed` when containers last lacked memory."""
@@ -146,7 +153,7 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     address: str = ""
     """Its IP address; empty before it has one."""
     annotations: dict[str, str] = {}
-    """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
+    """Those that judgement looks at: elasticd's own, and a few of others, such as the pod's deletion cost."""
     waits: float | None = None
     """Since when the scheduler finds no node for it; None: it has one, or has not been tried."""
     resize: str = ""
@@ -168,6 +175,8 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     """The persistent volume claims that it uses."""
     owner_pods: tuple[tuple[str, str], ...] = ()
     """Names and UIDs of the pods that it names as its owners: Kubernetes deletes it when they are gone."""
+    resized: Resized | None = None
+    """Nearly always None: nobody else resized it, or elasticd has changed the same since."""
     owns: bool = False
     """Whether pods that have not ended name it as their owner."""
 

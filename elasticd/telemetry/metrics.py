@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from elasticd.model.listener import Governed, MovesPlanned, Notice, PodsPlanned, PodsWaiting, PoolsApplied, Ticked
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.records import Decision, Outcome
+from elasticd.model.records import FOREIGN_OWNER, Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.ports.source import Counts
 from elasticd.sources.poller import SourceReport
@@ -292,6 +292,8 @@ class DaemonMetrics:
         for limit in decision.limits:
             if limit.bound:
                 self._limited.add(owner, limit.name, limit.reason)
+        if decision.sizing.foreign:
+            self._limited.add(owner, "requests", FOREIGN_OWNER)
         if decision.verdict == "hold":
             self._holds.add(owner, decision.reason)
         for failure in decision.failures:

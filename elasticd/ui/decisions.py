@@ -14,7 +14,7 @@ from elasticd.base.text import counted, one_line
 from elasticd.base.units import format_milli, milli
 from elasticd.model.actions import Create, Resize
 from elasticd.model.forecast import Forecast
-from elasticd.model.records import Decision, Outcome, Sizing
+from elasticd.model.records import FOREIGN_OWNER, Decision, Outcome, Sizing
 from elasticd.model.reports import HistoryRow, Preview, StatusReport
 from elasticd.model.workload import LeftOut, Limit, Measure, Recommendation, Series
 from elasticd.ui.terminal import add_row, ago, make_table, seconds
@@ -377,6 +377,8 @@ def _decision_table(report: StatusReport, now: float) -> Table:
         if failed is not None:
             word = "refused" if failed.result == "refused" else "failing"
             verdict, why = Text(word, style="bold red"), failed.reason or answer(failed)
+        if decision.sizing.foreign:
+            why = f"{why}; requests: {FOREIGN_OWNER}"
         counts = _replicas(decision), _wanted(decision)
         when = f"{decision.interval:g} s", ago(decision.at, now)
         add_row(table, decision.policy, mode, str(decision.workload), *counts, verdict, why, *when)

@@ -18,7 +18,7 @@ from tests.kube.moving import USAGE, USED
 from tests.kube.reports import NodeSpec
 from tests.kube.rights import FOLDER, granted_from, shipped_rights
 from tests.kube.running import Running, running
-from tests.kube.test_daemon import workload
+from tests.kube.test_daemon import events, workload
 
 USER = "elasticd"
 SOURCES = USED + USAGE
@@ -95,11 +95,15 @@ class Sized:
 
 
 @asynccontextmanager
-async def sized(kube: Kube, namespace: str, folder: Path, refusal: str = "") -> AsyncIterator[tuple[Sized, Running]]:
+async def sized(
+    kube: Kube, namespace: str, folder: Path, refusal: str = "", *, keys: str = "", annotations: JSON | None = None
+) -> AsyncIterator[tuple[Sized, Running]]:
+    """`keys`: further tables of the policy. `annotations`: of the pods, as their template has them."""
     found, pool = Sized(kube, namespace), {"pool": namespace}
     found.refusal = refusal
     manifest = workload()
     manifest["spec"]["template"]["spec"]["nodeSelector"] = pool
+    manifest["spec"]["template"]["metadata"]["annotations"] = annotations or {}
     node = NodeSpec(f"node-{namespace}", labels=pool)
     async with (
         HollowNodes(kube.client, [node], refuse=lambda _: found.refusal) as nodes,
@@ -108,7 +112,7 @@ async def sized(kube: Kube, namespace: str, folder: Path, refusal: str = "") -> 
     ):
         await kube.client.apply(manifest, namespace)
         kube.loads.set_load(namespace, "web", cpu=1.0)
-        policies = {"web": POLICY.format(namespace=namespace) + AT_ONCE}
+        policies = {"web": POLICY.format(namespace=namespace) + AT_ONCE + keys}
         async with running(folder, rights.kubeconfig, namespace, policies, SOURCES) as daemon:
             await wait_until(lambda: daemon.explained(f"{namespace}/Deployment/web")["decision"], what="it decides")
             yield found, daemon
@@ -189,3 +193,91 @@ async def test_an_infeasible_resize_is_reported_at_its_pod(kube: Kube, namespace
         await wait_until(both, what="both are told")
         assert [cores(pod, given=True) for pod in await scene.pods()] == [0.1, 0.1]
         assert scene.resizes() == 2
+
+
+async def resize_as(kube: Kube, pod: JSON, manager: str, cpu: str) -> None:
+    """Resize a pod as a VerticalPodAutoscaler does that changes pods in place: by a JSON patch of its updater."""
+    meta, path = pod["metadata"], "/spec/containers/0/resources/requests/cpu"
+    patch = [{"op": "add", "path": path, "value": cpu}]
+    url = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/resize"
+    await kube.client.patch(url, patch, "json", fieldManager=manager)
+
+
+@IN_PLACE
+async def test_it_yields_to_who_resizes_its_pods_and_goes_on(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    """Somebody, as a VerticalPodAutoscaler, sets what one pod requests, each time elasticd has: of two pods."""
+    async with sized(kube, namespace, tmp_path / "one", keys="[foreign]\npause = 15\n") as (scene, daemon):
+
+        async def given() -> Objects:
+            pods = await scene.pods()
+            return pods if pods and all(cores(pod, given=True) > 0.5 for pod in pods) else []
+
+        first, second = await wait_until(given, what="elasticd has resized both")
+        managed = [(entry["manager"], entry.get("subresource")) for entry in first["metadata"]["managedFields"]]
+        assert ("elasticd", "resize") in managed
+        before = scene.resizes()
+        await resize_as(kube, first, "updater", "200m")
+
+        async def told() -> bool:
+            words = f"ForeignOwner: updater resized {first['metadata']['name']}; requests are left alone for"
+            return await told_of(daemon, namespace, words) == 1
+
+        await wait_until(told, what="it is told who did")
+        await wait_until(lambda: events(kube, namespace, "ForeignOwner"), what="an Event tells of it")
+        assert "CountLeftAlone; requests: ForeignOwner" in await asyncio.to_thread(daemon.elasticd, "status")
+        _, page = await daemon.page("/metrics")
+        assert 'limit="requests"' in page
+        kube.loads.set_load(namespace, "web", cpu=2.0)
+
+        def wants_more() -> bool:
+            made = [one for one in read(daemon.folder / "state") if isinstance(one, Decision) and one.sizing.resources]
+            return made[-1].sizing.resources[0].requests["cpu"] > 1.0
+
+        await wait_until(wants_more, what="more is recommended")
+        assert await told(), "still"
+        assert scene.resizes() == before
+        by_name = {pod["metadata"]["name"]: cores(pod, given=False) for pod in await scene.pods()}
+        assert by_name[first["metadata"]["name"]] == 0.2
+        assert by_name[second["metadata"]["name"]] == cores(second, given=False)
+
+        async def goes_on() -> bool:
+            return all(cores(pod, given=True) > 1.0 for pod in await scene.pods())
+
+        await wait_until(goes_on, what="it goes on once nobody has resized them for that time")
+
+
+VPA = "Pod resources updated by theirs: container 0: cpu request"
+
+
+@IN_PLACE
+async def test_pods_with_requests_of_a_vpa_are_left_alone(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with sized(kube, namespace, tmp_path / "one", annotations={"vpaUpdates": VPA}) as (scene, daemon):
+
+        async def told() -> bool:
+            return await told_of(daemon, namespace, f"is annotated vpaUpdates: {VPA}; take that") == 1
+
+        await wait_until(told, what="it is told who sets what they request")
+        await wait_until(lambda: events(kube, namespace, "ForeignOwner"), what="an Event tells of it")
+        assert scene.resizes() == 0
+        template = {"metadata": {"annotations": {"vpaUpdates": None}}}
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+        await kube.client.patch(path, {"spec": {"template": template}})
+
+        async def replaced() -> bool:
+            pods = await scene.pods()
+            return bool(pods) and all(cores(pod, given=False) > 0.5 for pod in pods)
+
+        await wait_until(replaced, what="pods without that annotation take their places, and are resized")
+
+
+@IN_PLACE
+async def test_pods_that_a_vpa_only_observes_are_resized(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    """With mode Off a VerticalPodAutoscaler only notes which containers a pod has."""
+    notes = {"vpaObservedContainers": "main"}
+    async with sized(kube, namespace, tmp_path / "one", annotations=notes) as (scene, _):
+
+        async def given() -> bool:
+            pods = await scene.pods()
+            return bool(pods) and all(cores(pod, given=True) > 0.5 for pod in pods)
+
+        await wait_until(given, what="both pods have what they use")

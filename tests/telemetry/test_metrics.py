@@ -266,3 +266,13 @@ def test_actual_and_recommended_requests_are_exported_by_container() -> None:
         f"elasticd_recommended_memory_bytes{{{labels}}} 5e+08",
         f"elasticd_requested_cpu_cores{{{labels}}} 1.0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("unresized", "counted"),
+    [("ForeignOwner: updater resized a", 1), ("Frozen: by a person", None), ("a plugin failed", None), ("", None)],
+)
+def test_decisions_that_leave_requests_to_others_are_counted(unresized: str, counted: int | None) -> None:
+    metrics = DaemonMetrics()
+    metrics.on(decision(60.0, sizing=Sizing(unresized=unresized)))
+    assert value(metrics, "limited_total", limit="requests", reason="ForeignOwner") == counted

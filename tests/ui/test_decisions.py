@@ -256,6 +256,13 @@ def test_the_status_has_a_row_for_each_workload() -> None:
     ]
 
 
+def test_the_status_says_that_somebody_else_resizes_pods() -> None:
+    sizing = Sizing(unresized="ForeignOwner: updater resized web-0; requests are left alone for 9 s more")
+    last = decision(60.0, verdict="keep", replicas=2, sizing=sizing)
+    line = "shop act shop/Deployment/web 2 3 keep Wanted; requests: ForeignOwner 30 s 12 s ago"
+    assert " ".join(lines(status(72.0, last))[-1]) == line
+
+
 @pytest.mark.parametrize(
     ("verdict", "result", "reason", "shown"),
     [

@@ -1,21 +1,23 @@
 """What containers should request, and which pods are changed for it now.
 
-Pure. Knows what goes before a change of requests, and that a workload at a standstill is left alone; knows nothing of
-where a recommendation comes from.
+Pure. Knows what goes before a change of requests, and that a workload at a standstill, or whose pods somebody else
+resizes, is left alone; knows nothing of where a recommendation comes from.
 """
 
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from elasticd.base.text import one_line
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.kit.history import NO_RESIZE
-from elasticd.kit.requests import unfit
+from elasticd.kit.requests import VPA_UPDATES, serving, unfit
 from elasticd.model.actions import Resize
 from elasticd.model.pod_spec import greatest
-from elasticd.model.records import Sizing
-from elasticd.model.workload import Failure, Pod, Ref, Resizing, Resources, Sizes
+from elasticd.model.policy import Foreign
+from elasticd.model.records import FOREIGN_OWNER, Sizing
+from elasticd.model.workload import Failure, Observation, Pod, Ref, Resizing, Resources, Sizes
 
 AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is tried again: it may have been upgraded."""
@@ -84,6 +86,9 @@ def _present_requests(pod: Pod, after: Sizes) -> Sizes:
 
 def _why_not_now(case: Case, *, busy: bool) -> str:
     observation = case.observation
+    # First, as it is told once, also where the count changes again and again.
+    if case.policy.mode == "act" and (other := find_other(case.policy.foreign, observation)):
+        return f"{FOREIGN_OWNER}: {other}"
     if busy:
         return "the count is changed first"
     since = case.past.recommends_since
@@ -95,3 +100,21 @@ def _why_not_now(case: Case, *, busy: bool) -> str:
     limits = [*(veto.limit for veto in vetoes(case.policy, observation, case.past)), *answers.given]
     still = sorted((limit.reason, limit.message) for limit in limits if limit.standstill)
     return f"{still[0][0]}: {still[0][1]}" if still else ""
+
+
+def find_other(foreign: Foreign, observation: Observation) -> str:
+    """Who else says what the pods request, in a sentence; empty: nobody. A VerticalPodAutoscaler may evict a pod that
+    requests something else, so elasticd yields to it for as long as there is a pod that it made requests for."""
+    if foreign.autoscalers == "yield":
+        alive = serving(observation.pods)
+        for pod in (*alive.ready, *alive.starting):
+            if VPA_UPDATES in pod.annotations:
+                note = one_line(pod.annotations[VPA_UPDATES], 200)
+                cure = "take that VerticalPodAutoscaler away and replace the pods, or let this policy only recommend"
+                return f"{pod.name} is annotated {VPA_UPDATES}: {note}; {cure}"
+    times = [(pod.resized.at, pod.name, pod.resized.by) for pod in observation.pods if pod.resized]
+    at, name, by = max(times, default=(float("-inf"), "", ""))
+    if not foreign.strikes or observation.at - at >= foreign.pause:
+        return ""
+    left = foreign.pause - (observation.at - at)
+    return f"{by or 'somebody else'} resized {name}; requests are left alone for {left:.0f} s more"

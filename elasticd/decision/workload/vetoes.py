@@ -18,6 +18,7 @@ from elasticd.kit.surge import MOVED, SURGE, is_changing, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
+from elasticd.model.records import FOREIGN_OWNER
 from elasticd.model.workload import Limit, Observation, Ref, Workload
 
 FREEZE = "elasticd.io/freeze"
@@ -79,11 +80,11 @@ def _judge_others(foreign: Foreign, observation: Observation, past: Past) -> Vet
             message = _half_stopped(autoscaler, observation.workload.ref)
             return Veto(Limit("HalfStopped", message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
         message = f"{autoscaler} scales it too; take that or this policy away, or let this one only observe"
-        return Veto(Limit("ForeignOwner", message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
+        return Veto(Limit(FOREIGN_OWNER, message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
     if FENCE in observation.workload.annotations:  # it holds anyway, and the change may be that of the autoscaler
         return None
     if message := _find_overwriter(foreign, observation, past):
-        return Veto(Limit("ForeignOwner", message, current, current, "AbleToScale", "owner"), trouble=True)
+        return Veto(Limit(FOREIGN_OWNER, message, current, current, "AbleToScale", "owner"), trouble=True)
     return None
 
 

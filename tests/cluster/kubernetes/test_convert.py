@@ -12,7 +12,7 @@ from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.handover import FENCE
 from elasticd.kit.surge import SURGE
 from elasticd.model.pod_spec import Needs, Taint
-from elasticd.model.workload import Container, Node, Pod, Ref, Workload
+from elasticd.model.workload import Container, Node, Pod, Ref, Resized, Workload
 
 CPU = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
 FULL: dict[str, Any] = {
@@ -479,6 +479,45 @@ def test_who_owns_the_count_and_since_when(managed: Any, writer: str, since: flo
     wire = {"metadata": {"name": "web", "managedFields": managed}, "spec": {"replicas": 3}}
     found = to_workload("apps/v1", "Deployment", msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload))
     assert (found.writer, found.writer_since) == (writer, since)
+
+
+def resize(manager: str, time: str, subresource: str = "resize") -> dict[str, Any]:
+    amounts: dict[str, Any] = {"f:resources": {"f:requests": {"f:cpu": {}}}}
+    fields = {"f:spec": {"f:containers": {'k:{"name":"main"}': amounts}}}
+    return {**owner(manager, time, **fields), "subresource": subresource}
+
+
+@pytest.mark.parametrize(
+    ("managed", "expected"),
+    [
+        pytest.param(None, None, id="an old server"),
+        pytest.param([], None, id="nobody"),
+        pytest.param([owner("kcm", FIRST, **SPEC), resize("kubelet", FIRST, "status")], None, id="nobody did"),
+        pytest.param([resize("elasticd", FIRST)], None, id="elasticd"),
+        pytest.param([resize("updater", FIRST)], Resized("updater", 1767225600.0 + 5), id="a VPA"),
+        pytest.param(
+            [resize("elasticd", SECOND), resize("updater", FIRST)], Resized("updater", 1767225600.0 + 5), id="both"
+        ),
+        pytest.param(
+            [resize("updater", FIRST), resize("kubectl-patch", SECOND)],
+            Resized("kubectl-patch", 1767312000.0 + 5),
+            id="two others",
+        ),
+        pytest.param([{**resize("argo", FIRST), "operation": "Apply"}], Resized("argo", 1767225600.0 + 5), id="ssa"),
+        pytest.param([resize("updater", "")], None, id="at no time"),
+        pytest.param([owner("resize", FIRST, **SPEC)], None, id="one of that name"),
+    ],
+)
+def test_who_else_resized_a_pod_and_when(managed: Any, expected: Resized | None) -> None:
+    wire = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "a", "managedFields": managed}}), type=WirePod)
+    assert to_pod(wire, 5.0).resized == expected
+
+
+def test_the_note_of_a_vpa_on_a_pod_is_read() -> None:
+    annotations = {"vpaUpdates": "Pod resources updated by web", "vpaObservedContainers": "main"}
+    assert pod_of(metadata={"name": "a", "annotations": annotations}).annotations == {
+        "vpaUpdates": "Pod resources updated by web"
+    }, "what VPAs that only recommend write too says nothing"
 
 
 MARKS: dict[str, Any] = {"f:elasticd.io/scaled-to-zero": {}, "f:elasticd.io/fenced": {}}

@@ -45,6 +45,7 @@ async def test_requests_are_patched_with_uid_and_version_as_preconditions(api: F
         "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "250m", "memory": "300000000"}}}]},
     }
     assert seen.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    assert seen.query == {"fieldManager": "elasticd"}, "by that others who resize it are told apart"
 
 
 async def test_a_sidecar_is_changed_among_the_init_containers(api: FakeApi, resizer: Patcher) -> None:

@@ -7,15 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Limit, Observation, Past, Recommendation, Resources, Strategy, hookimpl
-from elasticd.decision.decide import decide
+from elasticd.decision.decide import announcements, decide
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.resizing import AGAIN, largest
 from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.kit.history import begin
+from elasticd.kit.requests import VPA_UPDATES
 from elasticd.model.actions import Resize
-from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.policy import Bounds, Foreign, Policy, Target
 from elasticd.model.records import Decision, Sizing
-from elasticd.model.workload import Container, Pod, Ref, Resizing
+from elasticd.model.workload import Container, Pod, Ref, Resized, Resizing
 from elasticd.registry import Hooks
 from elasticd.testing import NOW, observation
 
@@ -75,12 +76,14 @@ def test_pods_that_are_being_resized_are_reported_beside_the_wish() -> None:
 
 
 def decided(
-    *strategies: Strategy, seen: Observation = SEEN, past: Past | None = None, limits: Sequence[Strategy] = ()
+    *strategies: Strategy,
+    seen: Observation = SEEN,
+    past: Past | None = None,
+    limits: Sequence[Strategy] = (),
+    **policy_keys: Any,
 ) -> Decision:
-    target = Target("default", "web")
-    policy = Policy(
-        name="p", replicas=Bounds(9), strategies=strategies, limits=tuple(limits), workload=target, mode="act"
-    )
+    target, keys = Target("default", "web"), {"mode": "act", **policy_keys}
+    policy = Policy(name="p", replicas=Bounds(9), strategies=strategies, limits=tuple(limits), workload=target, **keys)
     return decide(Case(policy, seen, past or begin(NOW, 2), Hooks((*strategies, *limits))))
 
 
@@ -129,6 +132,79 @@ def test_a_workload_that_is_frozen_both_ways_keeps_its_requests(way: str, told: 
     found = decided(Sizes(answer=[CHANGE]), seen=frozen).sizing
     assert found.unresized.partition(":")[0] == told
     assert bool(found.resizes) is not bool(told)
+
+
+def resized(seconds_ago: float, by: str = "updater") -> dict[str, Any]:
+    return {"resized": Resized(by, NOW - seconds_ago)}
+
+
+VPA = {"annotations": {VPA_UPDATES: "Pod resources updated by theirs: container 0: cpu request"}}
+LEFT_ALONE = "ForeignOwner: updater resized b; requests are left alone for 1790 s more"
+OF_A_VPA = (
+    "ForeignOwner: b is annotated vpaUpdates: Pod resources updated by theirs: container 0: cpu request; take that "
+    "VerticalPodAutoscaler away and replace the pods, or let this policy only recommend"
+)
+
+
+@pytest.mark.parametrize(
+    ("others", "foreign", "told"),
+    [
+        pytest.param({}, {}, "", id="nobody"),
+        pytest.param(resized(10), {}, LEFT_ALONE, id="ten seconds ago"),
+        pytest.param(resized(10, by=""), {}, LEFT_ALONE.replace("updater", "somebody else"), id="by nobody known"),
+        pytest.param(resized(10, by="kubectl-edit"), {}, LEFT_ALONE.replace("updater", "kubectl-edit"), id="a person"),
+        pytest.param(resized(1799), {}, LEFT_ALONE.replace("1790", "1"), id="just within the pause"),
+        pytest.param(resized(1800), {}, "", id="after the pause"),
+        pytest.param(resized(10), {"pause": 10.0}, "", id="after a shorter pause"),
+        pytest.param(resized(10), {"strikes": 0}, "", id="never to a resize"),
+        pytest.param(resized(10), {"autoscalers": "ignore"}, LEFT_ALONE, id="a resize, whatever autoscalers do"),
+        pytest.param(resized(10) | {"deleted": True}, {}, LEFT_ALONE, id="of a pod that is going"),
+        pytest.param(VPA, {}, OF_A_VPA, id="requests of a VPA"),
+        pytest.param(VPA | {"phase": "Pending"}, {}, OF_A_VPA, id="requests of a VPA, pending"),
+        pytest.param(VPA | {"deleted": True}, {}, "", id="requests of a VPA, going"),
+        pytest.param(VPA | {"phase": "Failed"}, {}, "", id="requests of a VPA, failed"),
+        pytest.param(VPA, {"autoscalers": "ignore"}, "", id="never to a VPA"),
+        pytest.param(VPA, {"strikes": 0}, OF_A_VPA, id="to a VPA, though to no resize"),
+        pytest.param(VPA | resized(10), {}, OF_A_VPA, id="both: that which lasts"),
+    ],
+)
+def test_pods_are_left_to_who_else_resizes_them(others: dict[str, Any], foreign: dict[str, Any], told: str) -> None:
+    seen = replace(SEEN, pods=(pod("a"), pod("b", **others)))
+    made = decided(Sizes(answer=[GENERAL, CHANGE]), seen=seen, foreign=Foreign(**foreign))
+    assert made.sizing.unresized == told
+    assert made.sizing.foreign == told.removeprefix("ForeignOwner: ")
+    assert made.sizing.resizes == (() if told else (RESIZE,))
+    assert made.sizing.resources == (replace(GENERAL, strategy="sizes"),)
+
+
+def test_the_last_of_several_foreign_resizes_counts() -> None:
+    seen = replace(SEEN, pods=(pod("a", **resized(500, by="kubectl-patch")), pod("b", **resized(10))))
+    assert decided(Sizes(answer=[CHANGE]), seen=seen).sizing.unresized == LEFT_ALONE
+
+
+@pytest.mark.parametrize("others", [resized(10), VPA], ids=["resized", "of a VPA"])
+def test_who_only_observes_says_what_it_would_resize(others: dict[str, Any]) -> None:
+    found = decided(Sizes(answer=[CHANGE]), seen=replace(SEEN, pods=(pod("a", **others),)), mode="observe").sizing
+    assert (found.resizes, found.foreign) == ((RESIZE,), "")
+
+
+def test_without_a_wish_it_is_not_said_who_else_resizes() -> None:
+    assert decided(Sizes(answer=[GENERAL]), seen=replace(SEEN, pods=(pod("a", **VPA),))).sizing.foreign == ""
+
+
+def test_that_others_resize_is_announced_once() -> None:
+    seen = replace(SEEN, pods=(pod("a"), pod("b", **resized(10))))
+    found = decided(Sizes(answer=[CHANGE]), seen=seen)
+    (told,) = announcements(found, decided(Sizes(answer=[CHANGE])))
+    assert (told.workload, told.uid, told.reason, told.warning) == (REF, found.uid, "ForeignOwner", True)
+    assert told.message == found.sizing.foreign
+    assert announcements(found, found) == ()
+    scaled = decided(Sizes(answer=[CHANGE]), Counts(replicas=3), seen=seen)
+    assert (scaled.verdict, announcements(found, scaled)) == ("scale", ())
+    (at_first,) = announcements(found, None)
+    assert at_first == told
+    held = replace(found, verdict="hold", reason="Frozen", conditions=())
+    assert [each.reason for each in announcements(held, None)] == ["ForeignOwner"]
 
 
 @pytest.mark.parametrize(

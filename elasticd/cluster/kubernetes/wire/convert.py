@@ -8,7 +8,7 @@ is read once, and its pods share the resulting records.
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from math import isfinite, isnan
+from math import isfinite, isnan, nan
 from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
@@ -22,6 +22,7 @@ from elasticd.decision.workload.vetoes import OURSELVES
 from elasticd.decision.workload.zero import REVISION, ZERO
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.handover import FENCE
+from elasticd.kit.requests import VPA_UPDATES
 from elasticd.kit.surge import SURGE
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
@@ -29,7 +30,7 @@ from elasticd.model.controllers import controller_kind, sets_count
 from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
-_OTHERS = frozenset({COST, AUTOSCALER, KARPENTER})
+_OTHERS = frozenset({COST, AUTOSCALER, KARPENTER, VPA_UPDATES})
 """Annotations of others that decisions use."""
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the API's picture of a pod that a kubelet runs from a file."""
@@ -133,7 +134,22 @@ def to_pod(pod: wire.WirePod, offset: float = 0.0) -> model.Pod:
         shape.overall,
         _claims_of(pod) if shape.needs.claims else (),
         owner_pods,
+        _resized(meta.managed_fields, offset),
     )
+
+
+def _resized(managed: Raw, offset: float) -> model.Resized | None:
+    """Who resized a pod last, other than elasticd. Of nearly all pods nobody did: that is seen without decoding."""
+    if b'"resize"' not in bytes(managed):
+        return None
+    others = [
+        entry
+        for entry in _read(managed, list[wire.ManagedFields])
+        if entry.subresource == "resize" and entry.manager != OURSELVES
+    ]
+    last = max(others, key=lambda entry: entry.time, default=None)
+    since = parse_time(last.time) if last else nan
+    return None if last is None or isnan(since) else model.Resized(sys.intern(last.manager), since + offset)
 
 
 def _claims_of(pod: wire.WirePod) -> tuple[pod_spec.PodClaim, ...]:

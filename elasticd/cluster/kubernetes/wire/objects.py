@@ -259,11 +259,13 @@ class Status(Wire, frozen=True):
 
 
 class PodMetadata(Identity, frozen=True):
-    """Of a pod. Labels and owners are those of all pods of its controller, and read once for all of them."""
+    """Of a pod. Labels and owners are those of all pods of its controller, and read once for all of them. Who wrote
+    what is read only of a pod that was resized."""
 
     creation_timestamp: Time | None = None
     labels: Raw = UNREAD
     owner_references: Raw = UNREAD
+    managed_fields: Raw = UNREAD
 
 
 class WireContainer(Wire, frozen=True):

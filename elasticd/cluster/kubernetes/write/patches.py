@@ -31,7 +31,8 @@ RECOMMENDED_ONLY = Answer(
 _POD = msgspec.json.Decoder(WirePod)
 
 BY_US = {"fieldManager": OURSELVES}
-"""Who wrote a mark is looked at later. Without this the server goes by the User-Agent, which a proxy may change."""
+"""Who wrote a mark, or resized a pod, is looked at later. Without this the server goes by the User-Agent, which a proxy
+may change."""
 
 
 class Patcher:
@@ -92,7 +93,7 @@ class Patcher:
             spec.setdefault("initContainers" if name in sidecars else "containers", []).append(entry)
         body = {"metadata": {"uid": resize.uid, "resourceVersion": pod.metadata.resource_version}, "spec": spec}
         request = PODS.request("patch", resize.workload.namespace, resize.pod, "resize", encode(body))
-        await self._session.send(replace(request, content_type=STRATEGIC_PATCH))
+        await self._session.send(replace(request, content_type=STRATEGIC_PATCH, params=BY_US))
 
 
 def _explain(error: ApiError, mark: Mark) -> Answer:
