@@ -10,6 +10,9 @@ while `elasticd takeover` is at work, or has been killed."""
 STOPPED = "elasticd.io/stopped"
 """The annotation of an autoscaler that `elasticd takeover` has stopped: what it was before, as JSON."""
 
+TAKEN_BACK = "elasticd.io/taken-back"
+"""The annotation of an autoscaler that was as it should be when an interrupted takeover was taken back: since when."""
+
 UNREAD = "perhaps a HorizontalPodAutoscaler (they have not been read since this daemon began to lead)"
 """In place of the autoscaler of a workload: it may have one."""
 

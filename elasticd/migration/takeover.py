@@ -36,7 +36,7 @@ from elasticd.cluster.kubernetes.watch.discovery import Resource
 from elasticd.cluster.kubernetes.watch.store import to_autoscaler
 from elasticd.cluster.kubernetes.wire.convert import annotations_that_count
 from elasticd.cluster.kubernetes.wire.objects import WireAutoscaler, WorkloadMetadata
-from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED
+from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, STOPPED, TAKEN_BACK
 from elasticd.kit.surge import SURGE
 from elasticd.migration.documents import KINDS
 from elasticd.model.policy import MOST
@@ -265,7 +265,10 @@ def _acting_decision(site: Site) -> Decision:
 def _check_knows(site: Site, decision: Decision) -> None:
     """Refuse where elasticd would scale, and does not know what is needed."""
     if decision.blind or decision.failures:
-        raise UnavailableError(f"{site.ref}: elasticd must know what is needed, does not: {one_line(decision.message)}")
+        # What it says itself may be that it yields to the autoscaler.
+        doubts = [each.message for each in decision.conditions if each.type == "ScalingActive" and not each.status]
+        why = one_line((doubts or [decision.message])[0])
+        raise UnavailableError(f"{site.ref}: elasticd must know what is needed, does not: {why}")
 
 
 def _leading_status(site: Site) -> StatusReport:
@@ -397,8 +400,8 @@ async def _restore(site: Site, autoscaler: _Autoscaler) -> None:
 
 def _restored(table: Object) -> Object | None:
     text = _annotations(table).get(STOPPED)
-    if text is None:
-        return None
+    if text is None:  # A command was killed: its stop, which may come late, is refused once there is a newer version.
+        return {"metadata": {"annotations": {TAKEN_BACK: moment(time.time())}}}
     kept: dict[str, Any] = msgspec.json.decode(text)
     if PAUSED in kept:
         return {"metadata": {"annotations": {STOPPED: None, PAUSED: kept[PAUSED]}}}

@@ -63,9 +63,11 @@ async def _observed() -> Answer:
 async def _mark_and_act(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answer:
     """Write the marks, then act: without marks the wrong pods would go, or a sleeping workload would never wake. The
     manifest of a Job is added only now, because it may hold what belongs in no record."""
-    answer, action = Answer("done"), decision.action
+    answer, action, is_changed = Answer("done"), decision.action, False
     for mark in decision.marks:
-        answer = await cluster.act(mark)
+        # The version that was judged is there no more once the workload has an earlier mark.
+        answer = await cluster.act(replace(mark, version="") if is_changed and not mark.pod else mark)
+        is_changed = is_changed or (answer.result == "done" and not mark.pod)
         if answer.result != "done" and answer.reason != "NotFound" and not (action and _only_removes(mark)):
             why = f" ({mark.reason})" if mark.reason else ""
             return replace(answer, message=f"{mark.pod or mark.workload} could not be marked{why}: {answer.message}")

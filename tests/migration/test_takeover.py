@@ -319,6 +319,20 @@ APPLIED = [
 ]
 
 
+def test_a_way_back_before_the_stop_comes_changes_the_hpa() -> None:
+    """The stop of a command that was killed may come late: it names the version of before."""
+    world, plural = World(Random(1)), "horizontalpodautoscalers"
+    world.kill_at, world.moment = 2, "before"  # the fence is there, the stop is not
+    with pytest.raises(KilledError):
+        insist(world, back=False)
+    before, spec = world.newest(plural)["metadata"]["resourceVersion"], world.newest(plural)["spec"]
+    assert STOPPED not in (world.newest(plural)["metadata"].get("annotations") or {})
+    world.kill_at = -1
+    insist(world, back=True)
+    assert world.newest(plural)["metadata"]["resourceVersion"] != before
+    assert world.newest(plural)["spec"] == spec
+
+
 @pytest.mark.parametrize("mends", [True, False], ids=["taken over again", "back at once"])
 @pytest.mark.parametrize(("applied", "changes"), APPLIED)
 def test_a_manifest_applied_after_a_takeover_is_mended(applied: Table, changes: Table, mends: bool) -> None:

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
 from elasticd.decision.decide import held
+from elasticd.decision.workload.zero import ZERO, markings
+from elasticd.kit.history import begin
 from elasticd.model.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome, Sizing
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Ref, Workload
 from elasticd.runtime.execute import carry_out
 from tests.kit.clusters import Scripted
 
@@ -94,6 +96,27 @@ async def test_what_is_done_in_which_order(
     done, outcome = await carried(given, *answers)
     assert done == asked
     assert (outcome.result, outcome.message) == (result, message)
+
+
+@pytest.mark.parametrize(
+    ("version", "result", "scaled"),
+    [pytest.param("1", "done", True, id="as judged"), pytest.param("2", "conflict", False, id="changed meanwhile")],
+)
+async def test_two_marks_of_one_version_are_both_written(version: str, result: str, scaled: bool) -> None:
+    """As those of a zero whose mark a rollback brought back: the first changes the version."""
+    present = [version]
+
+    def answer(action: Action) -> Answer:
+        if isinstance(action, Mark) and action.version not in ("", present[-1]):
+            return Answer("conflict", 409, "it changed", "Conflict")
+        present.append(f"{present[-1]}+")
+        return DONE
+
+    workload = Workload(REF, "u", "1", 3, rolled_back=(ZERO,))
+    cluster = Cluster(answer)
+    given = decision(SCALE, *markings("p", workload, 0, begin(0.0, 2)))
+    (outcome,) = [one async for one in carry_out(cluster, VirtualClock(10.0), given)]
+    assert (outcome.result, SCALE in cluster.done) == (result, scaled)
 
 
 async def test_an_outcome_of_marks_alone_reports_no_scaling() -> None:

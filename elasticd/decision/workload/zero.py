@@ -47,19 +47,19 @@ def markings(policy: str, workload: Workload, after: int, past: Past) -> tuple[M
     """What is written before the count becomes `after`, so that a decision's 0 and a person's are told apart. A mark
     that a rollback brought back is removed first: writing the same again would not make it ours."""
     brought_back = ZERO in workload.rolled_back
-    removal = (_mark(workload, None, "came with a rollback", workload.version),) if brought_back else ()
+    removal = (_mark(workload, None, "came with a rollback"),) if brought_back else ()
     if workload.replicas == 0:  # the mark stays until it is seen to run: what wakes it may yet fail
         is_lost = ZERO not in workload.annotations and own_zero(workload, past) is not None
-        again = (_mark(workload, policy, "is at 0 by decision", workload.version),) if is_lost else ()
+        again = (_mark(workload, policy, "is at 0 by decision"),) if is_lost else ()
         return removal or again
     if after == 0:
         is_marked = ZERO in workload.annotations
         return removal + (() if is_marked else (_mark(workload, policy, "goes to 0 by decision"),))
     if ZERO not in workload.annotations:
         return removal
-    # Only of the version that was seen to run: of one that has gone to 0 since, it would make a person's 0.
-    return (_mark(workload, None, "runs again", workload.version),)
+    return (_mark(workload, None, "runs again"),)
 
 
-def _mark(workload: Workload, policy: str | None, reason: str, version: str = "") -> Mark:
-    return Mark(workload.ref, workload.uid, {ZERO: policy}, reason=reason, version=version)
+def _mark(workload: Workload, policy: str | None, reason: str) -> Mark:
+    # Only of the version that was seen: of one that has gone to 0 since, it would make a person's 0 a decision's.
+    return Mark(workload.ref, workload.uid, {ZERO: policy}, reason=reason, version=workload.version)

@@ -29,7 +29,7 @@ from elasticd.testing import observation
 from tests.kit import faults
 
 REF = Ref("default", "Deployment", "web")
-TO_ZERO = Mark(REF, "uid", {ZERO: "p"}, reason="goes to 0 by decision")
+TO_ZERO = Mark(REF, "uid", {ZERO: "p"}, reason="goes to 0 by decision", version="1")
 RUNS = Mark(REF, "uid", {ZERO: None}, reason="runs again", version="1")
 
 
