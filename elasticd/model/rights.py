@@ -65,7 +65,11 @@ EVICTING = Feature(
 CONTROLLERS = Feature(
     "know whether a pod that is moved would be recreated",
     PLACING,
-    (*_rights("list", "apps", "replicasets", "statefulsets"), *_rights("list", "", "replicationcontrollers")),
+    (
+        *_rights("list", "apps", "replicasets", "statefulsets"),
+        *_rights("list", "", "replicationcontrollers"),
+        *_rights("list", "batch", "jobs"),
+    ),
 )
 BUDGETS = Feature("know whom budgets keep", PLACING, _rights("list watch", "policy", "poddisruptionbudgets"))
 NAMESPACES = Feature("know the labels and UIDs of namespaces", PLACING, _rights("list watch", "", "namespaces"))

@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -189,6 +190,15 @@ class ControlPlane:
         shutil.copytree(self.folder / "backup", self.folder / "etcd")
         self._programs["etcd"].start()
         await self.start_apiserver()
+
+    @contextmanager
+    def controllers_suspended(self) -> Iterator[None]:
+        """The controller manager stands still for as long as the block runs."""
+        self._programs["kube-controller-manager"].signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._programs["kube-controller-manager"].signal(signal.SIGCONT)
 
     async def restart_controllers(self, hpa: HpaTiming) -> None:
         """Start the controller manager anew, with another timing of the HPA controller."""

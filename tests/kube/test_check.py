@@ -170,8 +170,8 @@ async def test_missing_rights_of_a_pool_are_reported_with_their_file(
             "(for pool): see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
-            f"list replicationcontrollers in namespace {namespace}, to know whether a pod that is moved would be "
-            "recreated (for pool): see config/kubernetes/components/placing/rbac.yaml"
+            f"list replicationcontrollers, list jobs.batch in namespace {namespace}, to know whether a pod that is "
+            "moved would be recreated (for pool): see config/kubernetes/components/placing/rbac.yaml"
         ),
         (
             f"create pods in namespace {namespace}, to recreate pods that have no controller (for pool): "
@@ -216,7 +216,7 @@ async def test_rights_that_nothing_needs_are_reported_with_their_file(
     assert (found["policies"], found["errors"]) == (1, [])
     for rights, component in (
         ("patch pods", "victims"),
-        ("list, watch jobs.batch", "jobs"),
+        ("watch jobs.batch", "jobs"),  # to list them is of placing, too
         ("get nodes/proxy", "kubelet"),
     ):
         file = f"config/kubernetes/components/{component}/rbac.yaml"

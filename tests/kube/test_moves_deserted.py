@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from elasticd.model.disruption import Disruption
 from elasticd.model.placement import PodOutcome
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import POLICY, USER, stage
+from tests.kube.moving import POLICY, USER, Daemon, Stage, stage
 from tests.kube.pools import stays_ready
 from tests.kube.rights import FOLDER, granted_from
 
@@ -87,40 +89,84 @@ KINDS = {
     "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
     "ReplicationController": "/api/v1/namespaces/{}/replicationcontrollers",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
 }
+
+
+async def run_two(scene: Stage, kind: str, *finalizers: str) -> Callable[[], Awaitable[bool]]:
+    """Create a controller of two pods; returns whether both run."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": scene.spec()}
+    spec: JSON = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    if kind == "ReplicationController":
+        spec["selector"] = labels
+    elif kind == "StatefulSet":
+        spec["serviceName"] = "web"
+    elif kind == "Job":
+        template["spec"]["restartPolicy"] = "OnFailure"
+        spec = {"parallelism": 2, "template": template}
+    body = {"metadata": {"name": "web", "finalizers": finalizers}, "spec": spec}
+    await scene.kube.client.create(KINDS[kind].format(scene.namespace), body)
+
+    async def both_run() -> bool:
+        pods = await scene.copies("web")
+        return len(pods) == 2 and all(map(stays_ready, pods))
+
+    return both_run
+
+
+async def check_all_stay(scene: Stage, daemon: Daemon, before: set[str]) -> None:
+    """Wait until a daemon has wanted to move pods twice; it moved none, as no controller would recreate them."""
+    records = daemon.running.folder / "state"
+
+    def tries() -> int:
+        return sum(isinstance(each, Disruption) and each.undone for each in read(records))
+
+    await wait_until(lambda: tries() > 1, what="it would move them, again and again")
+    outcomes = [each for each in read(records) if isinstance(each, PodOutcome)]
+    assert {each.reason for each in outcomes if each.result == "refused"} == {"NoController"}
+    assert {pod["metadata"]["uid"] for pod in await scene.copies("web")} == before
+    assert scene.written("pods", "eviction") == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_pods_stay_while_their_controller_is_being_deleted(kube: Kube, tmp_path: Path, kind: str) -> None:
     """A finalizer keeps it so; the pods would stay for good with `--cascade=orphan`."""
     async with stage(kube, tmp_path) as scene:
-        path, labels = KINDS[kind].format(scene.namespace), {"app": "web"}
-        selector = labels if kind == "ReplicationController" else {"matchLabels": labels}
-        template = {"metadata": {"labels": labels}, "spec": scene.spec()}
-        spec: JSON = {"replicas": 2, "selector": selector, "template": template}
-        spec |= {"serviceName": "web"} if kind == "StatefulSet" else {}
-        body = {"metadata": {"name": "web", "finalizers": ["example.test/kept"]}, "spec": spec}
-        await kube.client.create(path, body)
-        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        path = KINDS[kind].format(scene.namespace)
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false\nrerun = true")
         async with scene.daemon("one", pool=pool) as one:
             await scene.cordon(scene.nodes[1])
-
-            async def run() -> bool:
-                pods = await scene.copies("web")
-                return len(pods) == 2 and all(map(stays_ready, pods))
-
-            await wait_until(run, within=90, what="both run")
+            both_run = await run_two(scene, kind, "example.test/kept")
+            await wait_until(both_run, within=90, what="both run")
             options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
             await kube.client.request("DELETE", f"{path}/web", body=options)
             before = {pod["metadata"]["uid"] for pod in await scene.copies("web")}
             await scene.cordon(scene.nodes[0])
-
-            def tries() -> int:
-                return sum(isinstance(each, Disruption) and each.undone for each in read(one.running.folder / "state"))
-
-            await wait_until(lambda: tries() > 1, what="it would move them, again and again")
-            outcomes = [each for each in read(one.running.folder / "state") if isinstance(each, PodOutcome)]
-            assert {each.reason for each in outcomes if each.result == "refused"} == {"NoController"}
-            assert {pod["metadata"]["uid"] for pod in await scene.copies("web")} == before
-            assert scene.written("pods", "eviction") == []
+            await check_all_stay(scene, one, before)
         await kube.client.patch(f"{path}/web", {"metadata": {"finalizers": None}})
+
+
+async def test_a_pod_that_is_isolated_is_moved_once_released(kube: Kube, tmp_path: Path) -> None:
+    """While the controllers stand still it still has an owner, which would recreate another instead of it."""
+    async with AsyncExitStack() as stack:
+        scene = await stack.enter_async_context(stage(kube, tmp_path))
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        one = await stack.enter_async_context(scene.daemon("one", pool=pool))
+        await scene.cordon(scene.nodes[1])
+        both_run = await run_two(scene, "ReplicaSet")
+        await wait_until(both_run, within=90, what="both run")
+        meta, other = (pod["metadata"] for pod in await scene.copies("web"))
+        keep = {"metadata": {"annotations": {"elasticd.io/do-not-disrupt": "true"}}}
+        await kube.client.patch(f"{scene.pods}/{other['name']}", keep)
+        with kube.plane.controllers_suspended():
+            await kube.client.patch(f"{scene.pods}/{meta['name']}", {"metadata": {"labels": {"app": "debug"}}})
+            await scene.cordon(scene.nodes[0])
+
+            def is_refused() -> bool:
+                outcomes = [each for each in read(one.running.folder / "state") if isinstance(each, PodOutcome)]
+                return (meta["name"], "NoController") in [(each.about.name, each.reason) for each in outcomes]
+
+            await wait_until(is_refused, what="it would move it")
+            assert meta["name"] not in scene.written("pods", "eviction")
+        await scene.runs(meta["name"], not_uid=meta["uid"])

@@ -7,7 +7,7 @@ import pytest
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.controllers import RESOURCES, Controllers
-from elasticd.model.controllers import BUILT_IN
+from elasticd.model.controllers import BUILT_IN, JOB
 from tests.cluster.kubernetes.fake import FakeApi, Reply, page, status
 
 GONE = status(404, "NotFound")
@@ -19,42 +19,70 @@ def controllers(session: Session) -> Controllers:
     return Controllers(session, Discovery(session))
 
 
-def named(uid: str, **meta: Any) -> Reply:
-    """A list with the one of this name."""
-    return page({"metadata": {"name": "web", "namespace": "shop", "uid": uid, **meta}})
+def named(uid: str, **meta: Any) -> Any:
+    """The controller of this name, as a kind has its selector."""
+
+    def of_kind(kind: str) -> Reply:
+        labels = {"app": "web"}
+        selector: dict[str, Any] = labels if kind == "ReplicationController" else {"matchLabels": labels}
+        return page({"metadata": {"name": "web", "uid": uid, **meta}, "spec": {"selector": selector}})
+
+    return of_kind
 
 
-def test_every_controller_that_recreates_all_its_pods_is_asked() -> None:
-    assert RESOURCES.keys() == BUILT_IN
+def test_every_controller_that_recreates_pods_is_asked() -> None:
+    assert RESOURCES.keys() == {*BUILT_IN, JOB}
+
+
+LEFT = "refused", "NoController"
 
 
 @pytest.mark.parametrize("kind", RESOURCES)
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "app", "said"),
     [
-        pytest.param(named("u"), None, id="there"),
+        pytest.param(named("u"), "web", None, id="there"),
+        pytest.param(named("u"), "debug", LEFT, id="that does not select it any more"),
+        pytest.param(named("u", deletionTimestamp="2026-01-01T00:00:00Z"), "web", LEFT, id="being deleted"),
+        pytest.param(page(), "web", LEFT, id="gone"),
+        pytest.param(page({"metadata": {"name": "web", "uid": "u"}}), "web", LEFT, id="without a selector"),
         pytest.param(
-            named("u", deletionTimestamp="2026-01-01T00:00:00Z"), ("refused", "NoController"), id="being deleted"
+            page({"metadata": {"name": "web", "uid": "u"}, "spec": {"selector": 7}}), "web", LEFT, id="with garbage"
         ),
-        pytest.param(page(), ("refused", "NoController"), id="gone"),
-        pytest.param(named("other"), ("refused", "NoController"), id="another of its name"),
-        pytest.param(status(403, "Forbidden", "no"), ("refused", "ControllersUnread"), id="that may not be read"),
-        pytest.param(DOWN, ("failed", "ServerError"), id="that cannot be read"),
+        pytest.param(named("other"), "web", LEFT, id="another of its name"),
+        pytest.param(
+            status(403, "Forbidden", "no"), "web", ("refused", "ControllersUnread"), id="that may not be read"
+        ),
+        pytest.param(DOWN, "web", ("failed", "ServerError"), id="that cannot be read"),
     ],
 )
 async def test_a_controller_that_leaves_recreates_nothing(
-    api: FakeApi, controllers: Controllers, kind: str, answer: Reply, said: tuple[str, str] | None
+    api: FakeApi, controllers: Controllers, kind: str, answer: Any, app: str, said: tuple[str, str] | None
 ) -> None:
     path = RESOURCES[kind].path("shop")
-    api.on("GET", path, answer)
-    found = await controllers.why_not_recreated("shop", (kind, "web", "u"))
+    api.on("GET", path, answer(kind) if callable(answer) else answer)
+    found = await controllers.why_not_recreated("shop", (kind, "web", "u"), {"app": app, "tier": "front"})
     assert (found and (found.result, found.reason)) == said
     assert {seen.query["fieldSelector"] for seen in api.asked("GET", path)} == {"metadata.name=web"}
 
 
-@pytest.mark.parametrize("kind", ["Job", ""], ids=["a Job", "no controller"])
-async def test_of_what_runs_once_nothing_is_asked(api: FakeApi, controllers: Controllers, kind: str) -> None:
-    assert await controllers.why_not_recreated("shop", (kind, "web", "u")) is None
+@pytest.mark.parametrize(
+    ("completions", "succeeded", "said"),
+    [(None, 0, None), (None, 1, "NoController"), (3, 1, None)],
+    ids=["none has succeeded", "one has", "three must"],
+)
+async def test_a_work_queue_that_has_succeeded_recreates_nothing(
+    api: FakeApi, controllers: Controllers, completions: int | None, succeeded: int, said: str | None
+) -> None:
+    spec = {"selector": {"matchLabels": {"app": "web"}}, **({"completions": completions} if completions else {})}
+    job = {"metadata": {"name": "web", "uid": "u"}, "spec": spec, "status": {"succeeded": succeeded}}
+    api.on("GET", RESOURCES["Job"].path("shop"), page(job))
+    found = await controllers.why_not_recreated("shop", ("Job", "web", "u"), {"app": "web"})
+    assert (found and found.reason) == said
+
+
+async def test_of_a_pod_without_a_controller_nothing_is_asked(api: FakeApi, controllers: Controllers) -> None:
+    assert await controllers.why_not_recreated("shop", ("", "", ""), {}) is None
     assert api.seen == []
 
 
@@ -82,6 +110,6 @@ async def test_a_controller_that_is_not_served_recreates_nothing(
     api.on("GET", f"{KRUISE}/v1beta1", {"resources": []})
     api.on("GET", f"{KRUISE}/v1alpha1", CLONE_SETS, resources)
     clone_set = ("apps.kruise.io/v1/CloneSet", "web", "u")
-    assert await controllers.why_not_recreated("shop", clone_set) is None
-    answer = await controllers.why_not_recreated("shop", clone_set)
+    assert await controllers.why_not_recreated("shop", clone_set, {}) is None
+    answer = await controllers.why_not_recreated("shop", clone_set, {})
     assert (answer and (answer.result, answer.reason)) == said

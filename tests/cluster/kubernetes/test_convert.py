@@ -671,3 +671,24 @@ def test_an_owner_that_sets_the_count_is_known(
     workload = msgspec.json.decode(wire, type=WireWorkload)
     assert to_workload(api_version, kind, workload).owner == expected
     assert scaled_workload(api_version, kind, workload.metadata, WireScale(workload.metadata)).owner == expected
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_containers", "restart"),
+    [
+        pytest.param(None, [None], "Always", id="by default"),
+        pytest.param("OnFailure", [None, None], "OnFailure", id="of the pod"),
+        pytest.param("Always", [None, "Never"], "Never", id="one container runs once"),
+        pytest.param("Always", ["OnFailure", None], "OnFailure", id="one container may end"),
+        pytest.param("Never", ["Always"], "Always", id="its containers have their own"),
+    ],
+)
+def test_the_strictest_restart_policy_of_a_container_counts(
+    of_pod: str | None, of_containers: list[str | None], restart: str
+) -> None:
+    containers = [
+        {"name": f"c{number}", **({"restartPolicy": policy} if policy else {})}
+        for number, policy in enumerate(of_containers)
+    ]
+    spec = {"containers": containers, **({"restartPolicy": of_pod} if of_pod else {})}
+    assert pod_of(spec=spec).needs.restart == restart

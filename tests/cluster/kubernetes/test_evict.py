@@ -390,7 +390,9 @@ async def test_a_pod_annotated_at_the_last_moment_stays(
 SETS = "/apis/apps/v1/namespaces/shop/replicasets"
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}
 OWNED = found(ownerReferences=[OWNER])
-STAYS, LEAVES = {"name": "web", "uid": "r"}, {"name": "web", "uid": "r", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+SELECTS_ALL: dict[str, Any] = {"selector": {"matchExpressions": [{"key": "isolated", "operator": "DoesNotExist"}]}}
+STAYS: dict[str, Any] = {"metadata": {"name": "web", "uid": "r"}, "spec": SELECTS_ALL}
+LEAVES = {**STAYS, "metadata": {"name": "web", "uid": "r", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
 
 @pytest.mark.parametrize(
@@ -398,22 +400,30 @@ STAYS, LEAVES = {"name": "web", "uid": "r"}, {"name": "web", "uid": "r", "deleti
     [
         pytest.param(STAYS, "moves: Drain", "", id="moved, and recreated"),
         pytest.param(LEAVES, "moves: Drain", "NoController", id="moved, and not recreated"),
-        pytest.param(LEAVES, ACTION.reason, "", id="preempted, as by kube-scheduler"),
+        pytest.param(LEAVES, ACTION.reason, "NoController", id="preempted, and not recreated"),
     ],
 )
 async def test_a_pod_stays_whose_controller_leaves(
-    api: FakeApi, evictor: PodWriter, controller: dict[str, str], reason: str, said: str
+    api: FakeApi, evictor: PodWriter, controller: dict[str, Any], reason: str, said: str
 ) -> None:
     api.on("GET", POD, OWNED)
-    api.on("GET", SETS, page({"metadata": controller}))
+    api.on("GET", SETS, page(controller))
     api.on("POST", EVICTION, DONE)
     assert (await evictor.evict(replace(ACTION, reason=reason), granted)).reason == said
     assert len(api.asked("POST", EVICTION)) == (said == "")
 
 
+async def test_an_isolated_pod_stays_until_it_is_released(api: FakeApi, evictor: PodWriter) -> None:
+    """Its controller still owns it, but would not recreate it."""
+    api.on("GET", POD, found(ownerReferences=[OWNER], labels={"isolated": "true"}))
+    api.on("GET", SETS, page(STAYS))
+    answer = await evictor.evict(replace(ACTION, reason="moves: Drain"), granted)
+    assert (answer.reason, api.asked("POST", EVICTION)) == ("NoController", [])
+
+
 async def test_a_controller_is_asked_again_before_each_try(api: FakeApi, evictor: PodWriter) -> None:
     api.on("GET", POD, OWNED)
-    api.on("GET", SETS, page({"metadata": STAYS}), page({"metadata": LEAVES}))
+    api.on("GET", SETS, page(STAYS), page(LEAVES))
     api.on("POST", EVICTION, LOST)
     answer = await evictor.evict(replace(ACTION, reason="moves: Drain"), granted)
     assert answer.result == "failed"  # the first may be carried out yet

@@ -264,6 +264,11 @@ def _family(both: bytes) -> _Family:
     return shared, (kind, controller.name, controller.uid), owner_pods
 
 
+def pod_labels(meta: wire.PodMetadata) -> dict[str, str]:
+    """A pod's labels."""
+    return _family_of(meta)[0]
+
+
 def controller_of(meta: wire.PodMetadata) -> Owner:
     """Kind, name and UID of a pod's controller; empty: it has none."""
     return _family_of(meta)[1]
@@ -316,6 +321,12 @@ def _sidecar(container: wire.WireContainer) -> bool:
     return container.restart_policy == "Always"
 
 
+def _restart(spec: wire.PodSpec) -> pod_spec.Restart:
+    """The strictest restart policy of a pod's containers, which since Kubernetes 1.34 may have their own."""
+    policies = {each.restart_policy or spec.restart_policy for each in spec.containers or ()} or {spec.restart_policy}
+    return "Never" if "Never" in policies else "OnFailure" if "OnFailure" in policies else "Always"
+
+
 def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     spec = pod.spec
     affinity = _affinity(pod) or wire.WireAffinity()
@@ -323,11 +334,10 @@ def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     terms = None if nodes.required is None else tuple(map(term_of, nodes.required.node_selector_terms or ()))
     near, away = (_read(raw, _POD_AFFINITY) for raw in (affinity.pod_affinity, affinity.pod_anti_affinity))
     volumes = spec.volumes or ()
-    restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
     grace = spec.termination_grace_period_seconds
     needs = pod_spec.Needs(
         scheduler=spec.scheduler_name or "default-scheduler",
-        restart=restart,  # type: ignore[arg-type]
+        restart=_restart(spec),
         priority=spec.priority or 0,
         priority_class=spec.priority_class_name,
         preempts=spec.preemption_policy != "Never",

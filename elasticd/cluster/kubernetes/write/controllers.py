@@ -3,12 +3,16 @@
 Knows how a controller is read, and that it may not be readable; knows nothing of evictions.
 """
 
+from collections.abc import Mapping
+
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.session import PARTIAL_LIST, ApiError, Session, decoded
+from elasticd.cluster.kubernetes.session import ApiError, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WireList
+from elasticd.cluster.kubernetes.wire.objects import UNREAD, LabelSelector, ObjectMeta, Wire, WireList
+from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector, to_text
 from elasticd.cluster.kubernetes.write.answers import refused_by
 from elasticd.model.actions import Answer
 
@@ -16,10 +20,26 @@ RESOURCES = {
     "ReplicaSet": Resource("/apis/apps/v1", "replicasets"),
     "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
     "ReplicationController": Resource("/api/v1", "replicationcontrollers"),
+    "Job": Resource("/apis/batch/v1", "jobs"),
 }
-"""Where the controllers of Kubernetes are that recreate every pod of theirs."""
+"""Where the controllers of Kubernetes are that recreate pods of theirs."""
 
-_CONTROLLERS = msgspec.json.Decoder(WireList[ObjectMeta])
+
+class _Spec(Wire, frozen=True):
+    selector: Raw = UNREAD
+    completions: int | None = None
+
+
+class _Status(Wire, frozen=True):
+    succeeded: int = 0
+
+
+class _Controller(ObjectMeta, frozen=True):
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_CONTROLLERS = msgspec.json.Decoder(WireList[_Controller])
 
 
 class Controllers:
@@ -28,19 +48,19 @@ class Controllers:
     def __init__(self, session: Session, discovery: Discovery) -> None:
         self._session, self._discovery = session, discovery
 
-    async def why_not_recreated(self, namespace: str, controller: tuple[str, str, str]) -> Answer | None:
-        """Why the controller of this kind (see `controller_kind`), name and UID would not recreate a pod; None: it
-        would, or is a Job, or there is none."""
+    async def why_not_recreated(
+        self, namespace: str, controller: tuple[str, str, str], labels: Mapping[str, str]
+    ) -> Answer | None:
+        """Why the controller of this kind (see `controller_kind`), name and UID would not recreate a pod with these
+        labels; None: it would, or there is none."""
         kind, name, uid = controller
         if "/" in kind:
             return await self._why_unserved(kind)
-        return await self._why_leaving(namespace, kind, name, uid) if kind in RESOURCES else None
-
-    async def _why_leaving(self, namespace: str, kind: str, name: str, uid: str) -> Answer | None:
-        """One that is being deleted creates no pods, while the garbage collector takes it from its pods one by one."""
+        if kind not in RESOURCES:
+            return None
         # By a list: the right to that is needed anyway.
         request = RESOURCES[kind].request("list", namespace)
-        request = replace(request, params={"fieldSelector": f"metadata.name={name}"}, accept=PARTIAL_LIST)
+        request = replace(request, params={"fieldSelector": f"metadata.name={name}"})
         try:
             found = decoded(await self._session.send(request), _CONTROLLERS, "list").items or ()
         except ApiError as error:
@@ -48,11 +68,9 @@ class Controllers:
                 return refused_by(error)
             message = f"whether {kind} {name} would recreate it cannot be read: {error.message}"
             return Answer("refused", 403, message, "ControllersUnread")
-        if any(each.metadata.uid == uid and each.metadata.deletion_timestamp is None for each in found):
-            return None
-        is_there = any(each.metadata.uid == uid for each in found)
-        what = "is being deleted" if is_there else "is gone"
-        return Answer("refused", message=f"nothing would recreate it: {kind} {name} {what}", reason="NoController")
+        why = _why_not(kind, next((each for each in found if each.metadata.uid == uid), None), labels)
+        message = f"nothing would recreate it: {kind} {name} {why}"
+        return Answer("refused", message=message, reason="NoController") if why else None
 
     async def _why_unserved(self, kind: str) -> Answer | None:
         """A kind (GROUP/VERSION/KIND) may not be served any more, in whatever version."""
@@ -64,3 +82,25 @@ class Controllers:
             return refused_by(error)
         message = f"nothing would recreate it: the server does not serve {'/'.join(group)} {name}"
         return Answer("refused", message=message, reason="NoController")
+
+
+def _why_not(kind: str, controller: _Controller | None, labels: Mapping[str, str]) -> str:
+    """What keeps a controller from recreating a pod; empty: nothing. One that is being deleted creates none, while the
+    garbage collector takes it from its pods one by one; nor does one that does not select the pod any more, which it
+    has yet to release; nor a Job of a work queue once a pod of it has succeeded."""
+    if controller is None:
+        return "is gone"
+    if controller.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if kind == "Job" and controller.spec.completions is None and controller.status.succeeded:
+        return "has no completions, and a pod of it has succeeded"
+    try:
+        return "" if _selects(kind, controller.spec.selector, labels) else "does not select it any more"
+    except (SelectorError, msgspec.MsgspecError):
+        return "has a selector that cannot be read"
+
+
+def _selects(kind: str, selector: Raw, labels: Mapping[str, str]) -> bool:
+    if kind == "ReplicationController":
+        return msgspec.json.decode(selector, type=dict[str, str]).items() <= labels.items()
+    return parse_selector(to_text(msgspec.json.decode(selector, type=LabelSelector))).matches(labels)

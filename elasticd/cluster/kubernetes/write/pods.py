@@ -22,7 +22,7 @@ from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
-from elasticd.cluster.kubernetes.wire.convert import controller_of
+from elasticd.cluster.kubernetes.wire.convert import controller_of, pod_labels
 from elasticd.cluster.kubernetes.wire.objects import WireList, WirePod
 from elasticd.cluster.kubernetes.write.answers import (
     NOT_LEADING,
@@ -72,6 +72,7 @@ class PodState(Struct, frozen=True):
     deleted: bool
     phase: str
     annotations: dict[str, str]
+    labels: dict[str, str]
     body: bytes
     controller: tuple[str, str, str]
     """Its kind (see `controller_kind`), name and UID; empty where it has none."""
@@ -106,6 +107,7 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
         deleted=deleted,
         phase=pod.status.phase,
         annotations=annotations,
+        labels=pod_labels(meta),
         body=body,
         controller=controller_of(meta),
         graceless=graceless,
@@ -220,11 +222,11 @@ class PodWriter:
         return allowed() or (is_old if waited > self.judged else None)
 
     async def _why_not_now(self, action: Evict, pod: PodState | None) -> Answer | None:
-        """What is read when its turn has come: that its controller would recreate it, unless it is preempted, as by
-        kube-scheduler; and that enough of the others are ready."""
-        if pod is not None and not action.reason.startswith(GIVES_WAY):
+        """What is read when its turn has come: that its controller would recreate it, and that enough of the others are
+        ready."""
+        if pod is not None:
             namespace = action.workload.namespace
-            if stop := await self._controllers.why_not_recreated(namespace, pod.controller):
+            if stop := await self._controllers.why_not_recreated(namespace, pod.controller, pod.labels):
                 return stop
         return await self._too_few_others(action)
 
