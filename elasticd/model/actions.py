@@ -111,6 +111,9 @@ class Bind(Struct, frozen=True, gc=False, tag="bind"):
 GIVES_WAY = "is preempted for"
 """How the reason of an eviction begins that makes room for another pod."""
 
+OUTDATED = "Outdated"
+"""The reason of a refusal that finds no fault with what was asked for: it is judged anew, and may be done then."""
+
 
 class Ready(Struct, frozen=True, gc=False):
     """Pods of which at least `count` must be there and ready: those of a selector, by UID."""

@@ -122,7 +122,7 @@ class Between(Proxy):
         return kubeconfig_by(self._plane, self.url, user, folder)
 
     def cut(self, step: str, moment: Moment, kill: Callable[[], Awaitable[None]] | None = None, nth: int = 1) -> None:
-        """Cut in on the nth step of this name from now on, once."""
+        """Cut in on the nth step of this name from now on, once; `kill` is what is done then."""
         self._at, self._moment, self._kill, self._left = step, moment, kill, nth
         self.fired.clear()
         self.passed.clear()

@@ -175,6 +175,8 @@ class Stage:
         self.pods = f"/api/v1/namespaces/{namespace}/pods"
         self.deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         self.rows: list[Row] = []
+        self.patience = 2
+        """Seconds that daemons wait for an answer of the API server."""
         self._count = 0
 
     def name(self, what: str) -> str:
@@ -192,7 +194,7 @@ class Stage:
         folder.mkdir(exist_ok=True, parents=True)
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
-            config, cluster = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{writes}"
+            config, cluster = proxy.kubeconfig(USER, folder), f"request_timeout = {self.patience}\n{writes}"
             async with running(
                 folder, config, self.namespace, found, sources, cluster=cluster, disruption=disruption
             ) as started:

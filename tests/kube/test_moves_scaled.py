@@ -10,6 +10,7 @@ import pytest
 
 from elasticd.cluster.kubernetes.write.scale import KEPT
 from elasticd.journal import read
+from elasticd.model.moves import STAYS
 from elasticd.model.placement import PodOutcome
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
@@ -51,12 +52,17 @@ class Controlled:
     def __init__(self, scene: Stage, kind: str) -> None:
         self.scene, self.kind, self._starts = scene, kind, True
 
-    async def create(self) -> None:
-        """Create them, and wait until they are ready."""
+    @property
+    def path(self) -> str:
+        """Of their controller."""
+        return f"{PATHS[self.kind].format(self.scene.namespace)}/{NAME}"
+
+    async def create(self, *, spread: bool = False) -> None:
+        """Create them, and wait until they are ready: on one node, or spread over both."""
         template = {"metadata": {"labels": LABELS}, "spec": self.scene.spec()}
         spec = {**SPECS[self.kind], "replicas": COUNT, "template": template}
-        await self.scene.cordon(self.scene.nodes[1])
-        path = PATHS[self.kind].format(self.scene.namespace)
+        await self.scene.cordon(*([] if spread else self.scene.nodes[1:]))
+        path = self.path.removesuffix(f"/{NAME}")
         await self.scene.kube.client.create(path, {"metadata": {"name": NAME}, "spec": spec})
         await wait_until(partial(self.are_ready, COUNT), what="all are ready")
 
@@ -174,3 +180,49 @@ async def test_a_late_scale_in_finds_the_workload_changed(kube: Kube, tmp_path: 
 
             await wait_until(is_given_up, what="it is given up")
             assert await one.proxy.deliver() == 409
+
+
+async def test_a_late_eviction_finds_the_pod_changed(kube: Kube, tmp_path: Path) -> None:
+    """Its node was uncordoned; the network delivers it once elasticd has given it up: another may have gone by then."""
+    async with controlled(kube, tmp_path, "ReplicationController") as pods:
+        scene = pods.scene
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        async with scene.daemon("one", QUEUE, pool=pool) as one:
+            await pods.create()
+            await scene.killed(scene.cordon, one, ("evict", "late", 1), scene.nodes[0])
+
+            async def is_given_up() -> bool:
+                return any(STAYS in (pod["metadata"].get("annotations") or {}) for pod in await scene.copies(NAME))
+
+            await wait_until(is_given_up, what="it is given up")
+            assert await one.proxy.deliver() == 409
+            assert await pods.are_ready(COUNT)
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped", "killed, and its successor stopped"])
+async def test_a_former_leaders_eviction_takes_no_second_pod(kube: Kube, tmp_path: Path, end: str) -> None:
+    """The network delivers it once the next leader has moved another pod of the controller."""
+    async with controlled(kube, tmp_path, "ReplicationController") as pods:
+        scene = pods.scene
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        scene.patience = 30
+        async with scene.daemon("one", QUEUE, pool=pool) as one, scene.daemon("two", QUEUE, pool=pool) as two:
+            first = await scene.leader(one, two)
+            successor = two if first is one else one
+            await pods.create(spread=True)
+            ending = first.end if end == "stopped" else first.kill
+            await scene.killed(ending, first, ("evict", "late", 1), scene.nodes[0])
+            await scene.cordon()
+            await wait_until(successor.leads, what="the other leads")
+            if end == "killed, and its successor stopped":
+                first.start()
+                await wait_until(first.follows, what="it is back, and follows")
+                await successor.end()
+                await wait_until(first.leads, what="it leads again")
+            await scene.cordon(scene.nodes[1])
+            await wait_until(lambda: scene.written("pods", "eviction"), what="it moves another")
+            assert await first.proxy.deliver() == 409
+            await scene.cordon()
+            for daemon in (one, two):
+                if daemon.running.program.code is not None:
+                    daemon.start()

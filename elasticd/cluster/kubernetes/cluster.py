@@ -5,6 +5,7 @@ Knows the order in which they start and stop; knows nothing of policies. Errors 
 
 import asyncio
 import contextlib
+import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -61,6 +62,7 @@ from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.claims import ClaimBinder
 from elasticd.cluster.kubernetes.write.events import Events
 from elasticd.cluster.kubernetes.write.jobs import Jobs
+from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions
 from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
@@ -90,6 +92,8 @@ from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, Snapshot, scales_of
 from elasticd.ports.metrics_api import Followed, Pull
+
+logger = logging.getLogger(__name__)
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -333,7 +337,10 @@ class KubernetesCluster:
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)
         self._patcher = Patcher(session, deps.discovery, parts.budget)
-        writer = PodWriter(session, deps.discovery, parts.budget, clock)
+        self._late = LateEvictions(
+            session, parts.budget, clock, view.pod_store, lambda: elector.abandoned if elector else -math.inf
+        )
+        writer = PodWriter(session, deps.discovery, parts.budget, clock, self._late)
         records, patience = Records(session, parts.home, time.time), 3 * parts.patience
         restorer_parts = RestorerParts(
             session,
@@ -368,15 +375,21 @@ class KubernetesCluster:
         self._tasks.append(tasks.create_task(self._find_records()))
 
     async def close(self) -> None:
-        """Stop all watches, stop leading, and release the lease."""
+        """Stop all watches, stop leading, and release the lease, unless whoever leads next has to know that an eviction
+        may come late: then it runs out."""
         await self.snapshot.close()
         await cancel(*self._tasks)
         await self._restorer.close()
         await self._events.close()
-        if self._parts.elector is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FAREWELL):
-                    await self._parts.elector.release()
+        if (elector := self._parts.elector) is None:
+            return
+        if self._late.expects_any():
+            if elector.leading:
+                logger.info("the Lease is left to run out, as an eviction that had no answer may come late")
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await elector.release()
 
     @property
     def leading(self) -> bool:
@@ -456,9 +469,21 @@ class KubernetesCluster:
         """Why a token does not allow its holder to get a path, as the API server says; empty: it does."""
         return await may_read(self._parts.deps.session, token, path)
 
+    async def _settle(self, action: Scale) -> Answer | None:
+        """Before a workload is scaled in, change the pods whose eviction may come late. One that may not be changed
+        keeps no count up; one that cannot be yet does."""
+        workload = self.snapshot.workload_store.get(action.workload)
+        if workload is None or action.after >= action.before or not self._late.expects_any():
+            return None
+        controllers = sorted({pod.owner[2] for pod in self.snapshot.pods(workload)} - {""})
+        answer = await self._late.settle(action.workload.namespace, controllers, self._allowed)
+        if answer is None or (400 <= answer.code < 500 and answer.code != 429):
+            return None
+        return msgspec.structs.replace(answer, result="refused")  # the count was not written
+
     async def _count(self, action: Scale | Create) -> Answer:
         if isinstance(action, Scale):
-            return await self._scaler.scale(action, self._allowed)
+            return await self._settle(action) or await self._scaler.scale(action, self._allowed)
         return await self._jobs.create(action, self._allowed)
 
     async def act(self, action: Action) -> Answer:

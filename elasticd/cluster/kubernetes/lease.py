@@ -76,11 +76,16 @@ class Elector:
         self.last_disruption = _NEVER
         """When we, or who led before us, last made a pod go, by our clock, as the lease says or will; where it is not
         known exactly, the latest that it can have been."""
+        self.abandoned = _NEVER
+        """When the lease was last taken from a daemon that did not release it, also this one before its restart, and
+        that had made pods go; or was made anew, as somebody had deleted it."""
         self._last_spec: LeaseSpec | None = None
         self._spec_since = 0.0
         self._version = ""
         self._tells_disruption = False
         """Whether the lease says that pods were made to go."""
+        self._seen = False
+        """Whether a lease was ever there: one that is gone may have said anything."""
         self._stepping = asyncio.Lock()
         self._restored = False
         """Whether etcd was restored from a backup since we last led, so that it is not known who led after that."""
@@ -193,8 +198,9 @@ class Elector:
             return await self._claim(None)
         spec = msgspec.convert(raw, WireLease).spec
         self._note_version(raw)
-        note = (msgspec.convert(raw, ObjectMeta).metadata.annotations or {}).get(POLICIES, "")
-        self._leaders_policies = _policies_of(note, spec.holder_identity or "")
+        annotations = msgspec.convert(raw, ObjectMeta).metadata.annotations or {}
+        self._leaders_policies = _policies_of(annotations.get(POLICIES, ""), spec.holder_identity or "")
+        self._seen = True
         if spec != self._last_spec:
             self._note_twin(spec)
             self._last_spec, self._spec_since = spec, self._clock.now()
@@ -260,12 +266,17 @@ class Elector:
             if self._restored or (self._twin and not self._wrote(was))
             else self._last_takeover(annotations.get(HOLDER, ""), holder, started)
         )
-        self.last_disruption = max(self.last_disruption, self._noted_disruption(annotations, was, started))
+        is_deleted = raw is None and self._seen
+        if is_deleted or (DISRUPTED in annotations and was.holder_identity and not self._wrote(was)):
+            self.abandoned = started
+        noted = started if is_deleted else self._noted_disruption(annotations, was, started)
+        self.last_disruption = max(self.last_disruption, noted)
         # What others wrote into it (labels, new fields) is written back as it was read.
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, **self._notes()}}, "spec": spec}
         self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
         self._version, self._restored = _version_of(self._raw), False
         self._tells_disruption = DISRUPTED in lease["metadata"]["annotations"]
+        self._seen = True
         if not self.leading:
             self.since = self._clock.now()
         self._until = started + self._settings.renew

@@ -15,7 +15,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.decision.pool.order import in_order
 from elasticd.decision.quality import FUTURE
 from elasticd.kit.node_table import ESTIMATE, estimated
-from elasticd.model.actions import Bind, BindClaim, Evict, Nominate
+from elasticd.model.actions import OUTDATED, Bind, BindClaim, Evict, Nominate
 from elasticd.model.moves import whose
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import Order, PoolPolicy
@@ -38,7 +38,7 @@ SHOWN = 30.0
 """Seconds after which the cluster must show the effect of an action."""
 
 SPARED = 60.0
-"""Seconds for which a pod whose eviction was refused is not evicted again."""
+"""Seconds for which a pod whose eviction was refused is not evicted again, unless it is only judged anew."""
 
 STANDING = frozenset({"NotRestorable", "CopyDiffers", "ResizeInfeasible", "Budgets"})
 """Refusals that nothing which is watched would show to be over: they are remembered for longer each time."""
@@ -201,7 +201,7 @@ class UsageView:
 
     def evicted(self, action: Evict, outcome: PodOutcome) -> bool:
         """Take in the outcome of an eviction; whether we evicted the pod: it may also have left by itself."""
-        if outcome.result == "refused":
+        if outcome.result == "refused" and outcome.reason != OUTDATED:
             before = self._spared.get(action.uid)
             in_a_row = before.in_a_row if before is not None and before.reason == outcome.reason else 0
             self._spared[action.uid] = _Refusal(action.workload, outcome.at, outcome.reason, in_a_row + 1)

@@ -57,6 +57,12 @@ def status(code: int, reason: str = "", message: str = "", **details: Any) -> Sa
     return Say(code, {**body, "details": details} if details else body)
 
 
+async def hang(_: web.Request) -> web.StreamResponse:
+    """Answer nothing."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
 async def drop(request: web.Request) -> web.StreamResponse:
     """No answer: the connection is reset."""
     assert request.transport is not None

@@ -23,11 +23,11 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Announce, Evict
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, Say, drop, status
 from tests.cluster.kubernetes.test_evict import served
+from tests.cluster.kubernetes.writing import pod_writer
 
 PODS = "/api/v1/namespaces/shop/pods"
 POD = f"{PODS}/batch"
@@ -303,7 +303,7 @@ async def daemon(
     """A daemon, until it stops or is killed."""
     budget = budget or Budget(clock, 10_000, 1000)
     discovery = Discovery(session)
-    writer = PodWriter(session, discovery, budget, clock, judged)
+    writer = pod_writer(session, clock, budget, judged)
     records = Records(session, "home", time.time)
     pods, nodes = stores or (PodStore(), NodeStore())
     parts = RestorerParts(

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Answer, Bind, Nominate
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
+from tests.cluster.kubernetes.writing import pod_writer
 
 POD = "/api/v1/namespaces/shop/pods/web"
 BINDING, STATUS = f"{POD}/binding", f"{POD}/status"
@@ -31,7 +31,7 @@ def found(node: str = "", uid: str = "u", **meta: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def binder(session: Session, clock: HurriedClock) -> PodWriter:
-    return PodWriter(session, Discovery(session), Budget(clock, 1000, 10), clock)
+    return pod_writer(session, clock)
 
 
 def granted() -> None:
@@ -130,7 +130,7 @@ async def test_nothing_is_bound_beyond_the_budget(session: Session, clock: Hurri
     budget.patience = 1.0
     for _ in range(2):
         await budget.take(1.0)
-    assert (await PodWriter(session, Discovery(session), budget, clock).bind(ACTION, granted)).reason == "BudgetSpent"
+    assert (await pod_writer(session, clock, budget).bind(ACTION, granted)).reason == "BudgetSpent"
 
 
 @pytest.mark.parametrize(("node", "noted"), [("n1", "n1"), ("", None)], ids=["noted", "taken away"])

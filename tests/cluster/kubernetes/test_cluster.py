@@ -31,6 +31,7 @@ from tests.cluster.kubernetes.fake import (
     FakeApi,
     Feed,
     Say,
+    hang,
     page,
     pod,
     scale,
@@ -341,23 +342,73 @@ async def test_the_lease_tells_of_the_first_eviction_before(api: FakeApi, open_c
 
 
 async def test_the_lease_tells_of_an_eviction_that_was_cut_off(api: FakeApi, open_cluster: Open) -> None:
-    server, asked = LeaseServer(api), asyncio.Event()
-
-    async def hangs(_: web.Request) -> web.StreamResponse:
-        asked.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
+    server = LeaseServer(api)
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", EVICTED, found())
-    api.on("POST", f"{EVICTED}/eviction", hangs)
+    api.on("POST", f"{EVICTED}/eviction", hang)
     async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
         await until(lambda: cluster.leading)
         eviction = asyncio.create_task(cluster.act(EVICT))
-        await asked.wait()
+        await until(lambda: api.asked("POST", f"{EVICTED}/eviction"))
         await cancel(eviction)
     assert server.lease is not None
     assert server.lease["metadata"]["annotations"][DISRUPTED] == f"me {cluster.last_disruption:.3f}"
+
+
+@pytest.mark.usefixtures("feeds")
+@pytest.mark.parametrize(
+    ("uid", "holder"),
+    [pytest.param("u", "me", id="it may come late"), pytest.param("x", None, id="its pod is gone")],
+)
+async def test_a_lease_runs_out_where_an_eviction_may_come_late(
+    api: FakeApi, open_cluster: Open, uid: str, holder: str | None
+) -> None:
+    server = LeaseServer(api)
+    there = pod("web")
+    api.on("GET", PODS, page({**there, "metadata": {**there["metadata"], "uid": uid}}))
+    api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", EVICTED, found())
+    api.on("POST", f"{EVICTED}/eviction", hang)
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await cluster.observe(0.0, KINDS)
+        await until(lambda: cluster.leading)
+        eviction = asyncio.create_task(cluster.act(EVICT))
+        await until(lambda: api.asked("POST", f"{EVICTED}/eviction"))
+        await cancel(eviction)
+    assert server.spec.get("holderIdentity") == holder
+
+
+@pytest.mark.usefixtures("feeds")
+@pytest.mark.parametrize(
+    ("after", "replies", "result", "changed"),
+    [
+        pytest.param(2, [{}], "refused", 2, id="they are changed first"),
+        pytest.param(2, [status(403, "Forbidden", "no")], "done", 1, id="they may not be changed"),
+        pytest.param(2, [status(503, "Down", "down"), {}], "refused", 1, id="the server is in trouble"),
+        pytest.param(2, [status(429, "TooManyRequests", "busy"), {}], "refused", 1, id="it is busy"),
+        pytest.param(4, [{}], "done", 0, id="a scale-out"),
+    ],
+)
+async def test_a_scale_in_waits_until_no_eviction_may_come_late(
+    api: FakeApi, open_cluster: Open, after: int, replies: list[Any], result: str, changed: int
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}
+    owned = [pod(name) for name in "ab"]
+    for each in owned:
+        each["metadata"]["ownerReferences"] = [owner]
+        api.on("PATCH", f"{PODS.replace('/pods', '/namespaces/shop/pods')}/{each['metadata']['name']}/status", *replies)
+    api.on("GET", PODS, page(*owned))
+    api.on("PATCH", SCALE, scale(after))
+    died = {"metadata": {"name": "elasticd", "annotations": {DISRUPTED: "other 5.000"}}}
+    LeaseServer(api).write({**died, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 1}})
+    async with open_cluster(lease=LeaseSettings(namespace="home", retry=0.1)) as cluster:
+        await cluster.observe(0.0, KINDS)
+        await until(lambda: cluster.leading)
+        action = Scale(REF, "u", "5", 3, after, "")
+        assert (await cluster.act(action)).result == result
+        assert len([seen for seen in api.seen if seen.method == "PATCH" and "/pods/" in seen.path]) == changed
+        results = [(await cluster.act(action)).result for _ in range(3)]
+        assert results[-1] == "done"
 
 
 @pytest.mark.usefixtures("feeds")

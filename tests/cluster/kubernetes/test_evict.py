@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, VirtualClock
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import FRESH, JUDGED, OTHERS_NOT_READY, TERMINATING, TRIES, PodWriter
 from elasticd.model.actions import Answer, Evict, Ready
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, page, status
+from tests.cluster.kubernetes.writing import pod_writer
 
 POD = "/api/v1/namespaces/shop/pods/web"
 EVICTION = f"{POD}/eviction"
@@ -52,7 +52,7 @@ def evictor_on(
     """One that finds the pod."""
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", POD, found())
-    return PodWriter(session, Discovery(session), budget or Budget(clock, 1000, 10), clock, judged)
+    return pod_writer(session, clock, budget, judged)
 
 
 def granted() -> None:
@@ -226,15 +226,16 @@ async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, 
 
 
 @pytest.mark.parametrize(
-    ("restore", "leads", "changes"),
+    ("restore", "then", "changes"),
     [
-        pytest.param(False, True, 1, id="it is changed"),
-        pytest.param(False, False, 0, id="by the leader alone"),
-        pytest.param(True, True, 0, id="one that is recreated later, by its record"),
+        pytest.param(False, None, 1, id="it is changed"),
+        pytest.param(False, Answer("refused", message="its node has changed"), 1, id="though it need not go any more"),
+        pytest.param(False, NOT_LEADING, 0, id="by the leader alone"),
+        pytest.param(True, None, 0, id="one that is recreated later, by its record"),
     ],
 )
 async def test_a_lost_eviction_is_given_up_for_good(
-    api: FakeApi, evictor: PodWriter, *, restore: bool, leads: bool, changes: int
+    api: FakeApi, evictor: PodWriter, restore: bool, then: Answer | None, changes: int
 ) -> None:
     """Where the pod is still there: an eviction that comes late names an earlier version of it."""
     api.on("POST", EVICTION, LOST)
@@ -242,7 +243,7 @@ async def test_a_lost_eviction_is_given_up_for_good(
     api.on("PATCH", f"{POD}/status", found(resourceVersion="8"))
 
     def allowed() -> Answer | None:
-        return None if leads or not api.asked("POST", EVICTION) else NOT_LEADING
+        return then if api.asked("POST", EVICTION) else None
 
     assert (await evictor.evict(replace(ACTION, restore=restore), allowed)).result == "failed"
     changed = api.asked("PATCH", f"{POD}/status")
@@ -411,6 +412,14 @@ async def test_a_pod_stays_whose_controller_leaves(
     api.on("POST", EVICTION, DONE)
     assert (await evictor.evict(replace(ACTION, reason=reason), granted)).reason == said
     assert len(api.asked("POST", EVICTION)) == (said == "")
+
+
+async def test_a_trial_tells_that_nothing_would_recreate_the_pod(api: FakeApi, evictor: PodWriter) -> None:
+    """Or others would be preempted before it, in vain."""
+    api.on("GET", POD, OWNED)
+    api.on("GET", SETS, page(LEAVES))
+    api.on("POST", EVICTION, DONE)
+    assert (await evictor.evict(ACTION, granted, dry_run=True)).reason == "NoController"
 
 
 async def test_an_isolated_pod_stays_until_it_is_released(api: FakeApi, evictor: PodWriter) -> None:

@@ -331,6 +331,53 @@ async def test_a_leader_that_died_may_have_moved_until_then(pair: Pair, moved: b
     assert (pair.two.leading, pair.two.last_disruption) == (True, pair.clocks[1].now() if moved else -math.inf)
 
 
+@pytest.mark.parametrize(
+    ("moved", "released", "abandoned"),
+    [
+        pytest.param(True, False, True, id="it died"),
+        pytest.param(True, True, False, id="it released the lease"),
+        pytest.param(False, False, False, id="it died, and had moved none"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a", "b"], ids=["itself, started again", "another"])
+async def test_a_successor_knows_whether_a_lease_was_abandoned(
+    session: Session, pair: Pair, name: str, moved: bool, released: bool, abandoned: bool
+) -> None:
+    if moved:
+        pair.one.note_disruption()
+    await pair.wait(2)
+    await pair.one.step()
+    if released:
+        await pair.one.release()
+    later = Elector(session, pair.clocks[1], SETTINGS, name)
+    await later.step()
+    await pair.wait(16)
+    await later.step()
+    began = pair.clocks[1].now()
+    assert (later.leading, later.abandoned) == (True, began if abandoned else -math.inf)
+    await pair.wait(2)
+    await later.step()
+    assert later.abandoned == (began if abandoned else -math.inf), "not by a renewal"
+
+
+async def test_a_lease_that_was_deleted_is_taken_as_abandoned(pair: Pair) -> None:
+    """What it said last need not have been seen."""
+    pair.one.note_disruption()
+    await pair.wait(2)
+    await pair.one.step()
+    pair.server.lease = None
+    await pair.two.step()
+    began = pair.clocks[1].now()
+    assert (pair.two.leading, pair.two.abandoned, pair.two.last_disruption) == (True, began, began)
+    await pair.wait(2)
+    await pair.two.step()
+    assert (pair.two.abandoned, pair.two.last_disruption) == (began, began)
+
+
+async def test_the_first_lease_of_all_is_not_taken_as_abandoned(pair: Pair) -> None:
+    assert (pair.one.leading, pair.one.abandoned, pair.one.last_disruption) == (True, -math.inf, -math.inf)
+
+
 @pytest.mark.parametrize("note", ["a soon", "of a third 5.0"])
 async def test_a_note_that_says_nothing_counts_as_just_now(pair: Pair, note: str) -> None:
     await pair.one.release()
@@ -393,9 +440,12 @@ async def test_where_the_notes_are_gone_a_pod_may_have(pair: Pair) -> None:
     pair.one.note_disruption()
     await pair.one.step()
     await pair.wait(700)
-    pair.server.lease = None
+    assert pair.server.lease is not None
+    del pair.server.lease["metadata"]["annotations"]
     await pair.two.step()
-    assert pair.two.last_disruption == -math.inf, "nobody has moved any, as far as it knows"
+    await pair.wait(16)
+    await pair.two.step()
+    assert (pair.two.leading, pair.two.last_disruption) == (True, -math.inf), "nobody has moved any, as far as it knows"
     await pair.two.release()
     await pair.one.step()
     assert (pair.one.leading, pair.one.last_disruption) == (True, pair.clocks[0].now())

@@ -271,6 +271,22 @@ async def test_no_victim_goes_while_the_trial_of_another_fails(which: str) -> No
         assert it.board.pods["urgent"].node == "a"
 
 
+async def test_victims_that_are_judged_anew_go_within_seconds() -> None:
+    """As once others of their controllers were changed, of which a killed leader's eviction might come late."""
+    outdated = {"x", "y"}
+
+    def refuse(action: Action) -> Answer | None:
+        if not isinstance(action, Evict) or action.workload.name not in outdated:
+            return None
+        outdated.remove(action.workload.name)
+        return Answer("refused", message="changed first", reason="Outdated")
+
+    async with bench(ONE, [old("x", 0.5), old("y", 0.5), urgent()]) as it:
+        it.board.refuse = refuse
+        await it.run(20)
+        assert it.board.pods["urgent"].node == "a"
+
+
 async def test_a_brokers_refusal_is_not_reported_as_a_budget() -> None:
     async with bench(ONE, [old("x"), urgent()]) as it:
         it.board.refuse = lambda one: Answer("refused", 0, "2 may", "Disturbed") if isinstance(one, Evict) else None

@@ -306,9 +306,9 @@ class Restorer:
             del self._steps[steps.restoration.uid]
 
 
-def _unfit_as_recorded(action: Evict, restoration: Restoration, state: PodState | None) -> Answer | None:
+def _unfit_as_recorded(action: Evict, restoration: Restoration, state: PodState) -> Answer | None:
     """The same, or that it would be recreated otherwise than it is by now."""
-    if (stop := _unfit(action, state)) or state is None:
+    if stop := _unfit(action, state):
         return stop
     recorded = msgspec.json.decode(restoration.manifest)
     at = float(recorded["metadata"]["annotations"][RESUMED])

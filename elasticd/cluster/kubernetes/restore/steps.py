@@ -49,7 +49,8 @@ from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, trial_of
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod, void_evictions
+from elasticd.cluster.kubernetes.write.late_evictions import void_evictions
+from elasticd.cluster.kubernetes.write.pods import PodState, PodWriter, read_pod
 from elasticd.model.actions import Announce, Evict
 from elasticd.model.moves import RESTORED, Underway
 from elasticd.model.workload import Ref

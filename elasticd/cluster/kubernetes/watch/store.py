@@ -313,6 +313,10 @@ class PodStore(Store[Pod]):
     def get(self, namespace: str, name: str) -> Pod | None:
         return self._items.get((namespace, name))
 
+    def of_controller(self, namespace: str, uid: str) -> list[Pod]:
+        """The pods of the controller with this UID."""
+        return [pod for pod in self._items.values() if pod.owner[2] == uid and pod.namespace == namespace]
+
     def select(self, namespace: str, selector: str) -> tuple[Pod, ...]:
         """The pods of the namespace that it selects, ordered by name; the same tuple while nothing changed. Raises
         SelectorError when the selector is empty or unreadable."""

@@ -18,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
@@ -34,10 +33,11 @@ from elasticd.cluster.kubernetes.write.answers import (
 )
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.controllers import Controllers
+from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions
 from elasticd.kit.evictability import sparing_annotation
 from elasticd.kit.node_table import needed, whole
-from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
-from elasticd.model.moves import STAYS, is_copy
+from elasticd.model.actions import GIVES_WAY, OUTDATED, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
+from elasticd.model.moves import is_copy
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod, Ref
 
@@ -80,10 +80,24 @@ class PodState(Struct, frozen=True):
     """Whether the API server, when asked to delete it, does so at once: its containers may still run."""
 
 
+class _Eviction(Struct):
+    """One eviction that was asked for, and what is known of it so far."""
+
+    action: Evict
+    version: str
+    """Of the API of its body."""
+    allowed: Allowed
+    in_time: Allowed
+    """As `allowed`, and only until it is to be judged anew."""
+    dry_run: bool
+    unanswered: str | None = None
+    """UID of the pod's controller when a request had no answer, empty for none; None: each had one."""
+
+
 Look = Callable[[ApiError], Awaitable[Answer | None]]
 """What became of a write whose reply was lost; None: nothing, so that it may be tried again."""
 
-Unfit = Callable[[PodState | None], Answer | None]
+Unfit = Callable[[PodState], Answer | None]
 """Why a pod is not to be evicted, by what is read of it just before."""
 
 
@@ -114,13 +128,6 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
     )
 
 
-async def void_evictions(session: Session, ref: Ref, uid: str, now: float) -> None:
-    """Change a pod, so that an eviction that was sent before is refused, however late it arrives: it names the version
-    of the pod. Raises ApiError, with 404 or 409 where the pod is gone."""
-    body = encode({"metadata": {"uid": uid, "annotations": {STAYS: moment(now) or ""}}})
-    await session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
-
-
 async def count_ready(session: Session, namespace: str, ready: Ready) -> int:
     """How many of these pods are there and ready, as the API server has them now. Raises ApiError."""
     request = replace(PODS.request("list", namespace), params={"labelSelector": ready.selector})
@@ -139,9 +146,16 @@ class PodWriter:
     eviction that was not sent is judged anew."""
 
     def __init__(
-        self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, judged: float = JUDGED
+        self,
+        session: Session,
+        discovery: Discovery,
+        budget: Budget,
+        clock: Clock,
+        late: LateEvictions,
+        judged: float = JUDGED,
     ) -> None:
         self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
+        self._late = late
         self._controllers = Controllers(session, discovery)
         self.judged = judged
         """Seconds that each write may wait for its turn which leads to an eviction."""
@@ -171,64 +185,83 @@ class PodWriter:
         self, action: Evict, allowed: Allowed, unfit: Unfit | None = None, *, dry_run: bool = False
     ) -> Answer:
         """Evict the pod, if it still is the one that was judged, and `unfit` has no objection to its present state; or
-        only ask whether the server would."""
+        only ask whether it would be evicted: for that, too, its controller is read, and others are changed first."""
         try:
             version = await self._discovery.body_of("v1", "pods/eviction")
         except ApiError as error:
             return refused_by(error)
         if version is None:
             return failed(404, "the API server has no pods/eviction")
-        answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
-        lost = list[ApiError]()
-
-        async def look(error: ApiError) -> Answer | None:
-            lost.append(error)
-            return await self._look_evicted(action, error)
-
         in_time = partial(self._allowed_in_time, allowed, self._clock.now())
-        # Of a pod that has changed, only its preemption is repeated: whether it is to be moved is judged anew.
+        eviction = _Eviction(action, version, allowed, in_time, dry_run)
+        answer = await self._evict_as_it_is(eviction, unfit)
+        if eviction.unanswered is not None and answer.result != "done" and not action.restore:
+            return await self._give_up(action, eviction.unanswered, answer, allowed)
+        return answer
+
+    async def _evict_as_it_is(self, eviction: _Eviction, unfit: Unfit | None) -> Answer:
+        """Read the pod and send what names its version. Of one that has changed meanwhile, only its preemption is
+        repeated: whether it is to be moved is judged anew."""
+        action = eviction.action
+        answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
         for _ in range(TRIES if action.restore or action.reason.startswith(GIVES_WAY) else 1):
             try:
                 pod = await read_pod(self._session, action.workload)
             except ApiError as error:
                 return refused_by(error)
+            if pod is None:
+                return GONE
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
-            request = _eviction(action, pod, version)
-            before = partial(self._why_not_now, action, pod)
-            if dry_run:
-                request = replace(request, params={"dryRun": "All"})
-                answer = await self._send(request, in_time, None, _not_evicted, None, self.judged)
-            else:
-                answer = await self._send(request, in_time, look, _not_evicted, before, self.judged)
+            answer = await self._try_to_evict(eviction, pod)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
-        if lost and answer.result != "done" and not action.restore and allowed() is None:
-            return await self._give_up(action, answer)
         return answer
 
-    async def _give_up(self, action: Evict, answer: Answer) -> Answer:
-        """Let no eviction of the pod come later that had no answer. Of one that is recreated the record tells that."""
-        try:
-            await void_evictions(self._session, action.workload, action.uid, self._clock.now())
-        except ApiError as error:
-            if error.code not in (404, 409):
-                return failed(answer.code, f"{answer.message}, and it may go later: {error}")
-        return answer
+    async def _try_to_evict(self, eviction: _Eviction, pod: PodState) -> Answer:
+        """Send the eviction of the pod as it was read."""
+        action, controller = eviction.action, pod.controller[2]
+        # Before its turn, which would be in vain.
+        if stop := await self._settle(action, controller, eviction.allowed):
+            return stop
+        request = _eviction_request(eviction, pod)
+        before = partial(self._why_not_now, eviction, pod)
+        if eviction.dry_run:
+            return await self._send(request, eviction.in_time, None, _not_evicted, before, self.judged)
+        look = partial(self._look_evicted, eviction, controller)
+        with self._late.sending(action, controller):
+            return await self._send(request, eviction.in_time, look, _not_evicted, before, self.judged)
+
+    async def _give_up(self, action: Evict, controller: str, answer: Answer, allowed: Allowed) -> Answer:
+        """Let no eviction come later that had no answer, also where it is judged anew, as its node has changed. Of a
+        pod that is recreated its record tells that."""
+        self._late.note(action, controller)
+        if allowed() == NOT_LEADING:
+            return answer
+        why = await self._late.give_up(action, controller)
+        return failed(answer.code, f"{answer.message}, and it may go later: {why}") if why else answer
 
     def _allowed_in_time(self, allowed: Allowed, begun: float) -> Answer | None:
         waited = self._clock.now() - begun
-        is_old = Answer("refused", message=f"it has waited {waited:.1f} s, and is judged anew", reason="Outdated")
+        is_old = Answer("refused", message=f"it has waited {waited:.1f} s, and is judged anew", reason=OUTDATED)
         return allowed() or (is_old if waited > self.judged else None)
 
-    async def _why_not_now(self, action: Evict, pod: PodState | None) -> Answer | None:
+    async def _why_not_now(self, eviction: _Eviction, pod: PodState) -> Answer | None:
         """What is read when its turn has come: that its controller would recreate it, and that enough of the others are
-        ready."""
-        if pod is not None:
+        ready; and that no other of its controller may go by an earlier eviction."""
+        action = eviction.action
+        if uid := pod.controller[2]:
             namespace = action.workload.namespace
             if stop := await self._controllers.why_not_recreated(namespace, pod.controller, pod.labels):
                 return stop
+            if stop := await self._settle(action, uid, eviction.in_time):
+                return stop
         return await self._too_few_others(action)
+
+    async def _settle(self, action: Evict, controller: str, allowed: Allowed) -> Answer | None:
+        """Change the others of its controller that may go by an earlier eviction."""
+        controllers = [controller] if controller else []
+        return await self._late.settle(action.workload.namespace, controllers, allowed, action.uid)
 
     async def _too_few_others(self, action: Evict) -> Answer | None:
         """Why a pod is not evicted for the sake of those that do its work; None: enough of them are ready."""
@@ -246,7 +279,8 @@ class PodWriter:
             return conflict(409, f"the others were ready up to {seconds:.1f} s ago")
         return None
 
-    async def _look_evicted(self, action: Evict, lost: ApiError) -> Answer | None:
+    async def _look_evicted(self, eviction: _Eviction, controller: str, lost: ApiError) -> Answer | None:
+        action, eviction.unanswered = eviction.action, controller
         try:
             pod = await self._read_back(action.workload)
         except ApiError:
@@ -324,9 +358,7 @@ def _not_evicted(error: ApiError) -> Answer:
     return GONE if error.code == 404 else _refused(error)
 
 
-def _unfit(action: Evict, pod: PodState | None) -> Answer | None:
-    if pod is None:
-        return GONE
+def _unfit(action: Evict, pod: PodState) -> Answer | None:
     if pod.uid != action.uid:
         return conflict(404, "it is gone: another pod has its name")
     if pod.deleted:
@@ -352,18 +384,19 @@ def _nomination(action: Nominate) -> Request:
     return PODS.request("patch", action.workload.namespace, action.workload.name, "status", body=encode(body))
 
 
-def _eviction(action: Evict, pod: PodState | None, version: str) -> Request:
-    ref = action.workload
-    preconditions = {"uid": action.uid, "resourceVersion": pod.version if pod else ""}
+def _eviction_request(eviction: _Eviction, pod: PodState) -> Request:
+    action, ref = eviction.action, eviction.action.workload
+    preconditions = {"uid": action.uid, "resourceVersion": pod.version}
     # A copy under its name must not begin before its kubelet has said that the pod has ended.
-    grace = {"gracePeriodSeconds": 1} if action.restore and pod is not None and pod.graceless else {}
+    grace = {"gracePeriodSeconds": 1} if action.restore and pod.graceless else {}
     body = {
-        "apiVersion": version,
+        "apiVersion": eviction.version,
         "kind": "Eviction",
         "metadata": {"name": ref.name, "namespace": ref.namespace},
         "deleteOptions": {"preconditions": preconditions, **grace},
     }
-    return PODS.request("create", ref.namespace, ref.name, "eviction", body=encode(body))
+    request = PODS.request("create", ref.namespace, ref.name, "eviction", body=encode(body))
+    return replace(request, params={"dryRun": "All"}) if eviction.dry_run else request
 
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
@@ -463,7 +496,7 @@ class PodActions:
     def _allowed_as_judged(self, name: str, before: object) -> Answer | None:
         """Whether a pod may be evicted whose node was like that when it was judged. It waited for its turn, a bare pod
         for several, as its record is written first."""
-        changed = Answer("refused", message=f"{name} has changed meanwhile, and it is judged anew", reason="Outdated")
+        changed = Answer("refused", message=f"{name} has changed meanwhile, and it is judged anew", reason=OUTDATED)
         return self._allowed() or (changed if self._inviting(name) != before else None)
 
     def _inviting(self, name: str) -> object:
