@@ -163,23 +163,26 @@ async def test_a_successor_lets_no_second_pod_go(
             assert min(count[NAME] for count in counts) == COUNT - 1
 
 
-async def test_a_late_scale_in_finds_the_workload_changed(kube: Kube, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", [False, True], ids=["it gives it up", "it is stopped"])
+async def test_a_late_scale_in_finds_the_workload_changed(kube: Kube, tmp_path: Path, ends: bool) -> None:
     """The network delivers it once elasticd has given it up: it would remove a pod that is needed again."""
     async with controlled(kube, tmp_path, "StatefulSet") as pods:
         scene = pods.scene
-        path = f"{PATHS['StatefulSet'].format(scene.namespace)}/{NAME}"
+        scene.patience = 30 if ends else 2
         async with scene.daemon("one", QUEUE, scaler=SCALER.format(namespace=scene.namespace)) as one:
             await pods.create()
-            one.proxy.cut("scale", "late")
+            one.proxy.cut("scale", "late", one.end if ends else None)
             pods.set_load(COUNT - 1)
             await wait_until(one.proxy.fired.is_set, what="it is to be scaled in")
             pods.set_load(COUNT)
 
             async def is_given_up() -> bool:
-                return KEPT in ((await scene.read(path))["metadata"].get("annotations") or {})
+                return KEPT in ((await scene.read(pods.path))["metadata"].get("annotations") or {})
 
             await wait_until(is_given_up, what="it is given up")
             assert await one.proxy.deliver() == 409
+            if ends:
+                one.start()
 
 
 async def test_a_late_eviction_finds_the_pod_changed(kube: Kube, tmp_path: Path) -> None:

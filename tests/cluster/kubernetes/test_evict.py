@@ -332,6 +332,21 @@ async def test_others_ready_before_a_pause_do_not_count(api: FakeApi, session: S
     assert not api.asked("POST", EVICTION)
 
 
+async def test_who_leads_no_longer_after_reading_evicts_nothing(api: FakeApi, session: Session) -> None:
+    """As where the daemon is suspended meanwhile, and another leads by now."""
+    leads = True
+
+    async def suspended(_: web.Request) -> web.StreamResponse:
+        nonlocal leads
+        leads = False
+        return web.json_response(page(other("a"), other("b")))
+
+    api.on("GET", LIST, suspended)
+    api.on("POST", EVICTION, DONE)
+    answer = await evictor_on(VirtualClock(), api, session).evict(MOVED, lambda: None if leads else NOT_LEADING)
+    assert (answer, api.asked("POST", EVICTION)) == (NOT_LEADING, [])
+
+
 async def test_a_moved_pod_that_has_changed_is_judged_anew(api: FakeApi, session: Session) -> None:
     """And not evicted by what held before: it may be annotated, or its node be no longer drained."""
     api.on("GET", LIST, page(other("a"), other("b")))

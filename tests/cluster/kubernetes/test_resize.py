@@ -126,6 +126,12 @@ async def test_nothing_is_changed_without_the_lead(api: FakeApi, resizer: Patche
     assert api.asked("PATCH", f"{POD}/resize") == []
 
 
+async def test_who_leads_no_longer_after_reading_resizes_nothing(api: FakeApi, resizer: Patcher) -> None:
+    """As where the daemon is suspended meanwhile, and another leads by now."""
+    answer = await resizer.resize(CHANGE, lambda: NOT_LEADING if api.asked("GET", POD) else None)
+    assert (answer, api.asked("PATCH", f"{POD}/resize")) == (NOT_LEADING, [])
+
+
 async def test_changes_are_paid_from_the_budget(
     api: FakeApi, resizer: Patcher, session: Session, clock: HurriedClock
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.wire.objects import WireScale
@@ -18,7 +19,7 @@ from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.scale import AT_ONCE, KEPT, Scaler
 from elasticd.model.actions import Answer, Evict, Scale
 from elasticd.model.workload import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, page, scale, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, hang, page, scale, status, until
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
 WORKLOAD = PATH.removesuffix("/scale")
@@ -238,6 +239,29 @@ async def test_a_former_leader_gives_up_no_lost_scale_in(api: FakeApi, bench: Be
     answer = await bench.scale(DOWN, lambda: next(answers))
     assert answer.message.endswith("it was not carried out, but may be later: not the leader")
     assert not api.asked("PATCH", WORKLOAD)
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed", "gives_up"),
+    [
+        pytest.param(DOWN, lambda: None, True, id="a scale-in"),
+        pytest.param(ACTION, lambda: None, False, id="a scale-out"),
+        pytest.param(DOWN, lambda: NOT_LEADING, False, id="another leads by now"),
+    ],
+)
+@pytest.mark.parametrize("lost", [False, True], ids=["no answer yet", "being read back"])
+async def test_a_scale_in_that_is_cut_off_is_given_up(
+    api: FakeApi, bench: Bench, action: Scale, allowed: Allowed, gives_up: bool, lost: bool
+) -> None:
+    api.on("PATCH", PATH, drop if lost else hang)
+    api.on("GET", PATH, hang)
+    api.on("PATCH", WORKLOAD, {})
+    answers = [None]
+    writing = asyncio.create_task(bench.scale(action, lambda: answers.pop() if answers else allowed()))
+    await until(lambda: api.asked("GET" if lost else "PATCH", PATH))
+    await cancel(writing)
+    assert writing.cancelled()
+    assert bool(api.asked("PATCH", WORKLOAD)) is gives_up
 
 
 @pytest.mark.parametrize(

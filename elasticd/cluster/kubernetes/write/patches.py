@@ -62,11 +62,12 @@ class Patcher:
         return Answer("done", 200)
 
     async def resize(self, resize: Resize, allowed: Allowed) -> Answer:
-        """Resize the pod, if it is as the decision found it and it is `allowed` when its turn comes."""
+        """Resize the pod, if it is as the decision found it and it is `allowed` when its turn comes, and after the pod
+        was read: the daemon may have been suspended meanwhile."""
         try:
             if await self._discovery.body_of("v1", "pods/resize") is None:
                 return RECOMMENDED_ONLY
-            return await self._budget.turn(allowed) or await self._change(resize)
+            return await self._budget.turn(allowed) or await self._change(resize, allowed)
         except ApiError as error:
             self._budget.pause(error.quiet)
             if other_uid(error):
@@ -75,12 +76,12 @@ class Patcher:
                 return conflict(error.code, f"it is gone or has changed: {error}")
             return refused_by(error)
 
-    async def _change(self, resize: Resize) -> Answer:
+    async def _change(self, resize: Resize, allowed: Allowed) -> Answer:
         # As it is now, for its resourceVersion: that of the pod that was judged is not kept.
         body = await self._session.send(PODS.request("get", resize.workload.namespace, resize.pod))
         pod = decoded(body, _POD, "Pod")
-        if stale := _find_change(resize, to_pod(pod)):
-            return stale
+        if stop := _find_change(resize, to_pod(pod)) or allowed():
+            return stop
         await self._patch(resize, pod)
         return Answer("done", 200)
 

@@ -248,7 +248,8 @@ class PodWriter:
 
     async def _why_not_now(self, eviction: _Eviction, pod: PodState) -> Answer | None:
         """What is read when its turn has come: that its controller would recreate it, and that enough of the others are
-        ready; and that no other of its controller may go by an earlier eviction."""
+        ready; and that no other of its controller may go by an earlier eviction. It takes time to read, in which the
+        daemon may have been suspended."""
         action = eviction.action
         if uid := pod.controller[2]:
             namespace = action.workload.namespace
@@ -256,7 +257,7 @@ class PodWriter:
                 return stop
             if stop := await self._settle(action, uid, eviction.in_time):
                 return stop
-        return await self._too_few_others(action)
+        return await self._too_few_others(action) or eviction.allowed()
 
     async def _settle(self, action: Evict, controller: str, allowed: Allowed) -> Answer | None:
         """Change the others of its controller that may go by an earlier eviction."""

@@ -5,7 +5,9 @@ custom resources; it honours both for Deployments, StatefulSets and ReplicaSets.
 name ever has an old resourceVersion. Knows the answers of the API; knows nothing of policies or leadership.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +34,9 @@ KEPT = "elasticd.io/count-kept-at"
 AT_ONCE = 32
 """Writes that are under way at a time in one namespace; in all half as many more. A thousand at once would each open a
 connection of its own, and greeting takes the server longer than writing."""
+
+LAST_WORDS = 3.0
+"""Seconds in which a daemon that ends gives up what has had no answer."""
 
 _REPEATS = 3
 _SCALE = msgspec.json.Decoder(WireScale)
@@ -72,13 +77,15 @@ class Scaler:
                     async with self._slots.slot(action.workload.namespace):
                         if stop := allowed():
                             return stop
-                        scale = await self._patch(resource, action, verdict)
+                        async with self._unanswered(resource, action, allowed):
+                            scale = await self._patch(resource, action, verdict)
             except ApiError as error:
                 self._budget.pause(error.quiet)
                 if quiet is None and 0 < error.quiet <= self._budget.patience:
                     quiet = error
                 else:
-                    verdict = await self._after(error, resource, action, allowed, quiet)
+                    async with self._unanswered(resource, action, allowed):
+                        verdict = await self._after(error, resource, action, allowed, quiet)
             else:
                 self._written(action, scale)
                 return Answer("done", 200)
@@ -151,6 +158,18 @@ class Scaler:
             why = allowed() or await self._give_up(resource, action)
             return answer if why is None else failed(lost.code, f"{answer.message}, but may be later: {why.message}")
         return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
+
+    @asynccontextmanager
+    async def _unanswered(self, resource: Resource, action: Scale, allowed: Allowed) -> AsyncIterator[None]:
+        """A write has no answer yet in the block. If that is cancelled, as when the daemon ends, it is given up."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if action.after < action.before and allowed() is None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_WORDS):
+                        await self._give_up(resource, action)
+            raise
 
     async def _give_up(self, resource: Resource, action: Scale) -> Answer | None:
         """Change the workload: a scale-in that the network delivers later names an earlier version, and is refused."""
