@@ -106,6 +106,8 @@ class Between(Proxy):
         self._kill: Callable[[], Awaitable[None]] | None = None
         self._left = 0
         self.fired = asyncio.Event()
+        self.twice = ""
+        """The step that is sent twice, as a proxy does that tries again; the second answer is given."""
         self.denied = ""
         """The step that is refused, as an admission webhook or a quota refuses it."""
         self.alone = False
@@ -192,6 +194,8 @@ class Between(Proxy):
         if cuts and self._moment in ("before", "undone", "late"):
             self._late = (request, body)
             return await self._break(request)
+        if early and early == self.twice:
+            await self._ask(request, body)
         code, reply, headers = await self._ask(request, body)
         if request.method == "GET" and request.path.count("/") == 6:
             cuts = self._cuts(step_of_read(request.path, code, json.loads(reply)))

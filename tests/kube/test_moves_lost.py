@@ -258,3 +258,17 @@ async def test_a_late_eviction_takes_no_pod_without_a_record(scene: Stage, first
     assert await first.proxy.deliver() == 409
     stays = await scene.runs(pod["metadata"]["name"])
     assert stays["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+async def test_a_pod_whose_eviction_is_sent_twice_comes_back(scene: Stage, first: Daemon) -> None:
+    """A proxy gives the second answer, 409: the first has changed the pod."""
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    first.proxy.twice = "evict"
+    try:
+        await scene.cordon(pod["spec"]["nodeName"])
+        again = await scene.runs(pod["metadata"]["name"], not_uid=pod["metadata"]["uid"])
+    finally:
+        first.proxy.twice = ""
+    assert again["spec"]["nodeName"] != pod["spec"]["nodeName"]
+    await ended(scene, pod)

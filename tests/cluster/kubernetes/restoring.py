@@ -111,7 +111,7 @@ class Server:
             ("POST", PODS, self.create),
             ("PATCH", f"{POD}/status", self._annotate),
             ("POST", f"{POD}/eviction", self.evict),
-            ("POST", RECORDS, self._write),
+            ("POST", RECORDS, self.write_record),
             ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
             ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
             ("PATCH", RECORD, self._note),
@@ -220,7 +220,8 @@ class Server:
         self.pod = running(deletionTimestamp="2026-01-01T00:00:00Z")
         return {"kind": "Status", "status": "Success"}
 
-    def _write(self) -> Any:
+    def write_record(self) -> Any:
+        """Create a ConfigMap, as the request says."""
         body = self.api.seen[-1].body
         if body["metadata"]["name"] in self.records:
             return TAKEN

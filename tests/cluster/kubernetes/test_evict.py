@@ -196,6 +196,41 @@ async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: Fak
     assert len(api.asked("POST", EVICTION)) == 1
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(CHANGED, id="conflict"),
+        pytest.param(status(404, "NotFound"), id="gone"),
+        pytest.param(status(409, "Conflict", "UID in precondition: u, UID in object meta: v"), id="uid"),
+        pytest.param(status(429, "TooManyRequests", "it would violate its disruption budget"), id="pdb"),
+        pytest.param(status(403, "Forbidden", "denied by a webhook"), id="webhook"),
+        pytest.param(status(500, "InternalError", "trouble"), id="trouble"),
+    ],
+)
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(found(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
+        pytest.param(found("v"), id="another of that name"),
+        pytest.param(status(404, "NotFound"), id="gone by now"),
+    ],
+)
+async def test_a_bare_pod_refused_and_gone_was_evicted_by_us(
+    api: FakeApi, evictor: PodWriter, reply: Reply, now: Reply
+) -> None:
+    """A proxy may have sent the eviction twice, and given the second answer; nobody else creates the pod again."""
+    api.on("POST", EVICTION, reply)
+    api.on("GET", POD, found(), now)
+    answer = await evictor.evict(replace(ACTION, restore=True), granted)
+    assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
+
+
+async def test_a_bare_pod_that_is_refused_and_there_stays(api: FakeApi, evictor: PodWriter) -> None:
+    api.on("POST", EVICTION, status(403, "Forbidden", "denied by a webhook"))
+    answer = await evictor.evict(replace(ACTION, restore=True), granted)
+    assert ((answer.result, answer.code), len(api.asked("POST", EVICTION))) == (("failed", 403), 1)
+
+
 async def test_a_pod_that_never_stops_changing_is_left_for_now(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED)
     assert (await evictor.evict(ACTION, granted)).result == "conflict"

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Pod
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, status, until
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, status, until
 from tests.cluster.kubernetes.restoring import ACTION, RECORDS, SECRET, Server, daemon, data, granted, record
 
 
@@ -48,6 +49,28 @@ async def test_daemon_that_lost_the_lead_writes_nothing_but_the_record(
         server.steps.clear()
         server.records.clear()
         await until(lambda: not one.underway)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(status(403, "Forbidden", "exceeded quota: q, requested: configmaps=1"), id="a quota"),
+        pytest.param(status(500, "InternalError", "failed calling webhook"), id="a webhook that is away"),
+    ],
+)
+async def test_a_record_that_used_up_its_quota_is_enough(
+    server: Server, session: Session, clock: HurriedClock, refusal: Say
+) -> None:
+    """The server refuses to create it once more, rather than that it is there."""
+    write = server.write_record
+
+    def refuse() -> Any:
+        return refusal if server.records else write()
+
+    server.api.on("POST", RECORDS, server.step(refuse))
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        await until(server.made_anew)
 
 
 async def test_a_record_that_another_daemon_has_written_since_stays(

@@ -153,11 +153,19 @@ class Records:
         try:
             created = await self._session.send(CONFIG_MAPS.request("create", self.home, body=encode(body)))
         except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            return None
+            if error.reason == "AlreadyExists" or await self._is_there(restoration):
+                return None
+            raise
         made = decoded(created, _RECORD, "ConfigMap").metadata
         return replace(restoration, record=made.uid, version=made.resource_version)
+
+    async def _is_there(self, restoration: Restoration) -> bool:
+        """Whether a record exists whose creation was refused: a quota that it has used up itself, or a webhook, refuses
+        it before the server looks whether its name is taken."""
+        with contextlib.suppress(ApiError):
+            await self._session.send(CONFIG_MAPS.request("get", self.home, restoration.name))
+            return True
+        return False
 
     async def read(self, restoration: Restoration) -> Restoration | None:
         """The record as it is now; None: there is none any more. Raises ApiError."""

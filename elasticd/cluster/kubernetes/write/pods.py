@@ -214,9 +214,23 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             answer = await self._try_to_evict(eviction, pod)
+            if action.restore and not eviction.dry_run and answer.code >= 400:
+                answer = await self._gone_all_the_same(action, answer)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
+
+    async def _gone_all_the_same(self, action: Evict, answer: Answer) -> Answer:
+        """The answer to an eviction that was refused, or done where the pod has gone since: a proxy may have sent it
+        twice, and given the second answer. A pod that nobody else would create again must not count as gone by another
+        hand then; one that a person deletes in the same moment is created again."""
+        try:
+            pod = await read_pod(self._session, action.workload)
+        except ApiError as error:
+            return failed(0, f"{answer.message}; whether it was carried out cannot be read back: {error}")
+        if pod is not None and pod.uid == action.uid and not pod.deleted:
+            return answer
+        return Answer("done", answer.code, f"it was refused ({answer.message}), but the pod has gone since")
 
     async def _try_to_evict(self, eviction: _Eviction, pod: PodState) -> Answer:
         """Send the eviction of the pod as it was read."""
