@@ -19,7 +19,9 @@ its mark: what takes a move back begins with that.
 
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
 (Restraints): what protects it leads to back at once, what only delays it is waited for. While the Deployment is being
-rolled out, its count is not lowered, however long that takes.
+rolled out, its count is not lowered, however long that takes; unless only its controller has not seen the newest spec,
+and no pod can be too many: where admission refuses the additional replica, or the note, at the ReplicaSet, that never
+sees it.
 
 Knows these steps and when they are refused; knows nothing of why a pod is moved, what keeps it, and how steps are
 carried out.
@@ -39,7 +41,7 @@ from elasticd.model.actions import Evict, Mark, Ready, Scale
 from elasticd.model.disruption import Refused
 from elasticd.model.moves import LEAVING
 from elasticd.model.records import FOREIGN_OWNER
-from elasticd.model.workload import COST, Pod, Workload
+from elasticd.model.workload import COST, UNSEEN, Pod, Workload
 
 SURGE = "elasticd.io/surge"
 """Annotation of a workload of which a pod is being moved by making another first; also how the reasons of actions begin
@@ -62,6 +64,10 @@ REMOVAL = MARKING + 60.0
 
 RAISING = 30.0
 """Seconds after its begin in which a move is expected to have added its replica."""
+
+STILL = 10.0
+"""Seconds for which a workload is as it was before its controller counts as one that does not carry out its spec: one
+that has begun to tells so in its status."""
 
 RELEASED = "Released"
 """The word of a pod that belongs to its Deployment no longer."""
@@ -121,6 +127,17 @@ class Step(Struct, frozen=True):
     last: bool = False
     done: bool = False
     restrained: bool = False
+
+
+class Earlier(Struct, frozen=True):
+    """What was seen of a move before. `unmarks`: the mark of a pod that stays is taken away; False where somebody makes
+    it again each time. `still`: the seconds for which its workload has not changed."""
+
+    unmarks: bool = True
+    still: float = 0.0
+
+
+_NOTHING_EARLIER = Earlier()
 
 
 class Restraints(Protocol):
@@ -204,8 +221,29 @@ def rolling(workload: Workload, pods: Sequence[Pod]) -> str:
     """Why a change of its count may cost any of its pods; empty: it may not. In a rollout, also in one that is stuck, a
     Deployment's controller takes what is too many from all its ReplicaSets, by their sizes, and then a ready pod where
     such a set has no other. Source: proportional scaling of Kubernetes."""
-    templates = len({pod.labels[HASH] for pod in own_pods(workload, pods)})
+    templates = _count_templates(own_pods(workload, pods))
     return workload.rollout or (f"its pods are of {templates} templates" if templates > 1 else "")
+
+
+def _count_templates(own: Sequence[Pod]) -> int:
+    return len({pod.labels[HASH] for pod in own})
+
+
+def harmless_count(workload: Workload, pods: Sequence[Pod]) -> int:
+    """The least count that takes none of its pods, while a rollout of it may be under way: as many as there are, where
+    it is a Deployment of which only the newest spec has not been seen, as admission may refuse that to its ReplicaSet;
+    else its own count.
+
+    All pods are of one ReplicaSet. If the template was changed too, its controller sees both at once, and the count
+    comes first: the ReplicaSet becomes as large as that, which takes none of its pods. Then it is rolled out, by its
+    maxUnavailable and maxSurge, from that count. Source: isScalingEvent of Kubernetes. Only while a ReplicaSet of the
+    new template was created, and the status does not tell yet, would sizes be divided, and rounded: tenths of a second.
+    """
+    own = own_pods(workload, pods)
+    is_unseen = workload.rollout == UNSEEN and (workload.ref.api_version, workload.ref.kind) == DEPLOYMENT
+    if not is_unseen or _count_templates(own) > 1:
+        return workload.replicas
+    return min(workload.replicas, max(workload.status_replicas, len(own)))
 
 
 def begin(
@@ -254,15 +292,14 @@ def next_step(
     restraints: Restraints,
     *,
     honours_costs: bool,
-    unmarks: bool = True,
+    earlier: Earlier = _NOTHING_EARLIER,
 ) -> Step:
     """The next step of a workload with the annotation and these pods, of which some may be of others. `honours_costs`:
-    deletion costs count. `unmarks`: the mark of a pod that stays is taken away; False where somebody makes it again
-    each time."""
+    deletion costs count."""
     note = read_note(workload)
     if note is None:
         return _remove(workload)
-    state = _MoveState(workload, pods, note, now, unmarks=unmarks)
+    state = _MoveState(workload, pods, note, now, earlier)
     if workload.replicas not in (note.count, note.count + 1):
         return state.leave("Overtaken", f"the count was set to {workload.replicas}")
     return state.stay(restraints) or state.proceed(restraints, honours_costs=honours_costs)
@@ -294,15 +331,16 @@ class _MoveState:
     """The state of a move; each phase has a method that returns its next step."""
 
     def __init__(
-        self, workload: Workload, pods: Sequence[Pod], note: Note, now: float, *, unmarks: bool = True
+        self, workload: Workload, pods: Sequence[Pod], note: Note, now: float, earlier: Earlier = _NOTHING_EARLIER
     ) -> None:
-        self._workload, self._note, self._now, self._unmarks = workload, note, now, unmarks
+        self._workload, self._note, self._now, self._unmarks = workload, note, now, earlier.unmarks
         self._is_raised = workload.replicas > note.count
         self._strangers, own = strangers(workload, pods), own_pods(workload, pods)
         self._noted = next((pod for pod in pods if pod.uid == note.uid and _is_live(pod)), None)
         """The pod of the note, whoever owns it by now."""
         self._old = self._noted if self._noted is not None and owns(workload, self._noted) else None
         self._rolling = rolling(workload, pods)
+        self._takes_none = earlier.still >= STILL and harmless_count(workload, pods) <= note.count
         self._other_pods = [pod for pod in own if pod.uid != note.uid]
         self._ready = [pod for pod in self._other_pods if pod.is_available(workload.min_ready, now)]
         self._count_ready = f"{len(self._ready)} of {note.count} are ready without {note.pod}"
@@ -515,8 +553,10 @@ class _MoveState:
         return Step(word, message, _annotate(self._workload, replace(self._note, phase=phase)))
 
     def _lower(self, word: str, message: str, removes: Evict | None = None) -> Step:
-        """Ask for one replica fewer, once no rollout is under way."""
-        return Step(*self._rollout) if self._rollout else self._scale(self._note.count, word, message, removes)
+        """Ask for one replica fewer, once no rollout is under way that could cost a pod."""
+        if self._rollout and not self._takes_none:
+            return Step(*self._rollout)
+        return self._scale(self._note.count, word, message, removes)
 
     def _scale(self, after: int, word: str, message: str, removes: Evict | None = None) -> Step:
         workload, reason = self._workload, f"{SURGE} {self._note.phase}"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 from elasticd.api import Limit, LimitStrategy, Meta, Observation, Past, hookimpl
-from elasticd.kit import Pick, Rate, Rates, cool_down, restrain, stabilize
+from elasticd.kit import Pick, Rate, Rates, cool_down, harmless_count, restrain, stabilize
 
 Window = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 
@@ -88,7 +88,8 @@ class Rollout(Seriesless, tag="rollout", frozen=True):
     """No scale-in, or no change at all, while a rollout is in progress. Reason RolloutInProgress.
 
     A rollout is in progress while a Deployment or StatefulSet has pods of another template than its newest, also when a
-    person paused it, and until its controller has seen its newest spec. One that has missed its deadline (Deployment,
+    person paused it, and until its controller has seen its newest spec: until then a Deployment's count may fall to as
+    many pods as there are, as admission may refuse its ReplicaSet more. One that has missed its deadline (Deployment,
     progressDeadlineSeconds) is none any more. ReplicaSets roll nothing out, and of other kinds it cannot be known: they
     are not limited.
     """
@@ -99,9 +100,10 @@ class Rollout(Seriesless, tag="rollout", frozen=True):
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        """The current count and, unless both ways are forbidden, all above."""
+        """All from the current count, or what takes no pod, and, unless both ways are forbidden, all above."""
         workload = observation.workload
         if not workload.rollout:
             return None
         highest = workload.replicas if self.forbids == "both" else None
-        return Limit("RolloutInProgress", workload.rollout, workload.replicas, highest, "AbleToScale")
+        lowest = harmless_count(workload, observation.pods)
+        return Limit("RolloutInProgress", workload.rollout, lowest, highest, "AbleToScale")

@@ -262,6 +262,10 @@ class Room(Struct, frozen=True, gc=False):
         return cls(node, free)
 
 
+UNSEEN = "its newest spec has not been seen by its controller"
+"""What is left to do of a rollout of which nothing else is known: that there may be one."""
+
+
 class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
 

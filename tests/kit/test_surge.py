@@ -12,7 +12,9 @@ from elasticd.decision.disruption import eviction_of
 from elasticd.kit.surge import (
     HASH,
     LEAST,
+    STILL,
     SURGE,
+    Earlier,
     Note,
     Origin,
     Step,
@@ -26,7 +28,7 @@ from elasticd.kit.surge import (
 )
 from elasticd.model.actions import Evict, Mark, Ready, Scale
 from elasticd.model.pod_spec import Disk
-from elasticd.model.workload import COST, Pod, Workload
+from elasticd.model.workload import COST, UNSEEN, Pod, Workload
 from tests.kit.pools import NOW
 from tests.kit.surges import FREE, NEW, OLD, REF, SIBLING, WEB, Kept, World, one
 
@@ -82,6 +84,30 @@ def test_a_rollout_keeps_the_additional_replica(
     assert owns(WEB, NEXT)
     workload = replace(web(phase, 3), rollout="1 of 3 pods are of the newest template" if in_time else "")
     said = next_step(workload, pods, now, FREE, honours_costs=True)
+    assert f"{said.word}: {told(said)}" == step
+
+
+THIRD = replace(NEW, ready=False)
+AWAY = replace(THIRD, deleted=True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "still", "step"),
+    [
+        pytest.param("back", [OLD, SIBLING], STILL, "TakeBack: scale 3 2", id="no more pods than before"),
+        pytest.param("back", [OLD, SIBLING, AWAY], STILL, "TakeBack: scale 3 2", id="one more is ending"),
+        pytest.param("back", [OLD], STILL, "TakeBack: scale 3 2", id="fewer than before"),
+        pytest.param("back", [OLD, SIBLING], STILL - 1, "RollingOut: wait", id="it may see a rollout at any time"),
+        pytest.param("back", [OLD, SIBLING, THIRD], STILL, "RollingOut: wait", id="one more pod is there"),
+        pytest.param("back", [OLD, NEXT], STILL, "RollingOut: wait", id="pods of two templates"),
+        pytest.param("down", [SIBLING, THIRD], STILL, "Lower: scale 3 2", id="the old one went by itself"),
+        pytest.param("wait", [OLD, SIBLING], STILL, "Waiting: wait", id="it may yet be let"),
+    ],
+)
+def test_a_replica_that_admission_refuses_is_taken_back(phase: str, pods: list[Pod], still: float, step: str) -> None:
+    """Its controller sees no spec that it cannot carry out, and would wait for ever."""
+    workload = replace(web(phase, 3), status_replicas=2, rollout=UNSEEN)
+    said = next_step(workload, pods, NOW, FREE, honours_costs=True, earlier=Earlier(still=still))
     assert f"{said.word}: {told(said)}" == step
 
 

@@ -18,9 +18,10 @@ from elasticd.kit.handover import FENCE, STOPPED
 from tests.kube.control_plane import ControlPlane
 from tests.kube.proxy import Proxy, cut
 
-Moment = Literal["before", "after", "lost", "undone", "late"]
+Moment = Literal["before", "after", "lost", "undone", "late", "overtaken"]
 """When a process is killed: before or after the request was carried out; or no process is: the answer to a request that
-was carried out is cut off (lost), or the request itself is (undone), or comes once it is delivered (late)."""
+was carried out is cut off (lost), or the request itself is (undone), or comes once it is delivered (late); or it comes
+after something else was done (overtaken)."""
 
 SURGE = "elasticd.io/surge"
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -191,6 +192,9 @@ class Between(Proxy):
             told = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"may not {early}"}
             return web.json_response(told, status=403)
         cuts = self._cuts(early)
+        if cuts and self._moment == "overtaken":
+            await self._die()
+            cuts = False
         if cuts and self._moment in ("before", "undone", "late"):
             self._late = (request, body)
             return await self._break(request)

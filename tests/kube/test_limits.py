@@ -4,13 +4,17 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from elasticd.journal import read
 from elasticd.model.records import Outcome
 from tests.faults.injector import ApiInjector
 from tests.faults.plan import Fault
+from tests.kube.admission import no_larger_sets
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec
@@ -129,6 +133,26 @@ async def test_nothing_moves_while_a_rollout_is_in_progress(kube: Kube, namespac
             await scaled(kube, namespace, 6)
     finally:
         kube.nodes.startup = startup
+
+
+@pytest.mark.since("1.36", "1.20 knows no ValidatingAdmissionPolicy")
+async def test_a_growth_that_admission_refuses_is_taken_back(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    """It refuses the ReplicaSet, not the Deployment, whose controller then sees no newer spec: that is no rollout."""
+    async with (
+        limited(kube, namespace, tmp_path / "one", '[[limit]]\ntype = "rollout"\n') as daemon,
+        no_larger_sets(kube, namespace, 2),
+    ):
+        path = DEPLOYMENT.format(namespace)
+        kube.loads.set_load(namespace, "web", cpu=0.3)
+
+        async def has(count: int) -> bool:
+            return bool((await kube.client.get(path))["spec"]["replicas"] == count)
+
+        await wait_until(partial(has, 6), what="its count is higher")
+        kube.loads.set_load(namespace, "web", cpu=0.05)
+        await scaled(kube, namespace, 1)
+        done = [one for one in read(daemon.folder / "state") if isinstance(one, Outcome) and one.result == "done"]
+        assert [one.after for one in done] == [6, 2, 1], "first to as many as there are"
 
 
 async def test_it_grows_as_far_as_the_nodes_carry_it(kube: Kube, namespace: str, tmp_path: Path) -> None:

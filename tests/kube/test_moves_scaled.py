@@ -1,17 +1,23 @@
 """While a moved pod's replacement is not ready, no other of its controller goes, whoever leads next on a genuine API
-server: neither by a move nor by a scale-in."""
+server: neither by a move nor by a scale-in, nor by a rollout that begins meanwhile; nor where admission refuses the
+replacement."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from elasticd.cluster.kubernetes.write.scale import KEPT
 from elasticd.journal import read
+from elasticd.kit.surge import Note
 from elasticd.model.moves import STAYS
 from elasticd.model.placement import PodOutcome
+from tests.kube.admission import no_larger_sets
+from tests.kube.between import SURGE
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import POLICY, QUEUE, Daemon, Stage, granted, stage
@@ -36,11 +42,13 @@ stabilization_window = 0
 NAME, COUNT = "db", 3
 LABELS = {"app": NAME}
 PATHS = {
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
     "ReplicationController": "/api/v1/namespaces/{}/replicationcontrollers",
 }
 # Of a StatefulSet whose pods are managed in parallel a scale-in removes a ready pod while another starts.
 SPECS: JSON = {
+    "Deployment": {"selector": {"matchLabels": LABELS}},
     "StatefulSet": {"podManagementPolicy": "Parallel", "serviceName": NAME, "selector": {"matchLabels": LABELS}},
     "ReplicationController": {"selector": LABELS},
 }
@@ -70,6 +78,37 @@ class Controlled:
         """Whether there are so many, and all are ready."""
         pods = await self.scene.copies(NAME)
         return len(pods) == count and all(map(stays_ready, pods))
+
+    async def roll_out(self) -> None:
+        """Change their template, and wait until pods of the new one are there."""
+        known = {pod["metadata"]["uid"] for pod in await self.scene.copies(NAME)}
+        template = {"metadata": {"annotations": {"example.test/version": "2"}}}
+        await self.scene.kube.client.patch(self.path, {"spec": {"template": template}}, "merge")
+
+        async def has_begun() -> bool:
+            return any(pod["metadata"]["uid"] not in known for pod in await self.scene.copies(NAME))
+
+        await wait_until(has_begun, what="the rollout has begun", every=0.05)
+
+    async def has(self, count: int) -> bool:
+        """Whether there are so many."""
+        return len(await self.scene.copies(NAME)) == count
+
+    @asynccontextmanager
+    async def never_fewer_ready(self) -> AsyncIterator[None]:
+        """Create them; at no look are fewer ready from then on."""
+        async with counting(self.scene.kube, self.scene.namespace) as counts:
+            await self.create()
+            await wait_until(lambda: counts[-1][NAME] == COUNT, what="all were counted")
+            del counts[:-1]
+            yield
+            assert min(count[NAME] for count in counts) == COUNT
+
+    async def is_whole(self) -> bool:
+        """Whether all are ready, and no surge is left."""
+        controller = await self.scene.read(self.path)
+        is_clear = SURGE not in controller["metadata"].get("annotations", {})
+        return is_clear and controller["spec"]["replicas"] == COUNT and await self.are_ready(COUNT)
 
     def set_load(self, count: int) -> None:
         """Let a StatefulSet need so many."""
@@ -229,3 +268,93 @@ async def test_a_former_leaders_eviction_takes_no_second_pod(kube: Kube, tmp_pat
             for daemon in (one, two):
                 if daemon.running.program.code is not None:
                     daemon.start()
+
+
+async def test_a_rollout_during_a_surge_takes_no_ready_pod(kube: Kube, tmp_path: Path) -> None:
+    """Neither the replacement nor a new pod gets ready: to give the move up would lower the count, for which the
+    Deployment's controller takes a ready pod of the larger ReplicaSet."""
+    async with controlled(kube, tmp_path, "Deployment") as pods:
+        scene = pods.scene
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = true\nsurge_within = 4")
+        async with scene.daemon("one", QUEUE, pool=pool) as one, pods.never_fewer_ready():
+            pods.hold()
+            await scene.cordon(scene.nodes[0])
+            await wait_until(partial(pods.has, COUNT + 1), what="the replacement is there")
+            await pods.roll_out()
+            await wait_until(partial(is_kept, one, "back"), what="the additional replica stays")
+            await pods.release()
+            await wait_until(pods.is_whole, within=60, what="the rollout and the move have ended")
+
+
+@pytest.mark.since("1.22", "controllers heed deletion costs")
+async def test_a_rollout_that_overtakes_a_surge_takes_no_ready_pod(kube: Kube, tmp_path: Path) -> None:
+    """It begins while the lowering of the count is on its way, which is then refused by its version."""
+    async with controlled(kube, tmp_path, "Deployment") as pods:
+        scene = pods.scene
+        async with scene.daemon("one", QUEUE) as one, pods.never_fewer_ready():
+
+            async def roll_out() -> None:
+                pods.hold()
+                await pods.roll_out()
+
+            await scene.killed(roll_out, one, ("scale", "overtaken", 2), scene.nodes[0])
+            await wait_until(partial(is_kept, one, "down"), what="the additional replica stays")
+            await pods.release()
+            await wait_until(pods.is_whole, within=60, what="the rollout and the move have ended")
+
+
+@pytest.mark.since("1.36", "1.20 knows no ValidatingAdmissionPolicy")
+@pytest.mark.parametrize("rolls_out", [False, True], ids=["at rest", "changed meanwhile"])
+async def test_a_surge_whose_replica_admission_refuses_is_taken_back(
+    kube: Kube, tmp_path: Path, *, rolls_out: bool
+) -> None:
+    """It refuses the ReplicaSet one more, not the Deployment, whose controller then sees no newer spec of it."""
+    async with controlled(kube, tmp_path, "Deployment") as pods:
+        scene = pods.scene
+
+        async def is_seen() -> bool:
+            deployment = await scene.kube.client.get(pods.path)
+            return bool(deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"])
+
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = true\nsurge_within = 4")
+        async with (
+            scene.daemon("one", QUEUE, pool=pool) as one,
+            pods.never_fewer_ready(),
+            no_larger_sets(kube, scene.namespace, COUNT),
+        ):
+            await scene.cordon(scene.nodes[0])
+            await wait_until(partial(is_kept, one, "back"), what="its controller sees no newer spec")
+            if rolls_out:
+                await pods.roll_out()
+            await wait_until(pods.is_whole, what="the move is taken back")
+            await wait_until(is_seen, what="its controller sees the newest spec")
+
+
+ANNOTATIONS = 256 * 1024
+"""Bytes of all annotations of an object."""
+
+
+async def test_a_surge_whose_note_fits_no_replica_set_ends(kube: Kube, tmp_path: Path) -> None:
+    """The Deployment's controller copies it to its ReplicaSet, which has two annotations more, in 80 bytes."""
+    async with controlled(kube, tmp_path, "Deployment") as pods:
+        scene = pods.scene
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = true\nsurge_within = 4")
+        async with scene.daemon("one", QUEUE, pool=pool) as one, pods.never_fewer_ready():
+            pod, *_ = await scene.copies(NAME)
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            now, lease = time.time(), f"{scene.namespace}/elasticd"
+            decision = f"pool:{scene.namespace}/Pod/{name}@{now:.3f}"
+            note = Note(name, uid, scene.nodes[0], COUNT, "back", now, now, None, decision, lease)
+            annotations = (await scene.read(pods.path))["metadata"]["annotations"]
+            known = {**annotations, SURGE: msgspec.json.encode(note).decode(), "filler": ""}
+            filler = "x" * (ANNOTATIONS - sum(len(key) + len(text) for key, text in known.items()) - 40)
+            await kube.client.patch(pods.path, {"metadata": {"annotations": {"filler": filler}}})
+            await scene.cordon(scene.nodes[0])
+            await wait_until(partial(is_kept, one, "back"), what="its controller sees no newer spec")
+            await wait_until(pods.is_whole, what="the move is taken back")
+
+
+async def is_kept(daemon: Daemon, phase: str) -> bool:
+    """Whether a daemon says that it lowers no count, as there is a rollout."""
+    _, page = await daemon.running.page("/moves")
+    return f"{phase}: " in page and "is being rolled out" in page

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from elasticd.kit.surge import HASH
 from elasticd.limits.behavior import Rollout
-from elasticd.model.workload import Observation
+from elasticd.model.workload import UNSEEN, Observation
 from elasticd.testing import check_strategy, judge
-from tests.kit.plugins.builders import Wants, decode, ends, seen
+from tests.kit.plugins.builders import REF, Wants, decode, ends, pod, seen
 
 
 def rolling(text: str = "1 of 5 pods are of the newest template") -> Observation:
@@ -28,6 +29,30 @@ def rolling(text: str = "1 of 5 pods are of the newest template") -> Observation
 )
 def test_a_rollout_forbids(forbids: Any, text: str, interval: Any) -> None:
     assert ends(Rollout(forbids=forbids).limit(rolling(text))) == interval
+
+
+def unseen(*templates: str, kind: str = "Deployment") -> Observation:
+    """A workload of five replicas whose newest spec was not seen, with pods of these templates."""
+    owners = [("ReplicaSet", f"{REF.name}-{template}", "rs") for template in templates]
+    pods = [
+        pod(f"p{index}", labels={HASH: template}, owner=owner)
+        for index, (template, owner) in enumerate(zip(templates, owners, strict=True))
+    ]
+    shown = seen(5, pods, status=len(pods))
+    return replace(shown, workload=replace(shown.workload, ref=replace(REF, kind=kind), rollout=UNSEEN))
+
+
+@pytest.mark.parametrize(
+    ("shown", "interval"),
+    [
+        pytest.param(unseen("a", "a", "a"), (3, None), id="admission may refuse its ReplicaSet more"),
+        pytest.param(unseen("a", "a", "b"), (5, None), id="pods of two templates"),
+        pytest.param(unseen(*"aaaaaa"), (5, None), id="more pods than the count"),
+        pytest.param(unseen("a", "a", "a", kind="StatefulSet"), (5, None), id="no Deployment"),
+    ],
+)
+def test_replicas_that_were_never_made_may_go(shown: Observation, interval: Any) -> None:
+    assert ends(Rollout().limit(shown)) == interval
 
 
 @pytest.mark.parametrize(

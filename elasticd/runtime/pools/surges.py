@@ -24,6 +24,7 @@ from elasticd.kit.surge import (
     LEAST,
     LEFTOVER,
     STRANGERS,
+    Earlier,
     Note,
     Origin,
     Step,
@@ -67,6 +68,9 @@ ALARM = 3
 TROUBLED = 10.0
 """Seconds for which a step has failed before this is told as a fault."""
 
+LINGERING = 60.0
+"""Seconds for which a surge is taken back before this is told as a fault."""
+
 BACKOFF = Backoff(60.0, 3600.0)
 """Before a workload's next surge after a failed one."""
 
@@ -74,7 +78,8 @@ BACKOFF = Backoff(60.0, 3600.0)
 class _Surge(Struct):
     """A surge in flight: its workload; its step and since when; the step that was tried last, when, how often in a row
     it was done, why it failed, and since when; its note as last seen, and whether this daemon has removed that, or told
-    that somebody else did; and why it is taken back."""
+    that somebody else did; why it is taken back, and since when; and the workload's version, and since when it has
+    that."""
 
     workload: Ref | None = None
     step: Step | None = None
@@ -90,6 +95,34 @@ class _Surge(Struct):
     ended: bool = False
     told: bool = False
     cause: str = ""
+    back_since: float = inf
+    version: str = ""
+    version_since: float = inf
+
+    def look(self, workload: Workload, now: float) -> None:
+        """Take in how the workload is now."""
+        if workload.version != self.version:
+            self.version, self.version_since = workload.version, now
+        note = read_note(workload) or self.note
+        self.back_since = min(self.back_since, now) if note is not None and note.phase == "back" else inf
+
+    def earlier(self, now: float) -> Earlier:
+        """What was seen of it before."""
+        return Earlier(unmarks=self.unmarkings < UNMARKINGS, still=now - self.version_since)
+
+    def lingers(self, now: float) -> str:
+        """Why it is not taken back after long; empty: it is not taken back, or is told to be in trouble, or not yet."""
+        is_long = self.step is not None and not self.trouble and now - self.back_since >= LINGERING
+        return self.step.message if self.step is not None and is_long else ""
+
+    def fault(self, now: float) -> str:
+        """What keeps the pod of a surge, for long, in a line; empty: nothing."""
+        if self.note is None:
+            return ""
+        if (lasts := now - self.troubled_since) >= TROUBLED:
+            return f"the move of {self.note.pod} has not gone on for {lasts:.0f} s: {self.trouble}"
+        why, lasts = self.lingers(now), now - self.back_since
+        return f"the move of {self.note.pod} is not taken back after {lasts:.0f} s: {why}" if why else ""
 
     def rests(self, step: Step, now: float) -> bool:
         """Whether it is too soon to repeat this step."""
@@ -194,14 +227,10 @@ class Surging:
         return begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, origin)
 
     def faults(self) -> list[str]:
-        """Surges whose steps are refused for long, and workloads of which pods are moved in vain again and again, in a
-        line each."""
+        """Surges whose steps are refused, or which are taken back, for long, and workloads of which pods are moved in
+        vain again and again, in a line each."""
         now = self._clock.now()
-        troubled = [
-            f"{surge.workload}: the move of {surge.note.pod} has not gone on for {lasts:.0f} s: {surge.trouble}"
-            for surge in self._surges.values()
-            if surge.note is not None and (lasts := now - surge.troubled_since) >= TROUBLED
-        ]
+        troubled = [f"{surge.workload}: {text}" for surge in self._surges.values() if (text := surge.fault(now))]
         in_vain = [
             f"{in_vain.workload}: {in_vain.text}"
             for uid, in_vain in self._in_vain.items()
@@ -219,7 +248,7 @@ class Surging:
                 step, since = (surge.step, surge.since) if surge and surge.step else (None, note.at)
                 step_text = f"{note.phase}: {step.message}" if step else note.phase
                 is_staying = stays(workload, _pods_of(snapshot, workload, note)) if snapshot else False
-                trouble = surge.trouble if surge else ""
+                trouble = _explain_trouble(surge, self._clock.now()) if surge else ""
                 move = Underway(ref, note.uid, "surge", step_text, since, note.node, trouble, stays=is_staying)
                 underway.append(move)
         return [*underway, *ending.values()]
@@ -263,6 +292,7 @@ class Surging:
         for workload in workloads:
             if workload.uid not in self.actions:
                 surge = self._surges[workload.uid]
+                surge.look(workload, now)
                 pods = _pods_of(snapshot, workload, read_note(workload) or surge.note)
                 self._advance(surge, workload, _without_ghosts(pods, nodes), departures, now)
         return True
@@ -303,8 +333,8 @@ class Surging:
         self, surge: _Surge, workload: Workload, pods: Sequence[Pod], departures: Departures, now: float
     ) -> Step:
         """The next step by the note; by the one last seen, if somebody removed or replaced it, or it cannot be read."""
-        unmarks, honours_costs = surge.unmarkings < UNMARKINGS, self._cluster.honours_deletion_costs
-        step = next_step(workload, pods, now, departures, honours_costs=honours_costs, unmarks=unmarks)
+        honours_costs, earlier = self._cluster.honours_deletion_costs, surge.earlier(now)
+        step = next_step(workload, pods, now, departures, honours_costs=honours_costs, earlier=earlier)
         if (note := read_note(workload)) is not None:
             surge.note, surge.told = note, False
             return step
@@ -381,6 +411,11 @@ class Surging:
                 self.actions.announce(self._cluster, event, f"surge {workload.ref}")
         for pod in present:
             tell(self._listeners, MoveTakenBack(pod.uid))
+
+
+def _explain_trouble(surge: _Surge, now: float) -> str:
+    lingers = surge.lingers(now)
+    return f"it is not taken back: {lingers}" if lingers else surge.trouble
 
 
 def _without_ghosts(pods: Sequence[Pod], nodes: Container[str]) -> list[Pod]:

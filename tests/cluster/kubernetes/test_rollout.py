@@ -7,15 +7,13 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.convert import rollout
 from elasticd.cluster.kubernetes.wire.objects import WireWorkload
+from elasticd.model.workload import UNSEEN
 
 
 def told(kind: str, spec: dict[str, Any], status: dict[str, Any], generation: int = 3) -> str:
     meta = {"name": "web", "generation": generation}
     wire = {"metadata": meta, "spec": spec, "status": {"observedGeneration": 3, **status}}
     return rollout(kind, msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload))
-
-
-UNSEEN = "its newest spec has not been seen by its controller"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +23,8 @@ UNSEEN = "its newest spec has not been seen by its controller"
         pytest.param({"replicas": 4, "updatedReplicas": 1}, 3, "1 of 4 pods are of the newest template", id="one is"),
         pytest.param({"replicas": 4}, 3, "0 of 4 pods are of the newest template", id="none is, or it is paused"),
         pytest.param({"replicas": 4, "updatedReplicas": 4}, 4, UNSEEN, id="changed just now"),
+        pytest.param({"replicas": 4, "updatedReplicas": 1}, 4, "1 of 4 pods are of the newest template",
+                     id="changed just now, while others are replaced"),
         pytest.param({}, 3, "", id="scaled to zero"),
         pytest.param({"replicas": 6, "updatedReplicas": 6, "readyReplicas": 2, "unavailableReplicas": 4}, 3, "",
                      id="a scale-out whose pods are not available yet is none"),

@@ -86,6 +86,7 @@ async def test_a_repeated_write_has_the_version_of_the_marks(api: FakeApi, bench
 
 UP, DOWN = ACTION, Scale(ACTION.workload, "u", "5", before=6, after=3, reason="calm")
 MOVE = Scale(ACTION.workload, "u", "5", before=3, after=4, reason="elasticd.io/surge up")
+ANEW = "it changed: whether it is being rolled out is judged anew"
 LOWER = replace(DOWN, reason="elasticd.io/surge down", removes=Evict(Ref("shop", "Pod", "old", "v1"), "old", "a"))
 
 
@@ -104,7 +105,10 @@ LOWER = replace(DOWN, reason="elasticd.io/surge down", removes=Evict(Ref("shop",
         pytest.param(
             LOWER, {"surge": "{}", "freeze": "down"}, "it is annotated elasticd.io/freeze: down", id="its last step"
         ),
-        pytest.param(replace(LOWER, removes=None), {"surge": "{}", "freeze": "down"}, "", id="it is taken back"),
+        pytest.param(LOWER, {"surge": "{}"}, ANEW, id="its last step, as a rollout may have begun"),
+        pytest.param(
+            replace(LOWER, removes=None), {"surge": "{}", "freeze": "down"}, ANEW, id="it is taken back, likewise"
+        ),
         pytest.param(MOVE, {}, "somebody has removed its annotation elasticd.io/surge", id="a move without its note"),
     ],
 )  # fmt: skip

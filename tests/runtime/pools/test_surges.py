@@ -18,7 +18,7 @@ from elasticd.model.disruption import Disruption, DisruptionState
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
-from elasticd.model.workload import COST, Pod, Ref, Workload
+from elasticd.model.workload import COST, UNSEEN, Pod, Ref, Workload
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.runtime.actions import Actions
 from elasticd.runtime.pools.surges import ALARM, Surging
@@ -517,6 +517,55 @@ async def test_a_rollout_during_a_surge_keeps_no_replica_more() -> None:
     world.workload = replace(world.workload, rollout="")
     await bench.turn(20)
     assert (world.workload.replicas, bench.surging) == (2, False)
+
+
+async def refused_replica(bench: Bench, seconds: int) -> World:
+    """The ReplicaSet is not let have one more, so the Deployment's controller stands still; after so long a time."""
+    world = bench.site.world
+    await bench.begin(within=5.0)
+    world.stuck = True
+    await bench.turn(1)
+    world.workload = replace(world.workload, rollout=UNSEEN)
+    await bench.turn(seconds)
+    return world
+
+
+async def test_a_refused_replica_is_taken_back_though_unseen() -> None:
+    bench = Bench(ready=False)
+    world = await refused_replica(bench, 30)
+    assert (world.workload.replicas, bench.surging, world.least, bench.taken_back) == (2, False, 2, [OLD.uid])
+    assert [one.reason for one in bench.outcomes] == ["Raise", "Raised", "TooLate", "TakeBack", "TakenBack"]
+
+
+async def test_a_workload_that_changes_meanwhile_is_waited_for() -> None:
+    """As while its controller writes that it sees a rollout."""
+    bench = Bench(ready=False)
+    world = await refused_replica(bench, 6)
+    for version in range(30):
+        world.workload = replace(world.workload, version=f"{version}")
+        await bench.turn(5)
+    assert (world.workload.replicas, bench.surging) == (3, True)
+    await bench.turn(20)
+    assert (world.workload.replicas, bench.surging) == (2, False)
+
+
+async def test_a_replica_that_stays_long_is_told() -> None:
+    bench = Bench(ready=False)
+    await bench.begin(within=5.0)
+    await bench.turn(3)
+    world, rollout = bench.site.world, "1 of 3 pods are of the newest template"
+    world.workload = replace(world.workload, rollout=rollout)
+    await bench.turn(50)
+    assert ((await bench.in_flight())[-1].fault, bench.loop.faults()) == ("", [])
+    await bench.turn(20)
+    why = f"shop/Deployment/web is being rolled out: {rollout}"
+    (fault,) = bench.loop.faults()
+    assert fault.startswith("shop/Deployment/web: the move of old is not taken back after ")
+    assert fault.endswith(f" s: {why}")
+    assert (await bench.in_flight())[-1].fault == f"it is not taken back: {why}"
+    world.workload = replace(world.workload, rollout="")
+    await bench.turn(20)
+    assert (bench.surging, bench.loop.faults()) == (False, [])
 
 
 async def test_a_count_raised_by_another_leader_is_left_alone() -> None:

@@ -699,10 +699,9 @@ def rollout(kind: str, workload: wire.WireWorkload) -> str:
     """
     if kind not in ("Deployment", "StatefulSet"):
         return ""
-    status = workload.status
-    if (status.observed_generation or 0) < workload.metadata.generation:
-        return "its newest spec has not been seen by its controller"
-    return _deployment_rollout(workload) if kind == "Deployment" else _stateful_rollout(workload)
+    left = _deployment_rollout(workload) if kind == "Deployment" else _stateful_rollout(workload)
+    is_seen = (workload.status.observed_generation or 0) >= workload.metadata.generation
+    return left or ("" if is_seen else model.UNSEEN)
 
 
 def _deployment_rollout(workload: wire.WireWorkload) -> str:

@@ -129,7 +129,7 @@ class Scaler:
         if not objects:
             return conflict(404, "it is gone")
         metadata = objects[0].metadata
-        return self._read_marks(metadata, action) or metadata.resource_version
+        return self._read_marks(metadata, action) or _not_repeated(code, action) or metadata.resource_version
 
     def _read_marks(self, metadata: WorkloadMetadata, action: Scale) -> Answer | None:
         """Refuse what a mark forbids that was written since the workload was judged; and a surge's change without its
@@ -203,6 +203,14 @@ def _metadata_request(resource: Resource, action: Scale) -> Request:
     ref = action.workload
     params = {"fieldSelector": f"metadata.name={ref.name}"}
     return replace(resource.request("list", ref.namespace), params=params, accept=PARTIAL_LIST)
+
+
+def _not_repeated(code: int, action: Scale) -> Answer | None:
+    """That a count which a surge lowers is judged anew: a rollout that has begun would take any ready pod, and neither
+    count nor marks show it."""
+    if code == 409 and action.reason.startswith(SURGE) and action.after < action.before:
+        return conflict(code, "it changed: whether it is being rolled out is judged anew")
+    return None
 
 
 def _another(scale: WireScale, action: Scale) -> str:
