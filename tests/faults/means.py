@@ -19,7 +19,7 @@ MEANS: Mapping[str, tuple[str, ...]] = {
     "API server": ("tests.kube.control_plane",),
     "Prometheus": ("tests.kube.prometheus_server",),
     "Mosquitto": ("tests.kube.broker",),
-    "proxy": ("tests.kube.between",),
+    "proxy": ("tests.kube.between", "tests.kube.relay"),
     "SIGKILL or SIGSTOP": ("SIGKILL", "SIGSTOP", "kill"),
     "process": ("tests.kit.daemons", "tests.kube.running", "tests.kube.moving.Daemon"),
     "scripted server": ("tests.cluster.kubernetes.fake.FakeApi", "tests.kit.sources.scripted", "aiohttp.web"),

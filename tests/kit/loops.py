@@ -79,7 +79,8 @@ class Snapshot(Alone):
     """What the cluster has now."""
 
     def __init__(self, cluster: "Cluster", now: float) -> None:
-        self.confirmed, self.version = now, cluster.version
+        self.confirmed = now if cluster.proved is None else cluster.proved
+        self.version = cluster.version
         self._workloads, self._pods = dict(cluster.has), dict(cluster.its_pods)
 
     def workloads(self) -> list[Workload]:
@@ -118,6 +119,8 @@ class Cluster(Unasked):
         self.acts: list[Action] = []
         self.on_act: Callable[[Action], Awaitable[Answer]] | None = None
         self.trouble: dict[Kind, str] = {}
+        self.proved: float | None = None
+        """When it was last heard of; None: just now."""
 
     def put(self, ref: Ref, replicas: int, **labels: str) -> None:
         self.has[ref] = Workload(ref, f"uid-{ref.name}", "1", replicas, labels=labels)

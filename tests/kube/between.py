@@ -89,7 +89,7 @@ def step_of_read(path: str, code: int, found: Any) -> str:
 def kubeconfig_by(plane: ControlPlane, url: str, user: str, folder: Path) -> Path:
     """A kubeconfig by which a user comes to the API server by way of a proxy."""
     config = yaml.safe_load(plane.kubeconfig(user).read_text())
-    config["clusters"][0]["cluster"] = {"server": url}
+    config["clusters"][0]["cluster"]["server"] = url
     path = folder / f"{url.rpartition(':')[2]}.kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
@@ -202,7 +202,8 @@ class Between(Proxy):
             await self._ask(request, body)
         code, reply, headers = await self._ask(request, body)
         if request.method == "GET" and request.path.count("/") == 6:
-            cuts = self._cuts(step_of_read(request.path, code, json.loads(reply)))
+            found = json.loads(reply) if "json" in headers.get("Content-Type", "") else {}
+            cuts = self._cuts(step_of_read(request.path, code, found))
         elif early:
             self.passed.append(early)
         if cuts:

@@ -7,13 +7,14 @@ import asyncio
 import json
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import aiohttp
 import yaml
 
 from tests.kube import fetch, pki
@@ -154,26 +155,53 @@ class ControlPlane:
         return self.folder / "audit.log"
 
     def audit(self) -> Iterator[JSON]:
-        """The records of the audit log, in order."""
-        with self.audit_log.open() as log:
-            for line in log:
-                if not line.endswith("\n"):  # half written; what comes next would be its other half
-                    return
-                yield json.loads(line)
+        """The records of the audit log, in order; then those of each further API server."""
+        for path in (self.audit_log, *sorted(self.folder.glob("audit-*.log"))):
+            yield from _records(path)
+
+    @asynccontextmanager
+    async def further_apiservers(self, count: int) -> AsyncIterator[list["ApiServer"]]:
+        """So many more API servers on the same etcd, each with a port and an audit log of its own."""
+        servers = [self._further_apiserver(f"{number}") for number in range(1, count + 1)]
+        try:
+            await asyncio.gather(*(self.wait_for_apiserver(server.port) for server in servers))
+            yield servers
+            self.check()
+        finally:
+            for server in servers:
+                await server.program.stop()
+
+    def _further_apiserver(self, number: str) -> "ApiServer":
+        port = free_port()
+        flags = self._apiserver_flags(port, self.folder / f"audit-{number}.log")
+        return ApiServer(self, self._launch(self._binaries.apiserver, flags, f"kube-apiserver-{number}"), port)
+
+    @property
+    def apiserver(self) -> "ApiServer":
+        """The first API server."""
+        return ApiServer(self, self._programs["kube-apiserver"], self.port)
 
     async def stop_apiserver(self) -> None:
         """End the API server; etcd and the others stay."""
-        await self._programs["kube-apiserver"].stop()
+        await self.apiserver.program.stop()
 
     async def start_apiserver(self) -> None:
         """Start the API server again, on the same port, and wait until it is ready."""
-        self._programs["kube-apiserver"].start()
-        await self._wait_for_apiserver()
+        await self.apiserver.start()
 
     async def restart_apiserver(self) -> None:
         """End the API server and start it again."""
         await self.stop_apiserver()
         await self.start_apiserver()
+
+    async def compact(self) -> None:
+        """Let etcd forget all versions but the present ones."""
+        async with aiohttp.ClientSession(self._etcd) as session:
+            async with session.post("/v3/kv/range", json={"key": "AA=="}) as found:
+                revision = (await found.json())["header"]["revision"]
+            asked = {"revision": revision, "physical": True}
+            async with session.post("/v3/kv/compaction", json=asked) as done:
+                done.raise_for_status()
 
     def back_up(self) -> None:
         """Copy what etcd keeps, which is suspended meanwhile."""
@@ -224,8 +252,8 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
         (self.folder / "audit-policy.yaml").write_text(_AUDIT_POLICY)
 
-    def _launch(self, binary: Path, flags: Sequence[str | Path]) -> Program:
-        name = binary.name
+    def _launch(self, binary: Path, flags: Sequence[str | Path], name: str = "") -> Program:
+        name = name or binary.name
         program = Program(name, [binary, *flags], self.folder / f"{name}.log")
         self._programs[name] = program
         program.start()
@@ -236,8 +264,8 @@ class ControlPlane:
         # Until 1.23 the controller manager and the scheduler also served plain HTTP, on ports of their own.
         self._no_plain_http = ["--port=0"] if self.version < (1, 24) else []
         await self._start_etcd()
-        self._launch(self._binaries.apiserver, self._apiserver_flags())
-        await self._wait_for_apiserver()
+        self._launch(self._binaries.apiserver, self._apiserver_flags(self.port, self.audit_log))
+        await self.wait_for_apiserver(self.port)
         starts = [self._start_controllers()] if self.controllers else []
         starts += [self._start_scheduler()] if self.scheduler else []
         await asyncio.gather(*starts)
@@ -260,22 +288,23 @@ class ControlPlane:
         certificate = self._certificate
         return [f"--tls-cert-file={certificate.certificate}", f"--tls-private-key-file={certificate.key}"]
 
-    def _apiserver_flags(self) -> list[str]:
+    def _apiserver_flags(self, port: int, audit_log: Path) -> list[str]:
         return [
-            f"--etcd-servers={self._etcd}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
+            f"--etcd-servers={self._etcd}", "--bind-address=127.0.0.1", f"--secure-port={port}",
             *self._tls_flags(), "--endpoint-reconciler-type=none",
             f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24",
             f"--service-account-key-file={self._account_key}",
             f"--service-account-signing-key-file={self._account_key}",
             f"--service-account-issuer={self.server}", "--allow-privileged=true",
-            f"--audit-policy-file={self.folder / 'audit-policy.yaml'}", f"--audit-log-path={self.audit_log}",
+            f"--audit-policy-file={self.folder / 'audit-policy.yaml'}", f"--audit-log-path={audit_log}",
             # One file, however long the tests are, for audit() to read.
             "--audit-log-maxsize=4096", *self.extra.apiserver,
         ]  # fmt: skip
 
-    async def _wait_for_apiserver(self) -> None:
-        async with self.client() as client:
+    async def wait_for_apiserver(self, port: int) -> None:
+        """Wait until the API server on a port is ready."""
+        async with Client(f"https://127.0.0.1:{port}", self.token("admin"), self.authority.certificate) as client:
             await self._wait_for(client, "/readyz")
 
     async def _wait_for(self, client: Client, path: str) -> None:
@@ -319,3 +348,26 @@ class ControlPlane:
         # Clients before servers, or their last seconds are full of errors.
         for program in reversed(self._programs.values()):
             await program.stop()
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """One API server of a control plane."""
+
+    plane: ControlPlane
+    program: Program
+    port: int
+
+    async def start(self) -> None:
+        """Start it again, on the same port, and wait until it is ready."""
+        self.program.start()
+        await self.plane.wait_for_apiserver(self.port)
+
+
+def _records(log: Path) -> Iterator[JSON]:
+    """The records of one audit log."""
+    with log.open() as lines:
+        for line in lines:
+            if not line.endswith("\n"):  # half written; what comes next would be its other half
+                return
+            yield json.loads(line)

@@ -94,7 +94,8 @@ class Running:
 
     async def leads(self) -> bool:
         """Whether it may act."""
-        return bool((await self.status())["leading"])
+        code, text = await self.page("/status")
+        return code == 200 and bool(json.loads(text)["leading"])
 
 
 @asynccontextmanager

@@ -16,10 +16,12 @@ from elasticd.api import (
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal
-from elasticd.model.policy import Trust
+from elasticd.model.actions import Scale
+from elasticd.model.policy import Target, Trust
 from elasticd.ports.metrics_api import MetricsApi
 from elasticd.runtime.loop import NUDGE, QUANTUM, REST, Loop
 from elasticd.sources.poller import SourcePoller
+from elasticd.telemetry.failure_log import FailureLog
 from tests.kit.loops import WEB, Meter, Meters, Play, Want, gaps, policy
 
 
@@ -316,3 +318,46 @@ def test_a_source_gets_the_metrics_api_and_nothing_that_acts() -> None:
     offered = {name for name in dir(site.metrics) if not name.startswith("_")}
     assert offered == {name for name in dir(MetricsApi) if not name.startswith("_")}
     assert not [name for name in dir(site) if hasattr(getattr(site, name), "act")]
+
+
+class Reads(Want, tag="reads", frozen=True):
+    """As many replicas as a series says that it asks for."""
+
+    def reads(self) -> tuple[str, ...]:
+        return (self.series,)
+
+
+async def test_after_an_hour_without_names_each_is_decided_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the API server nor the source has an address, as where DNS fails; meanwhile the load changes."""
+    caplog.set_level("INFO")
+    intervals = {"web": 1.0, "db": 10.0, "old": 30.0}
+    rules = [policy(name, Reads(), interval=pause, workload=Target("shop", name)) for name, pause in intervals.items()]
+    play = Play(*rules, listeners=[FailureLog()], web=3, db=3, old=3)
+    await play.to(BEGUN)
+    play.meter.wait, play.cluster.proved = _no_address, play.clock.now()
+    play.meter.load = dict.fromkeys(play.meter.load, 6.0)
+    await play.to(ENDED)
+    play.meter.wait, play.cluster.proved = None, None
+    await play.to(ENDED + 300)
+    for name, pause in intervals.items():
+        times = play.times(name)
+        during = [one for one in play.made if one.policy == name and BEGUN + 2 < one.at < ENDED]
+        assert {(one.verdict, one.reason) for one in during} == {("hold", "NoSample"), ("hold", "StaleCluster")}
+        for begin in (BEGUN, ENDED):
+            minute = [time for time in times if begin <= time < begin + 60]
+            assert len(minute) <= 60 / pause + 1, "one more at once, for the news, and none is caught up with"
+        assert next(one.at for one in play.outcomes if one.policy == name) < ENDED + 3 * pause
+    scaled = [(action.before, action.after) for action in play.cluster.acts if isinstance(action, Scale)]
+    assert scaled == [(3, 6)] * 3
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", "source meter: OSError: Temporary failure in name resolution"),
+        ("INFO", "source meter: all is well again"),
+    ]
+
+
+BEGUN, ENDED = 300.0, 3900.0
+"""Seconds at which names begin and end to have no address."""
+
+
+async def _no_address() -> None:
+    raise OSError("Temporary failure in name resolution")

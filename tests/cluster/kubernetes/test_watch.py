@@ -489,6 +489,49 @@ def _cut_after(seconds: float) -> Handler:
     return handle
 
 
+async def test_ten_minutes_without_a_server_cause_no_stampede(
+    api: FakeApi, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten reflectors ask ever more seldom and not all at once, and tell of the outage once."""
+    caplog.set_level("INFO", logger=watch.logger.name)
+    clock, down = HurriedClock(200.0), asyncio.Event()
+    asked: list[float] = []
+
+    async def read(_: web.Request) -> web.StreamResponse:
+        asked.append(clock.now())
+        body = status(503, "ServiceUnavailable") if down.is_set() else Say(200, page(pod("a"), version=3))
+        return web.json_response(body.body, status=body.code)
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await down.wait()
+        return await drop(request)
+
+    for method, handler in (("GET", read), ("ASK", read), ("WATCH", stream)):
+        api.on(method, PODS, handler)
+    mirrored = [Mirrored(session, clock, 70.0, Rollbacks(clock)) for _ in range(10)]
+    tasks = [asyncio.create_task(one.reflector.run()) for one in mirrored]
+    await until(lambda: all(one.reflector.confirmed for one in mirrored))
+    asked.clear()
+    down.set()
+    began = clock.now()
+    await clock.sleep_until(began + 600)
+    assert all(one.reflector.confirmed < began for one in mirrored)
+    assert [one.names() for one in mirrored] == [["a"]] * 10
+    ended, during = clock.now(), len(asked)
+    assert during <= 10 * (5 + 600 / 15), "after five short pauses, one of 15 s or more follows each"
+    down.clear()
+    await until(lambda: all(one.reflector.confirmed > began for one in mirrored))
+    assert asked[-1] - asked[during] > 5, "they come back in turn"
+    assert asked[-1] - ended < 60, "the longest pause, and what a busy machine adds"
+    told = [(record.levelname, "current again" in record.message) for record in caplog.records]
+    assert sorted(told) == [("INFO", True)] * 10 + [("WARNING", False)] * 10
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_answer_that_is_no_list_does_not_end_the_reflector(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, b"<html>a proxy", page(pod("a"), version=3))
     feed = api.feed(PODS)
