@@ -10,12 +10,13 @@ import os
 import ssl
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import kube_config, list_kube_config_contexts, load_kube_config
+from kubernetes_asyncio.config import ConfigException, kube_config, list_kube_config_contexts, load_kube_config
 from kubernetes_asyncio.config.exec_provider import ExecProvider
 from kubernetes_asyncio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
@@ -75,19 +76,31 @@ class Credentials:
     def __init__(self, kubeconfig: str = "", context: str = "") -> None:
         self._kubeconfig, self._context = kubeconfig, context
         self._configuration = Configuration()
+        self._first_host = self._header = ""
         self._reported = LastReported()
 
     async def load(self) -> None:
-        """Read them. Raises ConfigError when there are none or they are not readable, UnavailableError where a plugin
-        takes too long to give them."""
+        """Read them. Raises ConfigError when there are none, they are not readable, or they are by now those of another
+        server, UnavailableError where a plugin takes too long to give them."""
         path = find_kubeconfig(self._kubeconfig)
         configuration = Configuration()
         if not path:
             self._load_service_account(configuration)
         else:
             await self._load_kubeconfig(path, configuration)
-        self._configuration = configuration
+        self._check_host(path, _address(configuration))
+        if not _is_sendable(header := await _header_of(configuration)):
+            raise ConfigError(path, "token", "must be what an HTTP header can hold, is not: it has other characters")
+        self._configuration, self._header = configuration, header
         await self._warn_of_exposure(path)
+
+    def _check_host(self, path: str, host: str) -> None:
+        """A context that was switched, or a file that was replaced, is of another cluster: what is known here of this
+        one must not be done there."""
+        self._first_host = self._first_host or host
+        if host != self._first_host:
+            held = "until elasticd is started again"
+            raise ConfigError(path, "server", f"must be {self._first_host} {held}, is {host}")
 
     async def _warn_of_exposure(self, path: str) -> None:
         """Warn, once, where whoever answers is believed, or anybody on the way can read the token."""
@@ -134,13 +147,17 @@ class Credentials:
             raise ConfigError("", "cluster.context", problem)
 
     async def header(self) -> str:
-        """The Authorization header, empty when a certificate speaks for us. In a pod the token's file is reread."""
-        return str(await self._configuration.get_api_key_with_prefix("BearerToken") or "")
+        """The Authorization header, empty when a certificate speaks for us. In a pod the token's file is reread; while
+        that cannot be read, or has something that cannot be sent, the last token is."""
+        with suppress(ConfigException, OSError):
+            header = await _header_of(self._configuration)
+            self._header = header if _is_sendable(header) else self._header
+        return self._header
 
     @property
     def host(self) -> str:
         """The API server's address, without a slash at its end."""
-        return str(self._configuration.host).rstrip("/")
+        return _address(self._configuration)
 
     @property
     def server_name(self) -> str | None:
@@ -171,6 +188,19 @@ class Credentials:
             ssl_context.check_hostname = False
             ssl_context.verify_mode = ssl.CERT_NONE
         return ssl_context
+
+
+async def _header_of(configuration: Configuration) -> str:
+    # A file that holds a token may end with a newline, as `echo` writes one.
+    return str(await configuration.get_api_key_with_prefix("BearerToken") or "").strip()
+
+
+def _is_sendable(header: str) -> bool:
+    return header.isascii() and header.isprintable()
+
+
+def _address(configuration: Configuration) -> str:
+    return str(configuration.host).rstrip("/")
 
 
 def _is_there(paths: str) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import UNREADABLE
+from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.wire.objects import Status
 from elasticd.sources.http import read_body
 
@@ -36,7 +37,8 @@ Calls = Callable[[str, str, int, float], None]
 """Is told the verb, resource, HTTP status (0: no answer) and seconds of every request."""
 
 _METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
-_RELOAD_EVERY = 10.0
+RELOAD_EVERY = 10.0
+"""Seconds from one look at the credentials that were refused to the next."""
 _BODY_FACTOR = 6
 _QUIET = 1.0
 _FLOW_CONTROL = 32.0
@@ -107,8 +109,10 @@ class Session:
         self._http: aiohttp.ClientSession | None = None
         self._retired: aiohttp.ClientSession | None = None
         self._reloading = asyncio.Lock()
-        self._reloaded = -_RELOAD_EVERY
+        self._reloaded = -RELOAD_EVERY
         self._generation = 0
+        self._unread = ""
+        """Why the credentials could not be read again, after they were refused; empty: they could."""
         self._deferred: dict[tuple[str, str], float] = {}
         """Until when each write (its verb and path) is not to be tried, on the monotonic clock."""
 
@@ -193,7 +197,7 @@ class Session:
                 self._count(request, code, started)
             async with response:
                 if code >= 300:
-                    raise _refusal(response, await response.read())
+                    raise _refusal(response, await response.read(), self._unread if code == 401 else "")
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             code = 0
@@ -244,14 +248,16 @@ class Session:
         async with self._reloading:
             if self._generation != generation:
                 return True
-            if time.monotonic() - self._reloaded < _RELOAD_EVERY:
+            if time.monotonic() - self._reloaded < RELOAD_EVERY:
                 return False
             self._reloaded = time.monotonic()
             try:
                 await self._credentials.load()
                 fresh = await self._connect()
-            except Exception:
-                return False  # report the 401 or the TLS error instead
+            except Exception as error:
+                self._unread = one_line(str(error))  # is told with the 401; a TLS error says enough
+                return False
+            self._unread = ""
             self._generation += 1
             # Writes may be under way on the old connections, so they are closed one reload later.
             closing, self._retired, self._http = self._retired, self._http, fresh
@@ -264,8 +270,9 @@ class Session:
             self._calls(request.verb, request.resource, code, time.monotonic() - started)
 
 
-def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
-    """The server's answer as an error, without the credentials, which a proxy may echo."""
+def _refusal(response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiError:
+    """The server's answer as an error, without the credentials, which a proxy may echo. `unread`: why there are no
+    others."""
     credentials = response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
     if credentials:
         body = body.replace(credentials.encode(), b"***")
@@ -280,7 +287,9 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     reason = status.reason or response.reason or ""
     causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
     seconds = None if seconds is None else min(max(seconds, 0.0), _LONGEST)
-    return ApiError(response.status, reason, status.message or reason, seconds, causes=causes)
+    message = status.message or reason
+    message = f"{message} (and credentials cannot be read again: {unread})" if unread else message
+    return ApiError(response.status, reason, message, seconds, causes=causes)
 
 
 def _silence(error: Exception) -> ApiError:

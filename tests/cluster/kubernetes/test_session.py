@@ -1,15 +1,18 @@
 """HTTP with the API server: errors, credentials, counting."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
+from kubernetes_asyncio.config import incluster_config
 
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
+from elasticd.cluster.kubernetes import session as session_module
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
 from elasticd.cluster.kubernetes.exec_plugin import printed
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode, proxy_of
@@ -150,11 +153,62 @@ async def test_credentials_that_stay_refused_are_not_read_again_and_again(api: F
     assert len(api.asked("GET", "/thing")) == 4
 
 
-async def test_kubeconfig_that_vanished_meanwhile_is_reported_as_the_refusal(api: FakeApi, tmp_path: Path) -> None:
+async def test_kubeconfig_that_vanished_meanwhile_is_told_with_the_refusal(api: FakeApi, tmp_path: Path) -> None:
     api.on("GET", "/thing", status(401, "Unauthorized", "no"))
     async with connect(api, tmp_path) as session:
-        (tmp_path / "kubeconfig").unlink()
-        assert (await refusal(session)).code == 401
+        (path := tmp_path / "kubeconfig").unlink()
+        error = await refusal(session)
+    missing = f'cluster.kubeconfig: must be a file, "{path}" is not there'
+    assert (error.code, error.message) == (401, f"no (and credentials cannot be read again: {missing})")
+
+
+async def test_a_kubeconfig_of_another_cluster_is_not_taken(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
+    api.on("GET", "/thing", status(401, "Unauthorized", "no"))
+    async with FakeApi() as other, connect(api, tmp_path) as session:
+        other.on("GET", "/thing", {"ok": 2})
+        write_kubeconfig(tmp_path, other.url, token="fresh")
+        error = await refusal(session)
+        wrong = f"server: must be {api.url} until elasticd is started again, is {other.url}"
+        assert error.code == 401
+        assert error.message == f"no (and credentials cannot be read again: {tmp_path}/kubeconfig: {wrong})"
+        assert other.asked("GET", "/thing") == []
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"ok": 1})
+        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+
+
+async def test_a_token_that_no_header_can_hold_is_not_taken(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
+    api.on("GET", "/thing", status(401, "Unauthorized", "no"))
+    async with connect(api, tmp_path) as session:
+        write_kubeconfig(tmp_path, api.url, token="no login\nfor you")
+        error = await refusal(session)
+        assert error.message.endswith("token: must be what an HTTP header can hold, is not: it has other characters)")
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"ok": 1})
+        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+    assert api.asked("GET", "/thing")[-1].headers["Authorization"] == "Bearer fresh"
+
+
+def write_token_file(folder: Path, kubeconfig: str, token: str) -> None:
+    """Let the kubeconfig name a file that holds the token."""
+    (folder / "token").write_text(token)
+    config = msgspec.json.decode(Path(kubeconfig).read_bytes())
+    config["users"][0]["user"] = {"tokenFile": str(folder / "token")}
+    Path(kubeconfig).write_bytes(msgspec.json.encode(config))
+
+
+async def test_blanks_around_the_token_of_a_file_do_not_count(api: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, api.url)
+    write_token_file(tmp_path, path, "of-a-file\n")
+    credentials = Credentials(path)
+    await credentials.load()
+    assert await credentials.header() == "Bearer of-a-file"
 
 
 async def test_every_request_is_counted_with_its_code_and_time(api: FakeApi, tmp_path: Path) -> None:
@@ -320,6 +374,21 @@ async def test_service_account_is_used_in_a_pod(monkeypatch: pytest.MonkeyPatch,
     assert own_namespace() == "home"
     with pytest.raises(ConfigError, match="cluster: a certificate is unusable"):
         await credentials.tls()
+
+
+async def test_the_last_token_is_sent_while_its_file_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: FakeApi
+) -> None:
+    mount(monkeypatch, tmp_path, api)
+    monkeypatch.setattr(incluster_config, "TOKEN_REFRESH_PERIOD", timedelta(0))
+    credentials, token, headers = Credentials(), tmp_path / "token", list[str]()
+    await credentials.load()
+    for written in ("half\nwritten", "", None, "next\n"):
+        token.unlink(missing_ok=True)
+        if written is not None:
+            token.write_text(written)
+        headers.append(await credentials.header())
+    assert headers == [*["Bearer mounted"] * 3, "Bearer next"]
 
 
 async def test_service_account_without_a_token_is_one_line(
