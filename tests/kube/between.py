@@ -116,6 +116,8 @@ class Between(Proxy):
         self._lease: Any = None
         self._late: tuple[web.Request, bytes] | None = None
         self._parted = False
+        self._sees = asyncio.Event()
+        self._sees.set()
         self._deaf_to, self._hears = "-", asyncio.Event()
         self._hears.set()
         self._transports: set[asyncio.Transport] = set()
@@ -150,6 +152,16 @@ class Between(Proxy):
         """Everything gets through again."""
         self._parted = False
 
+    async def hide(self) -> None:
+        """From now on nothing that is read gets an answer, and no watch goes on: but for the Lease, and writes."""
+        self._sees.clear()
+        for transport in self._transports:
+            transport.abort()
+
+    def show(self) -> None:
+        """What is read is answered again."""
+        self._sees.set()
+
     @contextmanager
     def deaf_to(self, resource: str) -> Iterator[None]:
         """Keep the news of watches of this resource back for as long as the block runs."""
@@ -175,6 +187,8 @@ class Between(Proxy):
             return cut(request)
         self._transports.add(request.transport)
         try:
+            if request.method == "GET" and "/leases" not in request.path:
+                await self._sees.wait()
             return await self._answer(request)
         finally:
             self._transports.discard(request.transport)

@@ -1,5 +1,5 @@
 """A daemon that lacks something: a seat at a genuine API server, whose API Priority and Fairness rejects all that
-it asks for: it waits, says so, and goes on."""
+it asks for, or sight of it. It waits, says so, and goes on."""
 
 import asyncio
 import contextlib
@@ -166,3 +166,27 @@ async def waits(scene: Stage, daemon: Daemon) -> None:
     assert scene.written("pods") == []
     asked = rejected((await daemon.running.page("/metrics"))[1])
     assert asked.total() < 10 * LASTS
+
+
+async def test_a_leader_that_sees_nothing_gives_way(kube: Kube, tmp_path: Path) -> None:
+    """Its network lets its Lease and what it writes through, and nothing that it reads."""
+    async with stage(kube, tmp_path) as scene, granted(kube, scene.namespace, ("components/sources/rbac.yaml",)):
+        set_load(scene, 2)
+        web = SCALER.format(namespace=scene.namespace)
+        async with (
+            scene.daemon("one", QUEUE, writes="watch_silence = 4", web=web) as one,
+            scene.daemon("two", QUEUE, writes="watch_silence = 4", web=web) as two,
+        ):
+            await scene.deploy("web", 2, nodeName=scene.nodes[1])
+            await wait_until(lambda: is_scaled(scene, 2), what="it is as at first")
+            leader = await scene.leader(one, two)
+            other = two if leader is one else one
+            await leader.proxy.hide()
+            set_load(scene, 5)
+            await wait_until(lambda: is_scaled(scene, 5), what="the other scales")
+            assert await other.leads()
+            assert not await leader.leads()
+            leader.proxy.show()
+            await wait_until(leader.follows, what="the first one sees again, and stands by")
+            assert await other.leads()
+    assert "the API server does not answer about " in leader.running.program.log.read_text()

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from elasticd.base.errors import UNREADABLE
 from elasticd.base.tasks import cancel
+from elasticd.base.text import last_heard
 from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.kubelet import Kubelets
@@ -103,6 +104,10 @@ _BUDGET: Kind = ("policy", "PodDisruptionBudget")
 _NAMESPACE: Kind = ("v1", "Namespace")
 _EVICTED: Kind = ("", "evicted pods")
 _WRITES: Kind = ("", "writes")
+
+BLIND = 1.5
+"""After so many times the silence by which a watch counts as dead another daemon may lead, which may see more."""
+
 _FORBIDDEN_PAUSE = 600.0
 """Seconds until it is asked again whether there are records of evicted pods, where that is forbidden."""
 
@@ -195,6 +200,15 @@ class LiveSnapshot:
     @property
     def nodes_confirmed(self) -> float:
         return self._always[_NODE].confirmed()
+
+    def why_blind(self) -> str:
+        """That the server has not answered about pods or nodes for long; empty: it does, or refuses to."""
+        now, longest = self._deps.clock.now(), BLIND * self._deps.silence
+        for kind in (_POD, _NODE):
+            informer = self._always[kind]
+            if informer.unanswered and 0 < informer.confirmed() < now - longest:
+                return f"the API server does not answer about {kind[1]}s: {last_heard(now, informer.confirmed())}"
+        return ""
 
     def confirmed_for(self, ref: Ref) -> float:
         """Nodes and other kinds have no part in that."""
@@ -333,6 +347,8 @@ class KubernetesCluster:
         self._parts, self._group = parts, tasks
         elector = parts.elector
         self.snapshot = view = LiveSnapshot(parts.deps, tasks, self._resume, self._led_since)
+        if elector is not None:
+            elector.why_blind = view.why_blind
         deps, session, clock = parts.deps, parts.deps.session, parts.deps.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import math
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -95,6 +96,8 @@ class Elector:
         has."""
         self._twin = False
         """Whether another process was seen to hold the lease in our name."""
+        self.why_blind: Callable[[], str] = lambda: ""
+        """Why another should lead, as this daemon does not see the cluster; empty: it does."""
         self._reported, self._other_reported = LastReported(first=False), LastReported(first="")
         self.fault = ""
         self.policies = ""
@@ -160,14 +163,20 @@ class Elector:
 
     async def _attempt(self) -> None:
         try:
-            await self._step()
-            self.fault = self._twin_fault()
+            if blind := self.why_blind():
+                self._miss(blind)  # it runs out
+            else:
+                await self._step()
+                self.fault = self._twin_fault()
         except (ApiError, *UNREADABLE) as error:
-            self._raw = None  # whatever happened, look before the next write
-            if not self.fault:
-                logger.warning("lease %s/%s: %s", self._settings.namespace, self._settings.name, error)
-            self.fault = str(error)
+            self._miss(str(error))
         self._tell()
+
+    def _miss(self, fault: str) -> None:
+        self._raw = None  # whatever happened, look before the next write
+        if not self.fault:
+            logger.warning("lease %s/%s: %s", self._settings.namespace, self._settings.name, fault)
+        self.fault = fault
 
     def _tell(self) -> None:
         leading = self.leading
@@ -352,13 +361,16 @@ class Elector:
         may_hold = self.leading or self._raw is not None
         self._until = _NEVER
         raw, self._raw = self._raw, None
+        why: Exception | None = None
         # A renewal that was cut off may have been carried out, so what was written last need not be what is there.
         for lease in (raw, None) if may_hold else ():
             try:
-                await self._give_up(lease or await self._send("get", self._settings.name))
-                break
+                return await self._give_up(lease or await self._send("get", self._settings.name))
             except (ApiError, *UNREADABLE) as error:
-                logger.info("the lease was not released: %s", error)
+                why = error
+        if why is not None:
+            logger.info("the lease was not released: %s", why)
+        return None
 
     async def _give_up(self, raw: dict[str, Any]) -> None:
         before = msgspec.convert(raw.get("spec") or {}, LeaseSpec)

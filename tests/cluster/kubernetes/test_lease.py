@@ -101,6 +101,30 @@ async def pair(api: FakeApi, session: Session) -> Pair:
     return found
 
 
+async def test_a_leader_that_sees_nothing_lets_another_lead(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    pair.one.why_blind = lambda: "the API server does not answer about Pods"
+    for _ in range(9):
+        await pair.wait(2)
+        await pair.one.step()
+        await pair.two.step()
+    assert (pair.leading, pair.two.abandoned) == ((False, True), -math.inf)
+    assert pair.one.fault == "the API server does not answer about Pods"
+    assert caplog.text.count("does not answer") == 1
+    pair.one.why_blind = lambda: ""
+    await pair.one.step()
+    assert (pair.leading, pair.one.fault) == ((False, True), "")
+
+
+async def test_who_sees_nothing_leads_again_where_no_other_does(pair: Pair) -> None:
+    pair.one.why_blind = lambda: "the API server does not answer about Pods"
+    await pair.wait(20)
+    await pair.one.step()
+    assert pair.leading == (False, False)
+    pair.one.why_blind = lambda: ""
+    await pair.one.step()
+    assert (pair.leading, pair.one.abandoned) == ((True, False), -math.inf)
+
+
 async def test_first_candidate_makes_the_lease(pair: Pair) -> None:
     assert pair.server.spec == {
         "holderIdentity": "a",
@@ -257,11 +281,15 @@ async def test_released_lease_is_taken_over_at_once(pair: Pair) -> None:
     assert pair.server.spec["leaseTransitions"] == 1
 
 
-async def test_a_lease_is_released_even_after_an_interrupted_renewal(pair: Pair) -> None:
+async def test_a_lease_is_released_even_after_an_interrupted_renewal(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
     assert pair.server.lease is not None
     pair.server.write(pair.server.lease)
-    await pair.one.release()
+    with caplog.at_level("INFO"):
+        await pair.one.release()
     assert "holderIdentity" not in pair.server.spec
+    assert "not released" not in caplog.text
 
 
 async def test_a_holder_knows_whether_another_held_the_lease_before(session: Session, pair: Pair) -> None:

@@ -108,6 +108,11 @@ class Informer:
         return listed if read is None else min(listed, read)
 
     @property
+    def unanswered(self) -> bool:
+        """Whether the server did not answer when it was asked last for one of the lists."""
+        return any(reflector.unanswered for reflector in self._reflectors)
+
+    @property
     def absent(self) -> bool:
         """Whether the server does not serve the kind, so that there is nothing to know."""
         return self._optional and self._resolved.is_set() and not self._reflectors and not self._fault

@@ -125,6 +125,8 @@ class Reflector:
         self._failures = 0
         self.confirmed = 0.0
         self.fault = ""
+        self.unanswered = False
+        """Whether the server did not answer when it was asked last; a refusal is an answer."""
         self.skipped = 0
         self.settled = asyncio.Event()
         """Set once the list was read, or it is known that it cannot be."""
@@ -167,7 +169,7 @@ class Reflector:
     async def _recover(self, error: ApiError) -> None:
         """Decide between going on from where the watch was and a new list, and wait before either."""
         self._failures += 1
-        self._doubted = True
+        self._doubted, self.unanswered = True, error.code == 0
         refused = error.code in (403, 405)
         if refused:
             self._refuse(error)
@@ -194,7 +196,7 @@ class Reflector:
         return f"{self.namespace or 'all namespaces'}/{self._resource.plural}"
 
     def _confirm(self, when: float) -> None:
-        self.confirmed = max(self.confirmed, when)
+        self.confirmed, self.unanswered = max(self.confirmed, when), False
         self._note("")
 
     def _request(self, verb: Literal["list", "watch"], params: dict[str, str]) -> Request:
