@@ -380,12 +380,14 @@ def _moves(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     moves, now = reports.moves(settings), time.time()
     _note_unready(settings)
-    record = {"in_flight": moves.in_flight, "held_back": moves.held_back, "left_alone": moves.left_alone}
-    in_flight = show_pods.moves(moves.in_flight, now) if moves.in_flight else Text("no move is in flight")
+    record = {key: field for key, field in moves._asdict().items() if key != "note"}
+    nothing = Text(moves.unread or "no move is in flight")
+    in_flight = show_pods.moves(moves.in_flight, now) if moves.in_flight else nothing
     held_back = show_pods.held(moves.held_back, now) if moves.held_back else ()
     show(arguments, record, in_flight, *held_back)
     if not arguments.json:
-        for line in filter(None, (moves.left_alone, moves.note)):
+        more = moves.unread if moves.in_flight else ""
+        for line in filter(None, (more, moves.left_alone, moves.note)):
             print(one_line(line), file=sys.stderr)
     return 0
 

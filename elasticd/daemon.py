@@ -182,8 +182,7 @@ class Daemon:
                 journal_failures=self.journal.failures,
                 sources=self.loop.router.report(self.clock.now()),
                 moves=self.mover.in_flight(self.loop.snapshot),
-                left_alone=self.cluster.problems().get(LEFT_ALONE, ""),
-                other_policies=self.cluster.problems().get(OTHER_POLICIES, ""),
+                problems=self.cluster.problems(),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -292,8 +291,9 @@ class Daemon:
         return {"workloads": [] if rows else sorted(map(str, self.loop.governed())), "found": rows}
 
     async def _moves(self) -> object:
-        left_alone = self.cluster.problems().get(LEFT_ALONE, "")
-        return {"in_flight": self._explained(await self.mover.underway()), "left_alone": left_alone}
+        in_flight, problems = self._explained(await self.mover.underway()), self.cluster.problems()
+        left_alone, unread = (problems.get(kind, "") for kind in (LEFT_ALONE, RECORDS))
+        return {"in_flight": in_flight, "left_alone": left_alone, "unread": unread}
 
     def _explained(self, moves: Iterable[Underway]) -> list[Underway]:
         """Moves, with why pods that were created again have no node yet, as `explain pod` says it."""

@@ -6,6 +6,7 @@ Knows prometheus-client; knows nothing of how a decision is made. The series of 
 from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -16,6 +17,7 @@ from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import FOREIGN_OWNER, Decision, Outcome
 from elasticd.model.workload import Ref
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, Kind
 from elasticd.ports.source import Counts
 from elasticd.sources.poller import SourceReport
 from elasticd.telemetry.memory import memory
@@ -221,6 +223,20 @@ class _PodMetrics:
             yield _family(GaugeMetricFamily, name, text, ("how",), rows)
 
 
+_PROBLEMS = {
+    OTHER_POLICIES: ("leader_policies_differ", "1 while another daemon leads with other policies than this one's."),
+    LEFT_ALONE: (
+        "restore_records_left_alone",
+        "1 while there are ConfigMaps that do not count as records of evicted pods.",
+    ),
+    RECORDS: (
+        "restore_records_unread",
+        "1 while records of evicted pods cannot be read, so that pods may not be recreated.",
+    ),
+}
+"""Problems of the cluster that are a metric: its name and help."""
+
+
 class DaemonMetrics:
     """Listens to the loops, and counts. All series are in a registry of their own."""
 
@@ -259,10 +275,7 @@ class DaemonMetrics:
         self._reads = make(Counter, "source_reads_total", "Reads of a source.", ("source", "result"))
         self._read_time = make(Histogram, "source_read_duration_seconds", "Time of those reads.", ("source",))
         self._leader = make(Gauge, "leader", "1 where this daemon may act; 0 in a dry run.")
-        text = "1 while another daemon leads with other policies than this one's."
-        self._other_policies = make(Gauge, "leader_policies_differ", text)
-        text = "1 while there are ConfigMaps that do not count as records of evicted pods."
-        self._left_alone = make(Gauge, "restore_records_left_alone", text)
+        self._problems = {kind: make(Gauge, name, text) for kind, (name, text) in _PROBLEMS.items()}
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
         self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
         text = "1 unless the last reload was refused."
@@ -350,14 +363,14 @@ class DaemonMetrics:
         journal_failures: int,
         sources: Sequence[SourceReport] = (),
         moves: Sequence[Underway] = (),
-        left_alone: str = "",
-        other_policies: str = "",
+        problems: Mapping[Kind, str] = MappingProxyType({}),
     ) -> bytes:
-        """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
+        """The exposition text; `problems` are the cluster's. Takes milliseconds for thousands of workloads: call it
+        outside the loop."""
         self._sources, self._pods.moves = sources, moves
         self._leader.set(leading)
-        self._left_alone.set(bool(left_alone))
-        self._other_policies.set(bool(other_policies))
+        for kind, gauge in self._problems.items():
+            gauge.set(kind in problems)
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)
         return generate_latest(self._registry)

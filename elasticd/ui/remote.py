@@ -50,10 +50,11 @@ class QueryReply(Struct, frozen=True):
 
 
 class InFlight(Struct, frozen=True):
-    """The moves in flight, and which records of evicted pods do not count."""
+    """The moves in flight, which records of evicted pods do not count, and why others may be missing here."""
 
     in_flight: list[Underway]
     left_alone: str = ""
+    unread: str = ""
 
 
 def unready(http: HttpSettings) -> str:

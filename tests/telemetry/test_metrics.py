@@ -15,6 +15,7 @@ from elasticd.journal import Journal
 from elasticd.model.listener import Governed, Ticked
 from elasticd.model.records import Sizing
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Resources, Series
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, Kind
 from elasticd.sources.mqtt import Described
 from elasticd.sources.poller import SourceReport
 from elasticd.telemetry.metrics import DaemonMetrics
@@ -32,6 +33,7 @@ COUNTS = (
     "elasticd_moves_in_flight",
     "elasticd_moves_in_trouble",
     "elasticd_restore_records_left_alone",
+    "elasticd_restore_records_unread",
 )
 
 
@@ -243,16 +245,18 @@ def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(DaemonMetrics(), leading=False, journal_failures=Journal().failures)
 
 
-@pytest.mark.parametrize(("other_policies", "gauge"), [("", 0), ("laptop leads with other policies", 1)])
-def test_other_policies_of_the_leader_are_a_gauge(other_policies: str, gauge: int) -> None:
-    shown = text(DaemonMetrics(), other_policies=other_policies)
-    assert f"elasticd_leader_policies_differ {gauge}.0\n" in shown
-
-
-@pytest.mark.parametrize(("left_alone", "gauge"), [("", 0), ("ConfigMaps in home that do not count", 1)])
-def test_records_that_do_not_count_are_a_gauge(left_alone: str, gauge: int) -> None:
-    shown = text(DaemonMetrics(), left_alone=left_alone)
-    assert f"elasticd_restore_records_left_alone {gauge}.0\n" in shown
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(OTHER_POLICIES, "leader_policies_differ", id="other policies of the leader"),
+        pytest.param(LEFT_ALONE, "restore_records_left_alone", id="records that do not count"),
+        pytest.param(RECORDS, "restore_records_unread", id="records that cannot be read"),
+    ],
+)
+def test_a_problem_of_the_cluster_is_a_gauge(kind: Kind, name: str) -> None:
+    metrics = DaemonMetrics()
+    assert f"elasticd_{name} 1.0\n" in text(metrics, problems={kind: "403 Forbidden"})
+    assert f"elasticd_{name} 0.0\n" in text(metrics)
 
 
 def test_actual_and_recommended_requests_are_exported_by_container() -> None:

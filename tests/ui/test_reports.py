@@ -89,7 +89,7 @@ class Daemon:
     def __init__(self, folder: Path) -> None:
         self.folder, self.seen = folder, SEEN
         self.in_flight: list[Underway] = []
-        self.unfit = self.left_alone = ""
+        self.unfit = self.left_alone = self.unread = ""
         (folder / "policies").mkdir()
         cluster = '[cluster]\ntype = "simulated"\nnodes = [{ name = "n", cpu = "1", memory = "1Gi" }]\n'
         self.config = folder / "elasticd.toml"
@@ -102,7 +102,7 @@ class Daemon:
         return self.unfit
 
     def moves(self, http: HttpSettings) -> remote.InFlight:
-        return remote.InFlight(self.in_flight, self.left_alone)
+        return remote.InFlight(self.in_flight, self.left_alone, self.unread)
 
 
 @pytest.fixture
@@ -242,7 +242,18 @@ def test_moves_warns_of_records_that_do_not_count(capsys: pytest.CaptureFixture[
     assert called(capsys, "moves", "--config", running.config)[2] == "ConfigMaps in home that do not count\n"
     code, text, error = called(capsys, "moves", "--json", "--config", running.config)
     assert (code, error) == (0, "")
-    assert text.endswith('"left_alone":"ConfigMaps in home that do not count"}\n')
+    assert text.endswith('"left_alone":"ConfigMaps in home that do not count","unread":""}\n')
+
+
+UNREAD = "what has yet to be recreated cannot be looked for: 403 Forbidden: may not"
+
+
+def test_moves_says_that_records_cannot_be_read(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
+    journal(running.folder, PLACED)
+    running.unread = UNREAD
+    assert called(capsys, "moves", "--config", running.config)[1:] == (f"{UNREAD}\n", "")
+    running.in_flight = [Underway(WEB, "uid-web", "surge", "wait", NOW)]
+    assert called(capsys, "moves", "--config", running.config)[2] == f"{UNREAD}\n"
 
 
 def test_moves_and_explain_warn_of_an_unwritten_journal(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:

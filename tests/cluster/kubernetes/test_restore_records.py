@@ -137,12 +137,13 @@ async def test_a_copy_that_runs_needs_no_note_in_its_record(
 
 
 async def test_records_that_cannot_be_listed_are_reported(
-    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", {"items": []})
     async with daemon(session, clock, resumes=True) as one:
         await until(lambda: one.unread == "what has yet to be recreated cannot be looked for: 403 Forbidden: may not")
         await until(lambda: not one.unread)
+    assert caplog.text.count("cannot be looked for") == 1
     assert len(api.asked("GET", RECORDS)) == 3
     assert server.untouched()
 

@@ -266,7 +266,9 @@ class Restorer:
                 await self._resume(restoration)
             self.unread = ""
         except ApiError as error:
-            self.unread = f"what has yet to be recreated cannot be looked for: {error}"
+            before, self.unread = self.unread, f"what has yet to be recreated cannot be looked for: {error}"
+            if not before:
+                logger.warning("%s", self.unread)
         self._looked_at = began
 
     async def _resume(self, restoration: Restoration) -> None:
