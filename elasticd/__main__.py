@@ -1,6 +1,7 @@
 """The command elasticd, also as `python -m elasticd`.
 
-Knows what must be done before anything else is imported, which takes a second or more on a slow machine.
+Knows what must be done before anything else is imported, which takes a second or more on a slow machine, and that the
+daemon ends.
 """
 
 import os
@@ -25,8 +26,12 @@ def main() -> int:
         if not has_memory(ALL):
             raise MemoryError
         from elasticd.cli import main as command  # noqa: PLC0415
+        from elasticd.telemetry.watchdog import end_in_time  # noqa: PLC0415
 
-        return command()
+        code = command()
+        if sys.argv[1:2] == ["run"]:
+            end_in_time(code)
+        return code
     except KeyboardInterrupt:  # during the imports
         return 130
     except Exception as error:

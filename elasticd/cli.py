@@ -85,8 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # of our own output, for example on a full disk
-        print(f"output: must be writable, is not: {error.strerror}", file=sys.stderr)
+    except OSError as error:  # of our own output, for example on a full disk, which has no name
+        what = f"{one_line(str(error.filename))}: must be usable" if error.filename else "output: must be writable"
+        print(f"{what}, is not: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNAVAILABLE
     return int(code)

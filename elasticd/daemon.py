@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.files import share_of_files
 from elasticd.base.tasks import cancel
 from elasticd.base.text import counted, last_heard, named
 from elasticd.cluster.disruption import DisruptionGuard
@@ -46,7 +47,7 @@ from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.runtime.pools.mover import Mover
-from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.placer import IN_FLIGHT, Placer
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.workers import (
@@ -407,6 +408,7 @@ async def assembled(
         pollers = await stack.enter_async_context(sources)
         loop.set_sources(pollers, bander=BandWorker())
         placer = Placer(cluster, loop.look, journal, clock, listeners, PlanWorker())
+        placer.set_in_flight(share_of_files(8, 4, IN_FLIGHT))  # the rest is for watches, pages and the journal
         placer.set_sources(pollers)
         mover = Mover(cluster, placer, journal, clock, [*listeners, guard], MovesWorker())
         daemon = Daemon(

@@ -612,6 +612,34 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(state: Path) -> N
     assert (done.returncode, done.stderr) == (69, "output: must be writable, is not: No space left on device\n")
 
 
+CPU = 'type = "Resource", resource = "cpu", utilization = 60'
+UNREADABLE_MODULE = """
+import sys
+from elasticd.__main__ import main
+
+
+class Failing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "elasticd.cluster.kubernetes.credentials":
+            raise OSError(5, "Input/output error", "/lib/credentials.py")
+
+
+sys.meta_path.insert(0, Failing())
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_read_is_no_output(tmp_path: Path) -> None:
+    """Such as a module that is imported late, on a disk that fails."""
+    settings = write(tmp_path, web=policy().replace('type = "External", series = "queue", average_value = 10', CPU))
+    settings.write_text(f'{settings.read_text().split("[cluster]")[0]}[cluster]\ntype = "kubernetes"\n')
+    arguments = [sys.executable, "-c", UNREADABLE_MODULE, "run", "--config", str(settings)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 69
+    assert done.stderr.endswith("/lib/credentials.py: must be usable, is not: Input/output error\n")
+
+
 @pytest.mark.slow
 def test_a_running_daemon_shows_moves_and_rebalances_on_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path

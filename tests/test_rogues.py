@@ -78,7 +78,8 @@ TOLD = {
 @contextmanager
 def begun(folder: Path, *names: str) -> Iterator[Daemon]:
     """A daemon with these sources, each of which has been asked."""
-    settings = write(folder, web=policy(), **{how: rogues.observing(how) for how in names if how in rogues.WISHES})
+    strategies = {how: rogues.observing(how) for how in names if how in {*rogues.WISHES, *rogues.LEAVES}}
+    settings = write(folder, web=policy(), **strategies)
     settings.write_text("max_samples = 10_000\n" + settings.read_text() + rogues.tables(set(names) & set(rogues.NAMES)))
     site, before = rogues.install(folder), os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(site), str(Path.cwd()), before)))
@@ -192,6 +193,26 @@ def wishing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with begun(tmp_path_factory.mktemp("wishes"), *rogues.WISHES) as started:
         yield started
         assert started.stop() == 0
+
+
+@pytest.mark.parametrize("how", rogues.LEAVES)
+def test_what_a_plugin_leaves_behind_holds_up_no_end(tmp_path: Path, how: str) -> None:
+    with begun(tmp_path, how) as running:
+        until(lambda: decided(running).get(how))
+        port = int(running.address.rpartition(":")[2])
+        began = time.monotonic()
+        assert running.stop() == 0
+        assert time.monotonic() - began < 10
+        assert ("its process not" in running.log) == (how != "leaves-a-child"), running.log
+    settings = write(tmp_path, web=policy(5))
+    settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
+    (tmp_path / "policies" / f"{how}.toml").unlink()
+    try:
+        with daemon(tmp_path) as next_one:
+            next_one.replicas(4)
+    finally:
+        if (child := tmp_path / "child").exists():
+            os.kill(int(child.read_text()), signal.SIGKILL)
 
 
 def decided(running: Daemon) -> dict[str, dict[str, Any]]:

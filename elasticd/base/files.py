@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all, and files that are only opened where they are files."""
+"""Files that are written whole or not at all, or only opened where they are files, and how many may be open."""
 
 import errno
 import os
+import resource
 import secrets
 import stat
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ KERNEL = ("/proc/", "/sys/")
 """Where the kernel's own files are: regular ones by their mode, though a read may wait for ever, or do something."""
 
 _KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+
+
+def share_of_files(parts: int, least: int, most: int) -> int:
+    """One of so many equal parts of the files that this process may open, sockets included, within these bounds."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if limit == resource.RLIM_INFINITY else max(least, min(most, limit // parts))
 
 
 def kind_of(mode: int) -> str:

@@ -455,6 +455,7 @@ class Journal:
             wait([closed] if self._write is None else [])
             self._file = None
         if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # also for a process that a plugin forked, which has it too
             os.close(self._lock)
             self._lock = None
 

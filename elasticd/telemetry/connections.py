@@ -7,7 +7,7 @@ Knows connections and requests; knows nothing of what the pages show.
 import asyncio
 import logging
 import math
-import resource
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -19,6 +19,7 @@ from aiohttp.log import server_logger
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
+from elasticd.base.files import share_of_files
 from elasticd.base.text import one_line
 
 MOST = 256
@@ -50,8 +51,7 @@ MOST_QUOTED = 100
 
 def most_connections() -> int:
     """As many as leave three quarters of the files that this process may open to everything else."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if limit == resource.RLIM_INFINITY else max(4, min(MOST, limit // 4))
+    return share_of_files(4, 4, MOST)
 
 
 class Connections:
@@ -81,6 +81,9 @@ class Connections:
             yield listener.sockets[0].getsockname()[1]
         finally:
             sweeping.cancel()
+            for waiting in listener.sockets:
+                with suppress(OSError):  # a process that a plugin forked has it too, and keeps the port otherwise
+                    waiting.shutdown(socket.SHUT_RDWR)
             listener.close()
 
     @web.middleware

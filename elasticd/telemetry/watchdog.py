@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,9 @@ NAME_AFTER = 5
 END_AFTER = 12
 """Ticks without a turn of the loop after which the daemon ends. Less than a Lease lasts: the one who takes over waits
 no longer for it."""
+
+LEAVE = 3.0
+"""Seconds for the end of the process, once the daemon has stopped and all is written."""
 
 Step = Literal["", "name", "end", "turns again"]
 
@@ -111,8 +115,25 @@ class _Watchdog:
         return one_line(culprit(frames_of(self._watched)))
 
 
+def end_in_time(code: int) -> None:
+    """End this process with that code, LEAVE seconds from now, if it has not ended by itself: a thread that a plugin
+    began, or a function that it had called at the exit, may keep it for ever."""
+    with contextlib.suppress(RuntimeError):  # no thread may be started
+        threading.Thread(target=_end, args=(threading.current_thread(), code), name="end", daemon=True).start()
+
+
+def _end(main: threading.Thread, code: int) -> None:
+    time.sleep(LEAVE)
+    try:
+        frames = frames_of(main)  # none of a function that is not written in Python
+        where = one_line(culprit(frames)) if frames else "a function that was to be called at its exit"
+        log.error("the daemon has stopped, but its process not, for %g s: it is in %s; it is ended", LEAVE, where)
+    finally:
+        os._exit(code)
+
+
 def culprit(frames: Sequence[FrameType]) -> str:
-    """Which function holds up the loop, who called it, and where it is now, of frames that are innermost first."""
+    """Which function holds up a thread, who called it, and where it is now, of frames that are innermost first."""
     frame, caller = blocking(frames)
     called = f", called by {_function(caller)}" if caller else ""
     return _function(frame) + called + (f"; now at {_function(frames[0])}" if frame is not frames[0] else "")

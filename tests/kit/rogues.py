@@ -4,7 +4,11 @@ Knows every way; `tables` and `install` put them into a daemon's folder. Knows n
 """
 
 import asyncio
+import atexit
+import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -170,6 +174,30 @@ WISHES: Mapping[str, Callable[[], Any]] = {
 }
 
 
+def leave_child() -> None:
+    """A process that has all that the daemon has opened, and outlives it."""
+    if (child := os.fork()) == 0:
+        time.sleep(60)
+        os.kill(os.getpid(), signal.SIGKILL)
+    Path("child").write_text(str(child))
+
+
+LEAVES: Mapping[str, Callable[[], Any]] = {
+    "leaves-a-thread": lambda: threading.Thread(target=time.sleep, args=(FOR_EVER,), daemon=False).start(),
+    "leaves-a-hook": lambda: atexit.register(time.sleep, FOR_EVER),
+    "leaves-a-child": leave_child,
+}
+"""What may outlast the daemon, left at the first call."""
+_LEFT = set[str]()
+
+
+def leave(how: str) -> Recommendation:
+    if how not in _LEFT:
+        _LEFT.add(how)
+        LEAVES[how]()
+    return Recommendation(3, "Wanted", "left")
+
+
 OPTIONS_BLOCK = "options-block"
 """A strategy that blocks while its options are decoded, after it has made a file of this name."""
 
@@ -189,7 +217,7 @@ class Rogues(Strategy, tag="rogues", frozen=True):
 
     @hookimpl
     def recommend_replicas(self) -> Any:
-        return WISHES[self.how]()
+        return leave(self.how) if self.how in LEAVES else WISHES[self.how]()
 
 
 @hookimpl

@@ -1,5 +1,5 @@
 """A daemon that lacks something: a seat at a genuine API server, whose API Priority and Fairness rejects all that
-it asks for, or sight of it. It waits, says so, and goes on."""
+it asks for, or files that it may open. It waits, says so, and goes on."""
 
 import asyncio
 import contextlib
@@ -11,9 +11,11 @@ from pathlib import Path
 
 import aiohttp
 
+from tests.kube.between import Between
 from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import QUEUE, USER, Daemon, Stage, granted, stage
+from tests.kube.moving import DISRUPTION, POLICY, QUEUE, USER, Daemon, Stage, granted, sized, stage
+from tests.kube.running import ELASTICD, running
 from tests.kube.test_rolling_restart import CONVERGED, SCALER, is_scaled, set_load
 
 GROUP = "flowcontrol.apiserver.k8s.io"
@@ -190,3 +192,25 @@ async def test_a_leader_that_sees_nothing_gives_way(kube: Kube, tmp_path: Path) 
             await wait_until(leader.follows, what="the first one sees again, and stands by")
             assert await other.leads()
     assert "the API server does not answer about " in leader.running.program.log.read_text()
+
+
+FEW_FILES = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *ELASTICD)
+
+
+async def test_a_daemon_with_few_files_binds_many_pods(kube: Kube, tmp_path: Path) -> None:
+    """Each binding that is under way has a connection of its own, and so has each watch and whoever probes it."""
+    async with stage(kube, tmp_path) as scene, Between(kube.plane) as proxy:
+        config = proxy.kubeconfig(USER, tmp_path)
+        policies = {"pool": POLICY.format(namespace=scene.namespace)}
+        async with running(
+            tmp_path, config, scene.namespace, policies, disruption=DISRUPTION, program=FEW_FILES
+        ) as daemon:
+            await scene.deploy("web", 150, **sized("1m"))
+
+            async def all_bound() -> bool:
+                assert (await daemon.page("/healthz"))[0] == 200
+                pods = await scene.copies("web")
+                return len(pods) == 150 and all("nodeName" in pod["spec"] for pod in pods)
+
+            await wait_until(all_bound, within=90, what="all pods have a node", every=0.2)
+        assert "Too many open files" not in (tmp_path / "elasticd.log").read_text()

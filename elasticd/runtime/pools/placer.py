@@ -52,7 +52,8 @@ AHEAD = 100
 
 IN_FLIGHT = 128
 """Requests that bind and evict at a time in one namespace; in all half as many more. Each has a connection of its own,
-of 0.3 MiB. With 64, kube-scheduler binds as many a second (tests/bench/bind.py)."""
+of 0.3 MiB; a process that may open few files has fewer. With 64, kube-scheduler binds as many a second
+(tests/bench/bind.py)."""
 
 BACKOFF = Backoff(1.0, 10.0)
 """Before a pod that found no place is tried again, as kube-scheduler's."""
@@ -115,6 +116,10 @@ class Placer:
         self.views, self.promises = UsageView(), Promises()
         self.router: SourceRouter[Callable[[], None]] = SourceRouter((), self._on_late_answer)
         cluster.on_change(self._changed.set)
+
+    def set_in_flight(self, requests: int) -> None:
+        """Have so many under way at a time from now on, instead of IN_FLIGHT; before the first tick."""
+        self._slots = FairSemaphore(requests)
 
     def set_sources(self, pollers: Sequence[SourcePoller], wait: float | None = WAIT) -> None:
         """Read these from the next tick on, as the Loop does."""
