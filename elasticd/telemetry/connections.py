@@ -170,6 +170,8 @@ class RequestLog(logging.LoggerAdapter[logging.Logger]):
 
     def exception(self, msg: object, *args: object, exc_info: Any = True, **kwargs: Any) -> None:
         """Log an error, if it is not the client's."""
+        if isinstance(exc_info, ConnectionError):
+            return  # who asked has gone
         if not isinstance(exc_info, HttpProcessingError | web.RequestPayloadError):
             super().exception(msg, *args, exc_info=exc_info, **kwargs)
         elif (now := self._now()) < self._logged + MINUTE:

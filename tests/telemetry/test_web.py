@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -235,6 +236,20 @@ def test_malformed_requests_are_counted_each_minute(caplog: pytest.LogCaptureFix
     messages = [record.getMessage() for record in caplog.records]
     assert messages[1] == f"{messages[0]} (2 more before it)"
     assert "\n" not in messages[0]
+
+
+async def test_a_client_that_resets_its_connection_logs_nothing(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = int(client.address.rpartition(":")[2])
+    caplog.set_level(logging.INFO)
+    for _ in range(20):
+        gone = socket.create_connection((HOST, port))
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n")
+        gone.close()
+        assert (await client("/healthz"))[0] == 200
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_an_error_of_a_page_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,6 +32,10 @@ MOST_ROWS, ROWS = 200_000, 20_000
 OVERLAP = 5
 """Steps that are queried again, as a sample may reach the server late."""
 
+EARLIER, LATER = 366 * 86400.0, 60.0
+"""Seconds by which a sample may be measured before, and by a clock that is ahead after, the step that has it: another
+time is none, as of a `measured` in milliseconds."""
+
 _Subject = tuple[str, str]
 """A subject's key, and a container, empty where there is none."""
 
@@ -109,7 +113,7 @@ class PrometheusHistory:
         measured = None if times is None else times.get(subject, {})
         for step in sorted(numbers):
             at = step if measured is None else measured.get(step)
-            if at is not None and at > last:
+            if at is not None and at > last and step - EARLIER <= at <= step + LATER:
                 last = self._last[place] = at
                 yield PastSample(at, table, *subject, numbers[step])
 

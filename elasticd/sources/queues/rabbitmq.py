@@ -88,6 +88,8 @@ class _Rates(Struct, frozen=True):
 class _Queue(Struct, frozen=True):
     """What is used of a queue's figures; all of them are missing until the server has collected some."""
 
+    name: str = ""
+    vhost: str = ""
     state: str = ""
     messages: int | None = None
     messages_ready: int | None = None
@@ -104,6 +106,9 @@ def count_in(body: bytes, queue: RabbitQueue) -> float:
         figures = _QUEUE.decode(body)
     except UNREADABLE:
         raise Fault(f"queue {queue.queue}: the answer is not what RabbitMQ says of a queue") from None
+    if (figures.vhost, figures.name) != (queue.vhost, queue.queue):
+        about = f"{shown(figures.name)} of {shown(figures.vhost)}"
+        raise Fault(f"queue {queue.queue}: the answer must be about it, is about {about}")
     if figures.state not in _SERVING:
         raise Fault(f"queue {queue.queue} must be running, is {shown(figures.state)}")
     value = {

@@ -136,6 +136,8 @@ class _Asking:
             raise Fault(one_line(f"{queue.key}: {error}")) from None
         if value is None:
             raise Fault(f"{queue.key}: the server does not know how many entries group {queue.group} has not had yet")
+        if type(value) is not int:  # a false or a text that no Redis answers with must not count as 0
+            raise Fault(one_line(f"{queue.key}: must be a whole number, is {shown(value)}"))
         return float(value)
 
     async def _of_stream(self, queue: RedisQueue) -> float:

@@ -19,12 +19,14 @@ from tests.kit.sources.scripted import NOW, Say, Scripted, drop
 WORKER = "shop/Deployment/worker"
 FIGURES = {
     "name": "orders",
+    "vhost": "/",
     "state": "running",
     "messages": 12,
     "messages_ready": 9,
     "messages_unacknowledged": 3,
     "message_stats": {"publish": 100, "publish_details": {"rate": 2.5}},
 }
+ORDERS = {"name": "orders", "vhost": "/"}
 PATH = "/api/queues///orders"  # %2F, as aiohttp's server gives it back
 
 
@@ -61,11 +63,13 @@ def test_a_queue_has_four_figures(count: Any, value: float) -> None:
     [
         pytest.param({**FIGURES, "state": "down"}, 'must be running, is "down"', id="down, with its last figures"),
         pytest.param({**FIGURES, "state": "minority"}, 'must be running, is "minority"', id="without a majority"),
-        pytest.param({"name": "orders"}, "must be running, is ", id="no state"),
-        pytest.param({"state": "running"}, "no figure of it yet", id="just declared"),
-        pytest.param({"state": "running", "messages": None}, "no figure of it yet", id="null"),
-        pytest.param({"state": "running", "messages": "12"}, "not what RabbitMQ says", id="text"),
-        pytest.param({"state": "running", "messages": 1.5}, "not what RabbitMQ says", id="half a message"),
+        pytest.param(ORDERS, "must be running, is ", id="no state"),
+        pytest.param({**ORDERS, "state": "running"}, "no figure of it yet", id="just declared"),
+        pytest.param({**FIGURES, "messages": None}, "no figure of it yet", id="null"),
+        pytest.param({**FIGURES, "messages": "12"}, "not what RabbitMQ says", id="text"),
+        pytest.param({**FIGURES, "messages": 1.5}, "not what RabbitMQ says", id="half a message"),
+        pytest.param({**FIGURES, "name": "mails"}, 'must be about it, is about "mails" of "/"', id="another queue"),
+        pytest.param({**FIGURES, "vhost": "b"}, 'must be about it, is about "orders" of "b"', id="another host"),
         pytest.param([], "not what RabbitMQ says", id="a list"),
     ],
 )

@@ -113,6 +113,16 @@ async def test_a_sample_has_its_own_time_and_is_given_once(server: Scripted, tmp
     assert [row["time"] for row in rows_of(tmp_path / "r.jsonl")] == [NOW - 5, NOW + 25]
 
 
+async def test_a_time_that_is_none_leaves_the_others(server: Scripted, tmp_path: Path) -> None:
+    """They would be the past of a forecast, which has a place for each step between the first and the last."""
+    told = [1e308, -1e308, "NaN", 1000 * (NOW + 45), 0.0, NOW + 70]
+    server.on(RANGE, matrix((WEB, [(NOW + 15 * index, 7) for index in range(len(told))])), query="queue")
+    times = [(NOW + 15 * index, at) for index, at in enumerate(told)]
+    server.on(RANGE, matrix((WEB, times)), query="timestamp(queue)")
+    await record(server, tmp_path / "r.jsonl", {"name": "queue", "query": "queue"})
+    assert [row["time"] for row in rows_of(tmp_path / "r.jsonl")] == [NOW + 70]
+
+
 @pytest.mark.slow
 async def test_a_long_range_is_queried_in_parts(server: Scripted, tmp_path: Path) -> None:
     server.on(RANGE, ramp(WEB))
