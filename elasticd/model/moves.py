@@ -116,15 +116,22 @@ class Comebacks(Struct, frozen=True, gc=False):
         return int(self.first) <= pod.created <= self.last + PUT_BACK
 
 
+class Failing(Struct, frozen=True, gc=False):
+    """Evictions of one pod that failed in a row: until when it is left alone, in seconds, and why the last one did."""
+
+    until: float
+    why: str
+
+
 class PoolPast(Struct, frozen=True, eq=False):
     """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
     are the moves of the last hour; `rejecting` are nodes whose kubelets did not start moved pods lately; `labelled` is
     when each node was last seen to change its labels, or to come; a node that has not since the daemon began has that
     time; `refused` is when each pod (its UID) was last told to go and not let through; `comebacks` are by `whose` and
-    node; `failing` is until when each pod (its UID) is left alone whose evictions failed, as nobody answered or the API
-    server was in trouble; `earlier_labels` are by pod (its UID): labels that its node was seen to have while the pod
-    was there, before it got others. Only changes of labels that a strategy or a binding of a pod there names count, the
-    last few, and none before this daemon led.
+    node; `failing` are pods (their UIDs) whose evictions failed, as nobody answered or the API server was in trouble;
+    `earlier_labels` are by pod (its UID): labels that its node was seen to have while the pod was there, before it got
+    others. Only changes of labels that a strategy or a binding of a pod there names count, the last few, and none
+    before this daemon led.
     """
 
     looks: tuple[Look, ...] = ()
@@ -132,7 +139,7 @@ class PoolPast(Struct, frozen=True, eq=False):
     labelled: Mapping[str, float] = {}
     refused: Mapping[str, float] = {}
     comebacks: Mapping[tuple[str, str], Comebacks] = {}
-    failing: Mapping[str, float] = {}
+    failing: Mapping[str, Failing] = {}
     rejecting: frozenset[str] = frozenset()
     earlier_labels: Mapping[str, tuple[Mapping[str, str], ...]] = {}
 

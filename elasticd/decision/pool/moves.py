@@ -28,6 +28,7 @@ from elasticd.model.moves import (
     FAILING,
     LEAVING,
     Comebacks,
+    Failing,
     How,
     Move,
     MoveDecision,
@@ -236,7 +237,7 @@ class _Draft:
         why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at)
         why = why or self._why_local(pod) or self._why_shared(pod)
         why = why or _why_returned(pod, past.comebacks.get((whose(pod), pod.node)), at)
-        if why := why or _why_failing(past.failing.get(pod.uid, at) - at):
+        if why := why or _why_failing(past.failing.get(pod.uid), at):
             return why
         return self._why_single(pod, how) or self._draft.budgets.refusal(pod)
 
@@ -424,8 +425,10 @@ def _why_returned(pod: Pod, comebacks: Comebacks | None, at: float) -> Refused |
     return ("Returned", f"{again}, and rests for another {rest:.0f} s") if rest > 0 else None
 
 
-def _why_failing(rest: float) -> Refused | None:
-    return (FAILING, f"its eviction failed again and again, and is tried again in {rest:.0f} s") if rest > 0 else None
+def _why_failing(failing: Failing | None, at: float) -> Refused | None:
+    if failing is None or failing.until <= at:
+        return None
+    return FAILING, f"its eviction failed, and is tried again in {failing.until - at:.0f} s: {failing.why}"
 
 
 def _unsupported(pod: Pod) -> str:

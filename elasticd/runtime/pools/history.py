@@ -15,6 +15,7 @@ from elasticd.model.moves import (
     PUT_BACK,
     TAKEN_BACK,
     Comebacks,
+    Failing,
     Look,
     Moved,
     MoveDecision,
@@ -73,15 +74,11 @@ class _Departure(Struct, frozen=True):
     """What had come back to its node before."""
 
 
-class _Failing(Struct, frozen=True, gc=False):
-    """Evictions of a pod that failed in a row, and until when it is left alone."""
+class _Failures(Struct, frozen=True, gc=False):
+    """How many evictions of a pod failed in a row, and what follows from that."""
 
-    count: int = 0
-    until: float = 0.0
-
-    def once_more(self, at: float, every: float) -> "_Failing":
-        """After another failure: the first look after the first one may try again."""
-        return _Failing(self.count + 1, at + Backoff(every, max(PAUSE, every)).delay(self.count))
+    count: int
+    now: Failing
 
 
 class PoolHistory:
@@ -100,7 +97,7 @@ class PoolHistory:
         self._outcomes: dict[str, PodOutcome] = {}
         self._departures: dict[str, _Departure] = {}
         self._comebacks: dict[tuple[str, str], Comebacks] = {}
-        self._failing: dict[str, _Failing] = {}
+        self._failing: dict[str, _Failures] = {}
         self._rejecting: dict[tuple[str, str], float] = {}
 
     def edited(self, policy: PoolPolicy, now: float) -> "PoolHistory":
@@ -179,7 +176,7 @@ class PoolHistory:
             for key, comebacks in self._comebacks.items()
             if now - comebacks.last < (RETURNED if comebacks.count else REMEMBERED)
         }
-        failing = {uid: failures.until for uid, failures in self._failing.items()}
+        failing = {uid: failures.now for uid, failures in self._failing.items()}
         if self._earlier_labels:
             present = {pod.uid for pods in self._pods.values() for pod in pods}
             self._earlier_labels = {uid: sets for uid, sets in self._earlier_labels.items() if uid in present}
@@ -212,9 +209,9 @@ class PoolHistory:
         """Take in the outcome of a move; whether it is news: not where it failed as it did at the look before. `pod` is
         the pod as it was, None where it was not seen."""
         previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
-        before_failures = self._failing.pop(decision.uid, _Failing())
+        failures = self._failing.pop(decision.uid, None)
         if outcome.result == "failed" or outcome.code >= 500:  # of several budgets the server says so
-            self._failing[decision.uid] = before_failures.once_more(outcome.at, self.policy.moves.every)
+            self._failing[decision.uid] = _with_failure(failures, outcome, self.policy.moves.every)
         if outcome.result == "done":
             key = action.owner or decision.pod.full_name
             self._moved.append(Moved(outcome.at, key, decision.node))
@@ -261,7 +258,7 @@ class PoolHistory:
             for uid, departure in self._departures.items()
             if now < departure.at + SHOWN or _pod_on_node(departure, on_nodes) is not None
         }
-        self._failing = {uid: failures for uid, failures in self._failing.items() if now < failures.until + PAUSE}
+        self._failing = {uid: failures for uid, failures in self._failing.items() if now < failures.now.until + PAUSE}
 
 
 def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comebacks:
@@ -271,6 +268,13 @@ def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comeback
     if before is None or at > before.last + PUT_BACK:
         return Comebacks(at, at)
     return Comebacks(before.first, at, before.count)
+
+
+def _with_failure(before: _Failures | None, outcome: PodOutcome, every: float) -> _Failures:
+    """After another failure: the first look after the first one may try again."""
+    count = before.count if before else 0
+    until = outcome.at + Backoff(every, max(PAUSE, every)).delay(count)
+    return _Failures(count + 1, Failing(until, outcome.message))
 
 
 def _pod_on_node(departure: _Departure, on_nodes: OnNodes) -> Pod | None:

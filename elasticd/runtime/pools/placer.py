@@ -110,6 +110,8 @@ class Placer:
         self.actions: Actions[str] = Actions()
         self._slots = FairSemaphore(IN_FLIGHT)
         self._changed = asyncio.Event()
+        self._left_out = False
+        """Whether the last plans were too small for all pods that were due: the next ones are made at once."""
         self.decisions = LastDecisions()
         self._kept: dict[str, tuple[str, float]] = {}
         """By UID, the nodes on which places are kept until claims are bound, and since when."""
@@ -161,7 +163,8 @@ class Placer:
         retries = self._retries.values() if self._cluster.leading else ()
         rested = min((retry.until for retry in retries), default=inf)
         beat = now + min((pool.policy.interval for pool in self.pools), default=BACKOFF.longest)
-        return min(now + NUDGE if self._changed.is_set() else max(rested, now + NUDGE), beat)
+        soon = self._changed.is_set() or self._left_out
+        return min(now + NUDGE if soon else max(rested, now + NUDGE), beat)
 
     async def turn(self) -> None:
         """Tick now, and count every event so far as handled: after one, pods in backoff are tried again soon."""
@@ -190,6 +193,7 @@ class Placer:
         alive |= self._acting.keys()
         self.decisions.keep(alive)
         self.views.forget(alive, now)
+        self._left_out = False
         due, offers = {pod.uid for pod in pending if self._is_due(pod, now)}, Offers(self.pools)
         for pool in self.pools:
             if pool not in self.pools:
@@ -248,6 +252,14 @@ class Placer:
         last = max(index for index, pod in enumerate(order) if pod.uid in due)
         resting = (pod for pod in order[:last] if pod.uid not in due and not self._retries[pod.uid].failed)
         return list(islice(resting, AHEAD))
+
+    def _first(self, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
+        """Those of the next plan, where there are too many: who comes first in the order, and pods that keep a node,
+        and then who was tried the fewest times, so that many that fit nowhere keep no other waiting."""
+        order = self.views.in_order(pods, pool.policy.pool.order)
+        attempts = {uid: retry.attempts for uid, retry in self._retries.items()}
+        rank = {pod.uid: 0 if pod.nominated else attempts.get(pod.uid, 0) for pod in order[AHEAD:]}
+        return sorted(order, key=lambda pod: rank.get(pod.uid, 0))[:MOST]
 
     async def case(
         self, pool: Pool, snapshot: Snapshot, now: float, on_answer: Callable[[], None], pods: Sequence[Pod] = ()
@@ -332,12 +344,12 @@ class Placer:
         return self.promises.current(self._acting.keys())
 
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float, offers: Offers) -> None:
-        if len(pods) > MOST:
-            pods = list(self.views.in_order(pods, pool.policy.pool.order)[:MOST])
-            self._changed.set()
+        if is_cut := len(pods) > MOST:
+            pods = self._first(pool, pods)
         case = await self.case(pool, snapshot, now, self._changed.set, pods)
         if case is None:
             return
+        self._left_out = self._left_out or is_cut
         started = self._clock.now()
         decisions = await self._plan(pool, case)
         if pool not in self.pools:

@@ -25,7 +25,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.kit.evictability import AUTOSCALER, KARPENTER
 from elasticd.kit.node_table import NodeTable, NodeTableBuilder
-from elasticd.model.moves import Comebacks, MoveDecision, whose
+from elasticd.model.moves import Comebacks, Failing, MoveDecision, whose
 from elasticd.model.placement import PoolObservation
 from elasticd.model.pod_spec import Disk, PodClaim, Taint, Toleration
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -338,8 +338,10 @@ def test_what_comes_back_rests_ever_longer(created: float, comebacks: Comebacks,
 )
 def test_a_pod_whose_evictions_fail_rests(until: float, refusal: str) -> None:
     view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
-    (decision,) = moves(view, Fits(), Leave(node="a"), past=PoolPast(failing={running("p0").uid: until}))
+    past = PoolPast(failing={running("p0").uid: Failing(until, "too busy")})
+    (decision,) = moves(view, Fits(), Leave(node="a"), past=past)
     assert decision.refusal == refusal
+    assert decision.message.endswith(": too busy") == bool(refusal)
 
 
 def alone(**more: Any) -> NodeTable:

@@ -64,6 +64,30 @@ async def test_queue_order_holds_beyond_the_size_of_one_plan(monkeypatch: pytest
         assert [name for _, name in it.board.tried(Bind)] == ["old"]
 
 
+@pytest.mark.parametrize("waiting", [6, 40], ids=["a few plans", "many plans"])
+async def test_pods_that_fit_nowhere_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch, waiting: int) -> None:
+    """Those that came first are due again before the next plan is made, as one takes longer than they rest."""
+    monkeypatch.setattr(module, "MOST", 4)
+    monkeypatch.setattr(module, "AHEAD", 2)
+    clock = VirtualClock(NOW)
+
+    async def slowly(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
+        await clock.sleep_until(clock.now() + 2.0)
+        return [plan(case) for case in cases]
+
+    huge = [pod(f"huge{number}", cpu=9, created=NOW - 100) for number in range(waiting)]
+    board = Board(clock, [node("a", cpu=1)], huge)
+    placer = Placer(board, board.observe, Journal(), clock, [Heard()], slowly)
+    placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(),), mode="act")])
+    for _ in range(waiting):
+        await placer.step()
+    board.add(pod("small", cpu=0.5, created=clock.now()))
+    for _ in range(2):
+        await placer.step()
+    await placer.actions.drain(1)
+    assert board.pods["small"].node == "a"
+
+
 async def test_a_plan_made_under_replaced_policies_is_not_carried_out() -> None:
     gate = asyncio.Event()
 
