@@ -483,6 +483,7 @@ class ByPrometheus(Scaled):
             value = float("nan") if self.garbled else self.tell()
             self._server.target.metrics = {f"queue{{{labels}}}": value}
             await asyncio.sleep(0.1)
+            self.told_values.append((time.time(), value))  # so it was until now, also if this process had no processor
 
     def sources(self, number: int) -> str:
         return PROMETHEUS.format(url=self._proxies[number].url)

@@ -141,9 +141,12 @@ class Daemon:
             return str(answer.read().decode())
 
     def decision(self) -> dict[str, Any]:
-        """The last decision, as /status shows it."""
-        found = until(lambda: json.loads(self.get("/status"))["decisions"], "nothing was decided")
-        return dict(found[0])
+        """The last decision of the policy `web`, as /status shows it."""
+
+        def find() -> list[dict[str, Any]]:
+            return [one for one in json.loads(self.get("/status"))["decisions"] if one["policy"] == "web"]
+
+        return dict(until(find, "nothing was decided")[0])
 
     def replicas(self, count: int) -> None:
         """Wait until the workload has so many replicas."""

@@ -85,6 +85,8 @@ async def made(kube: Kube, cluster: KubernetesCluster, namespace: str, kind: Kin
     if kind == GADGET:
         await kube.client.apply(CRD)
         await wait_until(lambda: kube.client.get(PATHS[GADGET].format(namespace)))
+        # Discovery tells of a new kind later than the server serves it.
+        await wait_until(lambda: kube.client.path_of(manifest(kind), namespace))
     await kube.client.apply(manifest(kind), namespace)
     ref = Ref(namespace, kind[1], "web", kind[0])
     snapshot = await cluster.observe(0.0, frozenset({kind}))

@@ -214,6 +214,8 @@ async def test_custom_resource_with_a_scale(kube: Kube, namespace: str) -> None:
     farms = f"/apis/example.test/v1/namespaces/{namespace}/farms"
     await wait_until(lambda: kube.client.get(farms))
     farm = {"apiVersion": "example.test/v1", "kind": "Farm", "metadata": {"name": "f", "labels": {"a": "b"}}}
+    # Discovery tells of a new kind later than the server serves it.
+    await wait_until(lambda: kube.client.path_of(farm, namespace))
     await kube.client.apply({**farm, "spec": {"replicas": 2}}, namespace)
     scale = await kube.client.patch(f"{farms}/f/scale", {"spec": {"replicas": 5}})
     assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 5)

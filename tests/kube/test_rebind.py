@@ -254,7 +254,8 @@ async def test_a_drained_node_empties_gradually_as_replacements_become_ready(
             begun = len(ready)
             await kube.client.patch(f"/api/v1/nodes/{leaving.name}", {"spec": {"unschedulable": True}})
             if refused:
-                await wait_until(lambda: heard.outcomes, what="the API server has refused an eviction")
+                refusal = "the API server has refused an eviction"
+                await wait_until(lambda: any(one.code == 429 for one in heard.outcomes), what=refusal)
                 await kube.client.patch(budget, {"spec": {"minAvailable": 3}})
             await counted(kube, namespace, {"staying": 4})
             await wait_until(lambda: ready[-1]["web"] == 4, what="all replacements are ready")

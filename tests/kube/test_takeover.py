@@ -270,7 +270,11 @@ async def roll_back(scene: Scene) -> JSON:
 async def test_a_fence_that_a_rollback_brought_back_stops_nobody(scene: Scene) -> None:
     """Neither the daemon nor the command takes it for its own: the workload changes hands back and again."""
 
+    def knows() -> bool:
+        return not scene.daemon.explained(f"{scene.namespace}/Deployment/web")["decision"].get("blind")
+
     async def change_hands(*words: str) -> None:
+        await wait_until(knows, what="what is needed is known, also of new pods")
         scene.proxy.passed.clear()
         code, output = await scene.command(*words, through=True)
         assert code == 0, output

@@ -32,8 +32,7 @@ Reads = Callable[[Site], Awaitable[Any]]
 
 @pytest.fixture(autouse=True)
 def _gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(threads, "STUCK", 0.2)
-    monkeypatch.setattr(threads, "LONGEST", 1.0)
+    monkeypatch.setattr(threads, "STUCK", 1.0)
     GATE.clear()
     BLOCKED.clear()
     yield
@@ -121,7 +120,8 @@ async def test_what_it_counts_is_counted_for_prometheus() -> None:
         assert told.counts() == {"read": 1}
 
 
-async def test_one_that_waits_for_ever_is_cancelled_and_asked_again() -> None:
+async def test_one_that_waits_for_ever_is_cancelled_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "LONGEST", 1.0)
     cancelled: list[str] = []
 
     async def waits(_: Site) -> str:
@@ -135,6 +135,7 @@ async def test_one_that_waits_for_ever_is_cancelled_and_asked_again() -> None:
 
     async with opened(waits) as reader:
         assert await read(reader) == "no answer within 1 s"
+        monkeypatch.setattr(threads, "LONGEST", 30.0)
         assert await read(reader) == "well"
 
 
