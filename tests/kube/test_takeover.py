@@ -236,9 +236,9 @@ async def test_an_idle_policy_after_a_takeover_is_told_of(scene: Scene) -> None:
     policies.write_text(before)
 
     async def acts() -> bool:
-        return [policy["mode"] for policy in (await scene.daemon.status())["policies"]] == ["act"]
+        return [decision["mode"] for decision in (await scene.daemon.status())["decisions"]] == ["act"]
 
-    await wait_until(acts, what="the policy acts again")
+    await wait_until(acts, what="the policy has decided, and acts again")
 
 
 async def roll_back(scene: Scene) -> JSON:

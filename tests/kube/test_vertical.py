@@ -120,10 +120,9 @@ async def sized(
 
 
 def cores(pod: JSON, *, given: bool) -> float:
-    """What the container of a pod requests, or has been given."""
-    (container,), (status,) = pod["spec"]["containers"], pod["status"]["containerStatuses"]
-    quantity = (status if given else container)["resources"]["requests"]["cpu"]
-    return parse_quantity(quantity)
+    """What the container of a pod requests, or has been given: nothing before a kubelet has said so."""
+    containers = pod["status"].get("containerStatuses", []) if given else pod["spec"]["containers"]
+    return sum(parse_quantity(each["resources"]["requests"]["cpu"]) for each in containers if "resources" in each)
 
 
 async def told_of(daemon: Running, namespace: str, words: str) -> int:
