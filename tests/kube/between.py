@@ -110,7 +110,7 @@ class Between(Proxy):
         self.twice = ""
         """The step that is sent twice, as a proxy does that tries again; the second answer is given."""
         self.denied = ""
-        """The step that is refused, as an admission webhook or a quota refuses it."""
+        """The step that is refused, as an admission webhook or a quota refuses it, and kept to be delivered late."""
         self.alone = False
         """Whether the daemon is told that it keeps its lease, whoever has it."""
         self._lease: Any = None
@@ -136,6 +136,11 @@ class Between(Proxy):
     def waits(self) -> bool:
         """Whether the step to cut in on is yet to come."""
         return bool(self._at)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a request to deliver."""
+        return self._late is not None
 
     async def deliver(self) -> int:
         """Send the request that was kept, as a network does that delivers it late; gives the server's code."""
@@ -203,6 +208,7 @@ class Between(Proxy):
         query = dict(request.query)
         early = step_of_write(request.method, request.path, query, sent)
         if early and early == self.denied:
+            self._late = (request, body)
             told = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"may not {early}"}
             return web.json_response(told, status=403)
         cuts = self._cuts(early)

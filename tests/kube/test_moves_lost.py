@@ -260,6 +260,26 @@ async def test_a_late_eviction_takes_no_pod_without_a_record(scene: Stage, first
     assert stays["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
+async def test_a_refused_eviction_that_comes_again_late_is_refused(scene: Stage, first: Daemon) -> None:
+    """A proxy has sent it twice; the second is on its way until the record of the pod is removed."""
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    first.proxy.denied = "evict"
+
+    async def cleared() -> bool:
+        return first.proxy.keeps and not await scene.records()
+
+    try:
+        await scene.cordon(pod["spec"]["nodeName"])
+        await wait_until(cleared, what="it is refused, and the record is removed")
+        await scene.cordon()
+        assert await first.proxy.deliver() == 409
+    finally:
+        first.proxy.denied = ""
+    stays = await scene.runs(pod["metadata"]["name"])
+    assert stays["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
 async def test_a_pod_whose_eviction_is_sent_twice_comes_back(scene: Stage, first: Daemon) -> None:
     """A proxy gives the second answer, 409: the first has changed the pod."""
     await wait_until(first.leads, what="it leads")

@@ -382,11 +382,11 @@ async def test_a_lease_runs_out_where_an_eviction_may_come_late(
 @pytest.mark.parametrize(
     ("after", "replies", "result", "changed"),
     [
-        pytest.param(2, [{}], "refused", 2, id="they are changed first"),
+        pytest.param(2, [pod("a")], "refused", 2, id="they are changed first"),
         pytest.param(2, [status(403, "Forbidden", "no")], "done", 1, id="they may not be changed"),
-        pytest.param(2, [status(503, "Down", "down"), {}], "refused", 1, id="the server is in trouble"),
-        pytest.param(2, [status(429, "TooManyRequests", "busy"), {}], "refused", 1, id="it is busy"),
-        pytest.param(4, [{}], "done", 0, id="a scale-out"),
+        pytest.param(2, [status(503, "Down", "down"), pod("a")], "refused", 1, id="the server is in trouble"),
+        pytest.param(2, [status(429, "TooManyRequests", "busy"), pod("a")], "refused", 1, id="it is busy"),
+        pytest.param(4, [pod("a")], "done", 0, id="a scale-out"),
     ],
 )
 async def test_a_scale_in_waits_until_no_eviction_may_come_late(

@@ -36,6 +36,9 @@ def found(uid: str = "u", **meta: Any) -> dict[str, Any]:
     return {"metadata": {**named, **meta}, "spec": {"nodeName": "n1"}}
 
 
+GOING = found(deletionTimestamp="2026-01-01T00:00:00Z")
+
+
 @pytest.fixture
 def budget(clock: HurriedClock) -> Budget:
     return Budget(clock, 1000, 10)
@@ -158,7 +161,7 @@ async def test_server_answer_is_reported_and_no_pod_is_deleted_instead(
 @pytest.mark.parametrize(
     "now",
     [
-        pytest.param(found(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
+        pytest.param(GOING, id="being deleted"),
         pytest.param(found("v"), id="another of that name"),
         pytest.param(status(404, "NotFound"), id="gone"),
     ],
@@ -208,27 +211,43 @@ async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: Fak
     ],
 )
 @pytest.mark.parametrize(
-    "now",
+    ("now", "changed"),
     [
-        pytest.param(found(deletionTimestamp="2026-01-01T00:00:00Z"), id="being deleted"),
-        pytest.param(found("v"), id="another of that name"),
-        pytest.param(status(404, "NotFound"), id="gone by now"),
+        pytest.param(GOING, GOING, id="being deleted"),
+        pytest.param(found("v"), status(409, "Conflict", "UID in precondition: u"), id="another of that name"),
+        pytest.param(status(404, "NotFound"), status(404, "NotFound"), id="gone by now"),
     ],
 )
 async def test_a_bare_pod_refused_and_gone_was_evicted_by_us(
-    api: FakeApi, evictor: PodWriter, reply: Reply, now: Reply
+    api: FakeApi, evictor: PodWriter, reply: Reply, now: Reply, changed: Reply
 ) -> None:
     """A proxy may have sent the eviction twice, and given the second answer; nobody else creates the pod again."""
     api.on("POST", EVICTION, reply)
     api.on("GET", POD, found(), now)
+    api.on("PATCH", f"{POD}/status", changed)
     answer = await evictor.evict(replace(ACTION, restore=True), granted)
     assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
 
 
-async def test_a_bare_pod_that_is_refused_and_there_stays(api: FakeApi, evictor: PodWriter) -> None:
+@pytest.mark.parametrize(
+    ("changed", "leads", "code"),
+    [
+        pytest.param(found(), True, 403, id="it is changed, so that none comes late"),
+        pytest.param(status(403, "Forbidden", "may not"), True, 0, id="it cannot be changed"),
+        pytest.param(found(), False, 0, id="it is another daemon's to change"),
+    ],
+)
+async def test_a_bare_pod_that_is_refused_and_there_stays(
+    api: FakeApi, evictor: PodWriter, changed: Reply, leads: bool, code: int
+) -> None:
+    """A proxy may have sent the eviction twice, and deliver one of the two late. With code 0 its record stays."""
     api.on("POST", EVICTION, status(403, "Forbidden", "denied by a webhook"))
-    answer = await evictor.evict(replace(ACTION, restore=True), granted)
-    assert ((answer.result, answer.code), len(api.asked("POST", EVICTION))) == (("failed", 403), 1)
+    api.on("PATCH", f"{POD}/status", changed)
+    answer = await evictor.evict(
+        replace(ACTION, restore=True), lambda: NOT_LEADING if api.asked("POST", EVICTION) and not leads else None
+    )
+    assert ((answer.result, answer.code), len(api.asked("POST", EVICTION))) == (("failed", code), 1)
+    assert len(api.asked("PATCH", f"{POD}/status")) == leads
 
 
 async def test_a_pod_that_never_stops_changing_is_left_for_now(api: FakeApi, evictor: PodWriter) -> None:
@@ -266,7 +285,7 @@ async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, 
         pytest.param(False, None, 1, id="it is changed"),
         pytest.param(False, Answer("refused", message="its node has changed"), 1, id="though it need not go any more"),
         pytest.param(False, NOT_LEADING, 0, id="by the leader alone"),
-        pytest.param(True, None, 0, id="one that is recreated later, by its record"),
+        pytest.param(True, None, 1, id="one that is recreated"),
     ],
 )
 async def test_a_lost_eviction_is_given_up_for_good(
@@ -393,6 +412,7 @@ async def test_a_moved_pod_that_has_changed_is_judged_anew(api: FakeApi, session
 async def test_a_recorded_pod_whose_status_changed_is_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
     """Its record, which stands for what was judged, says what must not have changed."""
     api.on("POST", EVICTION, CHANGED, DONE)
+    api.on("PATCH", f"{POD}/status", found())
     answer = await evictor.evict(replace(ACTION, reason="is drained", restore=True), granted)
     assert (answer.result, len(api.asked("POST", EVICTION))) == ("done", 2)
 

@@ -193,7 +193,7 @@ async def test_others_are_changed_for_seconds_at_a_time(api: FakeApi, session: S
     names, budget = [f"p{number}" for number in range(20)], Budget(clock, 1, 1)
     evictor = writer(api, session, clock, *pods("a", *names), abandoned=clock.now(), budget=budget)
     for name in names:
-        api.on("PATCH", f"{PODS}/{name}/status", {})
+        api.on("PATCH", f"{PODS}/{name}/status", {"metadata": {"name": name, "uid": name}})
     assert (await evictor.evict(EVICT, granted)).reason == "Outdated"
     assert 2 <= len(changed(api)) <= 8, "one a second"
 

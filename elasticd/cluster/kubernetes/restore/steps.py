@@ -229,18 +229,11 @@ class RestorationSteps:
         return await self._void_evictions() and await self._remove_record()
 
     async def _void_evictions(self) -> bool:
-        """Change the pod, so that an eviction that was sent before is refused, however late it arrives: it names the
-        version of the pod. False: it is to be looked at again."""
+        """Let the pod not be evicted late. False: it is to be looked at again."""
         if not await self._parts.budget.take(PAUSES.longest) or not self._parts.leading():
             return False
         restoration = self.restoration
-        try:
-            await void_evictions(self._parts.session, restoration.pod, restoration.uid, self._clock.now())
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
-            return False  # it is gone
-        return True
+        return await void_evictions(self._parts.session, restoration.pod, restoration.uid, self._clock.now())
 
     async def _create(self) -> bool:
         self._enter("gone")

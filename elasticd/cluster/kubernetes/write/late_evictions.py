@@ -9,14 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.shapes import moment
 from elasticd.base.text import counted
-from elasticd.cluster.kubernetes.session import ApiError, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.watch.store import PodStore
+from elasticd.cluster.kubernetes.wire.objects import WirePod
 from elasticd.cluster.kubernetes.write.answers import failed
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.model.actions import OUTDATED, Answer, Evict
@@ -30,12 +32,20 @@ answer (tcp_retries2 = 15)."""
 AT_A_TIME = 5.0
 """Seconds for which pods are changed before another action has its turn."""
 
+_POD = msgspec.json.Decoder(WirePod)
 
-async def void_evictions(session: Session, ref: Ref, uid: str, now: float) -> None:
+
+async def void_evictions(session: Session, ref: Ref, uid: str, now: float) -> bool:
     """Change a pod, so that an eviction that was sent before is refused, however late it arrives: it names the version
-    of the pod. Raises ApiError, with 404 or 409 where the pod is gone."""
+    of the pod. Returns whether the pod stays: False where it is gone, or being deleted. Raises ApiError."""
     body = encode({"metadata": {"uid": uid, "annotations": {STAYS: moment(now) or ""}}})
-    await session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
+    try:
+        changed = await session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
+    except ApiError as error:
+        if error.code in (404, 409):
+            return False
+        raise
+    return decoded(changed, _POD, "Pod").metadata.deletion_timestamp is None
 
 
 class Suspect(Struct, frozen=True):
@@ -138,8 +148,7 @@ class LateEvictions:
         try:
             await void_evictions(self._session, ref, uid, self._clock.now())
         except ApiError as error:
-            if error.code not in (404, 409):
-                return error
+            return error
         self._suspects[controller].pop(uid, None)
         if not self._suspects[controller]:
             del self._suspects[controller]

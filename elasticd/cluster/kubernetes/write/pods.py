@@ -33,7 +33,7 @@ from elasticd.cluster.kubernetes.write.answers import (
 )
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.controllers import Controllers
-from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions
+from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions, void_evictions
 from elasticd.kit.evictability import sparing_annotation
 from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, OUTDATED, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
@@ -215,22 +215,25 @@ class PodWriter:
                 return stop
             answer = await self._try_to_evict(eviction, pod)
             if action.restore and not eviction.dry_run and answer.code >= 400:
-                answer = await self._gone_all_the_same(action, answer)
+                answer = await self._refused_for_good(eviction, answer)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
 
-    async def _gone_all_the_same(self, action: Evict, answer: Answer) -> Answer:
+    async def _refused_for_good(self, eviction: _Eviction, answer: Answer) -> Answer:
         """The answer to an eviction that was refused, or done where the pod has gone since: a proxy may have sent it
         twice, and given the second answer. A pod that nobody else would create again must not count as gone by another
-        hand then; one that a person deletes in the same moment is created again."""
+        hand then; one that a person deletes in the same moment is created again. One that stays is changed, so that the
+        other of the two is refused too, however late it arrives."""
+        action = eviction.action
+        if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
+            return failed(0, f"{answer.message}; whether it may go later is not known: {stop.message}")
         try:
-            pod = await read_pod(self._session, action.workload)
+            stays = await void_evictions(self._session, action.workload, action.uid, self._clock.now())
         except ApiError as error:
-            return failed(0, f"{answer.message}; whether it was carried out cannot be read back: {error}")
-        if pod is not None and pod.uid == action.uid and not pod.deleted:
-            return answer
-        return Answer("done", answer.code, f"it was refused ({answer.message}), but the pod has gone since")
+            return failed(0, f"{answer.message}; whether it may go later is not known: {error}")
+        done = Answer("done", answer.code, f"it was refused ({answer.message}), but has gone since")
+        return answer if stays else done
 
     async def _try_to_evict(self, eviction: _Eviction, pod: PodState) -> Answer:
         """Send the eviction of the pod as it was read."""
@@ -381,6 +384,11 @@ def _unfit(action: Evict, pod: PodState) -> Answer | None:
     if pod.phase not in ("Succeeded", "Failed") and (annotation := sparing_annotation(pod)):
         return Answer("refused", message=f"its annotation {annotation} asks for it", reason="DoNotDisrupt")
     return None
+
+
+def _forbidden_by_another_leader(allowed: Allowed) -> Answer | None:
+    """Whether another daemon leads; whatever else has changed, an eviction that was sent may come late."""
+    return NOT_LEADING if allowed() == NOT_LEADING else None
 
 
 def _binding(action: Bind) -> Request:
