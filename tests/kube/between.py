@@ -109,6 +109,8 @@ class Between(Proxy):
         self.fired = asyncio.Event()
         self.twice = ""
         """The step that is sent twice, as a proxy does that tries again; the second answer is given."""
+        self.misrouted = ""
+        """While set, reads of a path with this in it are answered by a page of the proxy, with 404."""
         self.denied = ""
         """The step that is refused, as an admission webhook or a quota refuses it, and kept to be delivered late."""
         self.alone = False
@@ -194,6 +196,8 @@ class Between(Proxy):
         try:
             if request.method == "GET" and "/leases" not in request.path:
                 await self._sees.wait()
+                if self.misrouted and self.misrouted in request.path:
+                    return web.Response(status=404, text="<html>no such backend</html>", content_type="text/html")
             return await self._answer(request)
         finally:
             self._transports.discard(request.transport)

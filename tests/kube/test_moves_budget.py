@@ -9,7 +9,7 @@ from elasticd.journal import read
 from elasticd.model.placement import PodOutcome
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import USER, Stage, stage
+from tests.kube.moving import POLICY, USER, Stage, stage
 
 WITHIN, MOST = 12, 2
 SLOWLY = "writes_per_second = 3\nburst = 2"
@@ -41,6 +41,28 @@ async def test_kills_let_no_more_pods_go(kube: Kube, tmp_path: Path) -> None:
             one.start()
         times = evicted_at(scene)
     assert all(later - before >= WITHIN - 0.5 for before, later in zip(times, times[MOST:], strict=False))
+
+
+async def test_evictions_that_are_sent_twice_count(kube: Kube, tmp_path: Path) -> None:
+    """A proxy gives the second answer, 409: the first was carried out."""
+    budget, pool = f"within = {WITHIN}\nper_controller = 1", POLICY.replace("surge = true", "surge = false")
+    async with (
+        stage(kube, tmp_path) as scene,
+        scene.daemon("one", disruption=budget, pool=pool.format(namespace=scene.namespace)) as one,
+    ):
+        await scene.cordon(scene.nodes[1])
+        await scene.deploy("web", 3)
+
+        async def all_run() -> bool:
+            pods = await scene.copies("web")
+            return [pod["status"].get("phase") for pod in pods] == ["Running"] * 3
+
+        await wait_until(all_run, what="they run")
+        one.proxy.twice = "evict"
+        await scene.cordon(scene.nodes[0])
+        await wait_until(lambda: len(evicted_at(scene)) >= 2, within=90, what="two have gone")
+        times = evicted_at(scene)
+    assert times[1] - times[0] >= WITHIN - 0.5
 
 
 async def test_pods_that_wait_stay_on_an_uncordoned_node(kube: Kube, tmp_path: Path) -> None:

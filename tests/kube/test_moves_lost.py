@@ -280,6 +280,26 @@ async def test_a_refused_eviction_that_comes_again_late_is_refused(scene: Stage,
     assert stays["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
+async def test_a_page_instead_of_the_record_loses_no_pod(scene: Stage, first: Daemon) -> None:
+    """A proxy has no way to the API server for a while, once the eviction was carried out."""
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    name = pod["metadata"]["name"]
+
+    async def is_leaving() -> bool:
+        found = await scene.read(f"{scene.pods}/{name}")
+        return found is None or "deletionTimestamp" in found["metadata"]
+
+    async with scene.never_lost(name):
+        await scene.cordon(pod["spec"]["nodeName"])
+        await wait_until(is_leaving, what="it is evicted", every=0.01)
+        first.proxy.misrouted = "/configmaps/elasticd-restore-"
+        await asyncio.sleep(5)
+        first.proxy.misrouted = ""
+        await scene.runs(name, not_uid=pod["metadata"]["uid"])
+    await ended(scene, pod)
+
+
 async def test_a_pod_whose_eviction_is_sent_twice_comes_back(scene: Stage, first: Daemon) -> None:
     """A proxy gives the second answer, 409: the first has changed the pod."""
     await wait_until(first.leads, what="it leads")

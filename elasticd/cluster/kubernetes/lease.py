@@ -282,7 +282,7 @@ class Elector:
         self.last_disruption = max(self.last_disruption, noted)
         # What others wrote into it (labels, new fields) is written back as it was read.
         lease = {**(raw or {}), "metadata": {**meta, "annotations": {**annotations, **self._notes()}}, "spec": spec}
-        self._raw = await (self._create(lease) if raw is None else self._send("update", self._settings.name, lease))
+        self._raw = await self._write(lease, creates=raw is None)
         self._version, self._restored = _version_of(self._raw), False
         self._tells_disruption = DISRUPTED in lease["metadata"]["annotations"]
         self._seen = True
@@ -291,6 +291,19 @@ class Elector:
         self._until = started + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
         self._leaders_policies = ""
+
+    async def _write(self, lease: dict[str, Any], *, creates: bool) -> dict[str, Any]:
+        """Create or update the lease; returns it as it is now. One that is in conflict, and is as it was written, was
+        written: a proxy has sent it twice, and given the second answer. Raises ApiError."""
+        try:
+            return await (self._create(lease) if creates else self._send("update", self._settings.name, lease))
+        except ApiError as error:
+            if error.code != 409:
+                raise
+            raw = await self._send("get", self._settings.name)
+            if any(raw["spec"].get(key) != lease["spec"][key] for key in ("holderIdentity", "renewTime")):
+                raise error from None
+            return raw
 
     def _notes(self) -> dict[str, str]:
         times = {HOLDER: self.taken_over, DISRUPTED: self.last_disruption}

@@ -44,6 +44,7 @@ _QUIET = 1.0
 _FLOW_CONTROL = 32.0
 """The longest Retry-After, in seconds, by which an API server sheds load (priority and fairness). A longer one is about
 one object, and comes from a webhook or a proxy."""
+_NOT_SERVED = b"404 page not found"
 _LONGEST = 300.0
 """Seconds that Retry-After may ask for at most."""
 
@@ -285,11 +286,24 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiE
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
+    if status.kind != "Status" and _must_be_a_status(response, body):
+        said = one_line(status.message or reason)
+        return ApiError(0, "NoAnswer", f"{response.status} of something before the API server: {said}")
     causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
     seconds = None if seconds is None else min(max(seconds, 0.0), _LONGEST)
     message = status.message or reason
     message = f"{message} (and credentials cannot be read again: {unread})" if unread else message
     return ApiError(response.status, reason, message, seconds, causes=causes)
+
+
+def _must_be_a_status(response: aiohttp.ClientResponse, body: bytes) -> bool:
+    """Whether an API server would say so by a Status: that an object is gone, or another by now. A proxy that knows no
+    way to it answers 404 too, with a page of its own. For groups that it does not serve an API server has a page as
+    well, and a kubelet behind it has others."""
+    path = response.url.raw_path
+    if response.status not in (404, 409, 410) or "/proxy/" in path:
+        return False
+    return path.startswith("/api/v1/") or body.strip() != _NOT_SERVED
 
 
 def _silence(error: Exception) -> ApiError:

@@ -1,5 +1,6 @@
 """Evictions: by the version that is served, within budgets, once, and never as a deletion."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from elasticd.base.clock import Clock, VirtualClock
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
-from elasticd.cluster.kubernetes.write.pods import FRESH, JUDGED, OTHERS_NOT_READY, TERMINATING, TRIES, PodWriter
+from elasticd.cluster.kubernetes.write.pods import FRESH, JUDGED, OTHERS_NOT_READY, TRIES, PodWriter
 from elasticd.model.actions import Answer, Evict, Ready
 from elasticd.model.workload import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, page, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, page, status, until
 from tests.cluster.kubernetes.writing import pod_writer
 
 POD = "/api/v1/namespaces/shop/pods/web"
@@ -153,7 +154,7 @@ async def test_server_answer_is_reported_and_no_pod_is_deleted_instead(
     api.on("POST", EVICTION, reply)
     assert await evictor.evict(ACTION, granted) == answer
     asked = [(seen.method, seen.path) for seen in api.seen]
-    assert asked == [("GET", "/api/v1"), ("GET", POD), ("POST", EVICTION)]
+    assert asked == [("GET", "/api/v1"), ("GET", POD), ("POST", EVICTION), ("GET", POD)]
     assert budget.spare(), "other writes do not wait because a budget said no"
 
 
@@ -195,8 +196,8 @@ async def test_pod_that_changed_at_the_last_moment_is_read_again(api: FakeApi, e
 async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED)
     api.on("GET", POD, found(), found(deletionTimestamp="2026-01-01T00:00:00Z"))
-    assert (await evictor.evict(ACTION, granted)) == TERMINATING
-    assert len(api.asked("POST", EVICTION)) == 1
+    answer = await evictor.evict(ACTION, granted)
+    assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
 
 
 @pytest.mark.parametrize(
@@ -218,14 +219,29 @@ async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: Fak
         pytest.param(status(404, "NotFound"), status(404, "NotFound"), id="gone by now"),
     ],
 )
-async def test_a_bare_pod_refused_and_gone_was_evicted_by_us(
-    api: FakeApi, evictor: PodWriter, reply: Reply, now: Reply, changed: Reply
+@pytest.mark.parametrize("restore", [False, True], ids=["with a controller", "without"])
+async def test_a_pod_refused_and_gone_was_evicted_by_us(
+    api: FakeApi, evictor: PodWriter, reply: Reply, now: Reply, changed: Reply, *, restore: bool
 ) -> None:
-    """A proxy may have sent the eviction twice, and given the second answer; nobody else creates the pod again."""
+    """A proxy may have sent the eviction twice, and given the second answer: it counts, and one that nobody else would
+    create again is created."""
     api.on("POST", EVICTION, reply)
     api.on("GET", POD, found(), now)
     api.on("PATCH", f"{POD}/status", changed)
-    answer = await evictor.evict(replace(ACTION, restore=True), granted)
+    answer = await evictor.evict(replace(ACTION, restore=restore), granted)
+    assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
+
+
+async def test_an_eviction_that_is_done_and_throttled_is_ours(api: FakeApi, session: Session) -> None:
+    """A proxy throttles the second of two; the next try would come too late, and is not sent."""
+    clock = VirtualClock()
+    evictor = evictor_on(clock, api, session)
+    api.on("POST", EVICTION, Say(429, b"slow down", {"Retry-After": "5"}))
+    api.on("PATCH", f"{POD}/status", GOING)
+    evicting = asyncio.create_task(evictor.evict(replace(ACTION, restore=True), granted))
+    await until(lambda: api.asked("POST", EVICTION))
+    await clock.sleep_until(clock.now() + 30)
+    answer = await evicting
     assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
 
 

@@ -157,7 +157,7 @@ async def test_create_request_that_arrives_late_creates_no_second_job(api: FakeA
 
     async def late(request: web.Request) -> web.StreamResponse:
         bench.server.keep(NAME)
-        return web.json_response({"code": 404, "reason": "NotFound"}, status=404)
+        return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
 
     api.on("GET", f"{JOBS}/{NAME}", late, bench.server.read)
     assert await bench.create() == Answer("done", 200, "1 had been created before")

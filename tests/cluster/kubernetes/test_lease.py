@@ -22,6 +22,8 @@ class LeaseServer:
 
     def __init__(self, api: FakeApi) -> None:
         self.lease: dict[str, Any] | None = None
+        self.twice = False
+        """Whether a proxy sends each write twice, and gives the second answer."""
         self._version = 0
         api.on("GET", LEASE, self._get)
         api.on("POST", LEASES, self.create)
@@ -51,22 +53,24 @@ class LeaseServer:
         self.write({**self.lease, "spec": {**self.spec, "holderIdentity": holder}})
 
     async def _get(self, _: web.Request) -> web.StreamResponse:
-        return web.json_response(self.lease) if self.lease else web.json_response({"reason": "NotFound"}, status=404)
+        if self.lease is None:
+            return web.json_response({"kind": "Status", "reason": "NotFound"}, status=404)
+        return web.json_response(self.lease)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         if self.lease is not None:
-            return web.json_response({"reason": "AlreadyExists"}, status=409)
+            return web.json_response({"kind": "Status", "reason": "AlreadyExists"}, status=409)
         self.write(await request.json())
-        return web.json_response(self.lease, status=201)
+        return await self.create(request) if self.twice else web.json_response(self.lease, status=201)
 
     async def update(self, request: web.Request) -> web.StreamResponse:
         sent = await request.json()
         if self.lease is None:
-            return web.json_response({"reason": "NotFound"}, status=404)
+            return web.json_response({"kind": "Status", "reason": "NotFound"}, status=404)
         if sent["metadata"].get("resourceVersion") != self.lease["metadata"]["resourceVersion"]:
-            return web.json_response({"reason": "Conflict"}, status=409)
+            return web.json_response({"kind": "Status", "reason": "Conflict"}, status=409)
         self.write(sent)
-        return web.json_response(self.lease)
+        return await self.update(request) if self.twice else web.json_response(self.lease)
 
 
 class Pair:
@@ -99,6 +103,22 @@ async def pair(api: FakeApi, session: Session) -> Pair:
     await found.two.step()
     assert found.leading == (True, False)
     return found
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["renewed", "new"])
+async def test_a_lease_that_is_written_twice_is_held(
+    pair: Pair, caplog: pytest.LogCaptureFixture, *, is_new: bool
+) -> None:
+    """A proxy gives the second answer, 409: the first was carried out."""
+    pair.server.twice = True
+    if is_new:
+        pair.server.lease = None
+    for _ in range(10):
+        await pair.wait(2)
+        await pair.one.step()
+        await pair.two.step()
+        assert pair.leading == (True, False)
+    assert "another elasticd" not in caplog.text
 
 
 async def test_a_leader_that_sees_nothing_lets_another_lead(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import JUDGED
 from elasticd.model.actions import Answer
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Seen, drop, status, until
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, Seen, drop, status, until
 from tests.cluster.kubernetes.restoring import (
     ACTION,
     POD,
@@ -144,6 +144,23 @@ async def test_who_finds_it_made_anew_already_leaves_no_record_behind(
         assert (await one.evict(ACTION, granted)).result == "done"
         await until(lambda: not one.underway)
     assert (server.steps.count("POST configmaps"), server.records, server.created) == (1, {}, [])
+
+
+async def test_a_page_of_a_proxy_tells_nothing_of_a_record(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """It answers 404 where it knows no way to the API server: the record is there, and the pod comes back."""
+
+    def misrouted(step: int, what: str) -> str:
+        if what == "POST eviction":
+            read = server.step(lambda: server.records["elasticd-restore-u"])
+            server.api.on("GET", RECORD, Say(404, b"<html>no such backend</html>"), read)
+        return ""
+
+    server.fault = misrouted
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
 
 
 async def test_record_removed_before_a_late_eviction_is_written_again(

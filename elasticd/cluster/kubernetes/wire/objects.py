@@ -252,6 +252,7 @@ class _StatusDetails(Wire, frozen=True):
 class Status(Wire, frozen=True):
     """An error, as the API reports it."""
 
+    kind: str = ""
     code: int = 0
     reason: str = ""
     message: str = ""

@@ -92,6 +92,8 @@ class _Eviction(Struct):
     dry_run: bool
     unanswered: str | None = None
     """UID of the pod's controller when a request had no answer, empty for none; None: each had one."""
+    sent: bool = False
+    """Whether it was sent, so that it may have been carried out whatever the answer was."""
 
 
 Look = Callable[[ApiError], Awaitable[Answer | None]]
@@ -214,26 +216,35 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             answer = await self._try_to_evict(eviction, pod)
-            if action.restore and not eviction.dry_run and answer.code >= 400:
-                answer = await self._refused_for_good(eviction, answer)
+            if eviction.sent and not eviction.dry_run and (answer.result, answer.reason) != ("done", ""):
+                answer = await self._unless_gone(eviction, answer)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
 
-    async def _refused_for_good(self, eviction: _Eviction, answer: Answer) -> Answer:
-        """The answer to an eviction that was refused, or done where the pod has gone since: a proxy may have sent it
-        twice, and given the second answer. A pod that nobody else would create again must not count as gone by another
-        hand then; one that a person deletes in the same moment is created again. One that stays is changed, so that the
-        other of the two is refused too, however late it arrives."""
-        action = eviction.action
-        if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
-            return failed(0, f"{answer.message}; whether it may go later is not known: {stop.message}")
+    async def _unless_gone(self, eviction: _Eviction, answer: Answer) -> Answer:
+        """The answer to an eviction that was sent and refused, or done where the pod has gone since: a proxy may have
+        sent it twice, and given the second answer. It counts as evicted by us then: `[disruption]` must not let another
+        go for it, and one that nobody else would create again is created; also one that a person deletes in the same
+        moment."""
         try:
-            stays = await void_evictions(self._session, action.workload, action.uid, self._clock.now())
+            stays = await (self._stays_for_good if eviction.action.restore else self._stays)(eviction)
         except ApiError as error:
-            return failed(0, f"{answer.message}; whether it may go later is not known: {error}")
+            return failed(0, f"{answer.message}; whether it was carried out cannot be read back: {error}")
         done = Answer("done", answer.code, f"it was refused ({answer.message}), but has gone since")
         return answer if stays else done
+
+    async def _stays(self, eviction: _Eviction) -> bool:
+        pod = await read_pod(self._session, eviction.action.workload)
+        return pod is not None and pod.uid == eviction.action.uid and not pod.deleted
+
+    async def _stays_for_good(self, eviction: _Eviction) -> bool:
+        """The same, and change it, so that the other of two that were sent is refused too, however late it arrives: its
+        record is removed. Raises ApiError, also where another daemon leads."""
+        if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
+            raise ApiError(0, stop.reason, stop.message)
+        action = eviction.action
+        return await void_evictions(self._session, action.workload, action.uid, self._clock.now())
 
     async def _try_to_evict(self, eviction: _Eviction, pod: PodState) -> Answer:
         """Send the eviction of the pod as it was read."""
@@ -274,7 +285,9 @@ class PodWriter:
                 return stop
             if stop := await self._settle(action, uid, eviction.in_time):
                 return stop
-        return await self._too_few_others(action) or eviction.allowed()
+        stop = await self._too_few_others(action) or eviction.allowed()
+        eviction.sent = eviction.sent or stop is None
+        return stop
 
     async def _settle(self, action: Evict, controller: str, allowed: Allowed) -> Answer | None:
         """Change the others of its controller that may go by an earlier eviction."""

@@ -122,8 +122,8 @@ class Scaler:
             scale = await self._send("get", resource, action)
         except ApiError as error:
             return conflict(error.code, f"it changed, and cannot be read again: {error}")
-        if lost is not None and scale.replicas == action.after:
-            return self._judge(lost, scale, action)
+        if code and scale.replicas == action.after:
+            return self._done_all_the_same(lost, scale, action)
         if (difference := _another(scale, action)) or scale.replicas != action.before:
             return conflict(code, difference or f"it has {scale.replicas} replicas, not {action.before}")
         if not objects:
@@ -182,6 +182,13 @@ class Scaler:
         except ApiError as error:
             return refused_by(error)
         return None
+
+    def _done_all_the_same(self, lost: ApiError | None, scale: WireScale, action: Scale) -> Answer:
+        """The count is as it was to be, and the last write was in conflict: an earlier one was carried out, or a proxy
+        has sent one twice and given the second answer, or somebody else wants the same. It counts as ours, as rates
+        and `[disruption]` must not let more go for it."""
+        lost = lost or ApiError(409, "Conflict", "another had changed it, or a proxy sent it twice")
+        return self._judge(lost, scale, action)
 
     def _judge(self, lost: ApiError, scale: WireScale, action: Scale) -> Answer:
         if difference := _another(scale, action):
