@@ -12,6 +12,8 @@ from typing import NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
+_KEPT = ("Content-Type", "Retry-After", "Cache-Control")
+
 
 class Reply(NamedTuple):
     """What a server answered."""
@@ -55,7 +57,7 @@ class Proxy:
         async with self._session.request(
             request.method, request.path, params=request.query, data=body or None, headers=_headers(request)
         ) as answer:
-            kept = {key: answer.headers[key] for key in ("Content-Type", "Retry-After") if key in answer.headers}
+            kept = {key: answer.headers[key] for key in _KEPT if key in answer.headers}
             return Reply(answer.status, await answer.read(), kept)
 
     def _open(self, request: web.Request) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:

@@ -2,6 +2,8 @@
 their turn when their node is uncordoned."""
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from elasticd.journal import read
 from elasticd.model.placement import PodOutcome
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
-from tests.kube.moving import POLICY, USER, Stage, stage
+from tests.kube.moving import POLICY, USER, Daemon, Stage, stage
 
 WITHIN, MOST = 12, 2
 SLOWLY = "writes_per_second = 3\nburst = 2"
@@ -43,11 +45,12 @@ async def test_kills_let_no_more_pods_go(kube: Kube, tmp_path: Path) -> None:
     assert all(later - before >= WITHIN - 0.5 for before, later in zip(times, times[MOST:], strict=False))
 
 
-async def test_evictions_that_are_sent_twice_count(kube: Kube, tmp_path: Path) -> None:
-    """A proxy gives the second answer, 409: the first was carried out."""
+@asynccontextmanager
+async def deployed(kube: Kube, folder: Path) -> AsyncIterator[tuple[Stage, Daemon]]:
+    """A Deployment of three on the first node, and a daemon that evicts one of them in WITHIN seconds."""
     budget, pool = f"within = {WITHIN}\nper_controller = 1", POLICY.replace("surge = true", "surge = false")
     async with (
-        stage(kube, tmp_path) as scene,
+        stage(kube, folder) as scene,
         scene.daemon("one", disruption=budget, pool=pool.format(namespace=scene.namespace)) as one,
     ):
         await scene.cordon(scene.nodes[1])
@@ -58,6 +61,23 @@ async def test_evictions_that_are_sent_twice_count(kube: Kube, tmp_path: Path) -
             return [pod["status"].get("phase") for pod in pods] == ["Running"] * 3
 
         await wait_until(all_run, what="they run")
+        yield scene, one
+
+
+async def test_a_refused_eviction_of_three_comes_not_late(kube: Kube, tmp_path: Path) -> None:
+    """A proxy has sent it twice, and delivers the second once another pod of the Deployment has gone."""
+    async with deployed(kube, tmp_path) as (scene, one):
+        one.proxy.denied = "evict"
+        await scene.cordon(scene.nodes[0])
+        await wait_until(lambda: one.proxy.keeps, what="one is refused")
+        one.proxy.denied = ""
+        await wait_until(lambda: evicted_at(scene), what="another has gone")
+        assert await one.proxy.deliver() == 409
+
+
+async def test_evictions_that_are_sent_twice_count(kube: Kube, tmp_path: Path) -> None:
+    """A proxy gives the second answer, 409: the first was carried out."""
+    async with deployed(kube, tmp_path) as (scene, one):
         one.proxy.twice = "evict"
         await scene.cordon(scene.nodes[0])
         await wait_until(lambda: len(evicted_at(scene)) >= 2, within=90, what="two have gone")

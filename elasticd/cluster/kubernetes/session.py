@@ -298,12 +298,16 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiE
 
 def _must_be_a_status(response: aiohttp.ClientResponse, body: bytes) -> bool:
     """Whether an API server would say so by a Status: that an object is gone, or another by now. A proxy that knows no
-    way to it answers 404 too, with a page of its own. For groups that it does not serve an API server has a page as
-    well, and a kubelet behind it has others."""
+    way to it answers 404 too, with a page of its own. For a group that it does not serve an API server has a page as
+    well, which nobody may keep; and a kubelet behind it has others."""
     path = response.url.raw_path
     if response.status not in (404, 409, 410) or "/proxy/" in path:
         return False
-    return path.startswith("/api/v1/") or body.strip() != _NOT_SERVED
+    is_about_objects = path.count("/") > len(["", "apis", "GROUP", "VERSION"]) - 1
+    not_served = body.strip() == _NOT_SERVED and (
+        not is_about_objects or "no-cache" in response.headers.get("Cache-Control", "")
+    )
+    return path.startswith("/api/v1/") or not not_served
 
 
 def _silence(error: Exception) -> ApiError:

@@ -315,6 +315,7 @@ async def test_the_lease_tells_when_a_pod_was_last_evicted(
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", EVICTED, found())
     api.on("POST", f"{EVICTED}/eviction", reply)
+    api.on("PATCH", f"{EVICTED}/status", found())
     async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
         await until(lambda: cluster.leading)
         before = time.time()

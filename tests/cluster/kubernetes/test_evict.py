@@ -56,6 +56,7 @@ def evictor_on(
     """One that finds the pod."""
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", POD, found())
+    api.on("PATCH", f"{POD}/status", found())
     return pod_writer(session, clock, budget, judged)
 
 
@@ -154,7 +155,7 @@ async def test_server_answer_is_reported_and_no_pod_is_deleted_instead(
     api.on("POST", EVICTION, reply)
     assert await evictor.evict(ACTION, granted) == answer
     asked = [(seen.method, seen.path) for seen in api.seen]
-    assert asked == [("GET", "/api/v1"), ("GET", POD), ("POST", EVICTION), ("GET", POD)]
+    assert asked == [("GET", "/api/v1"), ("GET", POD), ("POST", EVICTION), ("PATCH", f"{POD}/status")]
     assert budget.spare(), "other writes do not wait because a budget said no"
 
 
@@ -195,7 +196,7 @@ async def test_pod_that_changed_at_the_last_moment_is_read_again(api: FakeApi, e
 
 async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: PodWriter) -> None:
     api.on("POST", EVICTION, CHANGED)
-    api.on("GET", POD, found(), found(deletionTimestamp="2026-01-01T00:00:00Z"))
+    api.on("PATCH", f"{POD}/status", GOING)
     answer = await evictor.evict(ACTION, granted)
     assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
 
@@ -230,6 +231,24 @@ async def test_a_pod_refused_and_gone_was_evicted_by_us(
     api.on("PATCH", f"{POD}/status", changed)
     answer = await evictor.evict(replace(ACTION, restore=restore), granted)
     assert ((answer.result, answer.reason), len(api.asked("POST", EVICTION))) == (("done", ""), 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "result"),
+    [
+        pytest.param(found(), "refused", id="there"),
+        pytest.param(GOING, "done", id="being deleted"),
+        pytest.param(status(503, "Down", "down"), "refused", id="not to be read"),
+    ],
+)
+async def test_without_the_right_to_change_pods_they_are_read(
+    api: FakeApi, evictor: PodWriter, now: Reply, result: str
+) -> None:
+    """Those with a controller, of which a late eviction takes no more than their budgets allow."""
+    api.on("POST", EVICTION, status(429, "TooManyRequests", VIOLATES))
+    api.on("PATCH", f"{POD}/status", status(403, "Forbidden", "may not"))
+    api.on("GET", POD, found(), now)
+    assert (await evictor.evict(ACTION, granted)).result == result
 
 
 async def test_an_eviction_that_is_done_and_throttled_is_ours(api: FakeApi, session: Session) -> None:

@@ -90,6 +90,7 @@ async def test_refusals_are_one_type_of_error(
     assert error.sent
 
 
+PAGE = b"404 page not found\n"
 POD, KUBELET = "/api/v1/namespaces/shop/pods/web", "/api/v1/nodes/n/proxy/x"
 SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
 
@@ -99,15 +100,17 @@ SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
     [
         pytest.param(POD, status(404, "NotFound", "none"), 404, id="a Status"),
         pytest.param(POD, Say(404, b"<html>no such backend</html>"), 0, id="a page"),
-        pytest.param(POD, Say(404, b"404 page not found\n"), 0, id="that of a Go program"),
+        pytest.param(POD, Say(404, PAGE), 0, id="that of a Go program"),
         pytest.param(POD, Say(404, {"message": "no Route matched"}), 0, id="JSON"),
         pytest.param(POD, Say(409, b"conflict"), 0, id="409"),
         pytest.param(POD, Say(410, b"gone"), 0, id="410"),
         pytest.param(POD, Say(403, b"a firewall"), 403, id="403, which tells of no object"),
         pytest.param(POD, Say(429, b"Too many requests"), 429, id="429, as priority and fairness answer"),
-        pytest.param(SCALE, Say(404, b"404 page not found\n"), 404, id="a group that is not served"),
+        pytest.param(SCALE, Say(404, PAGE, {"Cache-Control": "no-cache, private"}), 404, id="a group not served"),
+        pytest.param(SCALE, Say(404, PAGE), 0, id="that of a Go program, for a group"),
+        pytest.param("/apis/policy/v1", Say(404, PAGE), 404, id="which groups there are"),
         pytest.param(SCALE, Say(404, b"default backend - 404"), 0, id="a page for a group"),
-        pytest.param(KUBELET, Say(404, b"404 page not found\n"), 404, id="a kubelet"),
+        pytest.param(KUBELET, Say(404, PAGE), 404, id="a kubelet"),
     ],
 )
 async def test_only_an_api_server_says_what_is_gone(

@@ -216,7 +216,7 @@ class PodWriter:
             if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
             answer = await self._try_to_evict(eviction, pod)
-            if eviction.sent and not eviction.dry_run and (answer.result, answer.reason) != ("done", ""):
+            if _may_be_done(eviction, answer):
                 answer = await self._unless_gone(eviction, answer)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
@@ -226,25 +226,26 @@ class PodWriter:
         """The answer to an eviction that was sent and refused, or done where the pod has gone since: a proxy may have
         sent it twice, and given the second answer. It counts as evicted by us then: `[disruption]` must not let another
         go for it, and one that nobody else would create again is created; also one that a person deletes in the same
-        moment."""
+        moment. One that stays is changed, so that the other of the two is refused too, however late it arrives."""
+        action = eviction.action
         try:
-            stays = await (self._stays_for_good if eviction.action.restore else self._stays)(eviction)
+            if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
+                raise ApiError(0, stop.reason, stop.message)
+            stays = await void_evictions(self._session, action.workload, action.uid, self._clock.now())
         except ApiError as error:
-            return failed(0, f"{answer.message}; whether it was carried out cannot be read back: {error}")
+            if action.restore:  # its record stays
+                return failed(0, f"{answer.message}; whether it may go later is not known: {error}")
+            stays = await self._stays(action)
         done = Answer("done", answer.code, f"it was refused ({answer.message}), but has gone since")
         return answer if stays else done
 
-    async def _stays(self, eviction: _Eviction) -> bool:
-        pod = await read_pod(self._session, eviction.action.workload)
-        return pod is not None and pod.uid == eviction.action.uid and not pod.deleted
-
-    async def _stays_for_good(self, eviction: _Eviction) -> bool:
-        """The same, and change it, so that the other of two that were sent is refused too, however late it arrives: its
-        record is removed. Raises ApiError, also where another daemon leads."""
-        if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
-            raise ApiError(0, stop.reason, stop.message)
-        action = eviction.action
-        return await void_evictions(self._session, action.workload, action.uid, self._clock.now())
+    async def _stays(self, action: Evict) -> bool:
+        """Whether the pod is there, as far as can be seen: nothing more is known of one that cannot be read."""
+        try:
+            pod = await read_pod(self._session, action.workload)
+        except ApiError:
+            return True
+        return pod is not None and pod.uid == action.uid and not pod.deleted
 
     async def _try_to_evict(self, eviction: _Eviction, pod: PodState) -> Answer:
         """Send the eviction of the pod as it was read."""
@@ -397,6 +398,13 @@ def _unfit(action: Evict, pod: PodState) -> Answer | None:
     if pod.phase not in ("Succeeded", "Failed") and (annotation := sparing_annotation(pod)):
         return Answer("refused", message=f"its annotation {annotation} asks for it", reason="DoNotDisrupt")
     return None
+
+
+def _may_be_done(eviction: _Eviction, answer: Answer) -> bool:
+    """Whether it may have been carried out in spite of its answer. Of one that had none that is known, or its record
+    stays."""
+    is_sent = eviction.sent and not eviction.dry_run and (answer.result, answer.reason) != ("done", "")
+    return is_sent and (eviction.unanswered is None or eviction.action.restore)
 
 
 def _forbidden_by_another_leader(allowed: Allowed) -> Answer | None:
