@@ -25,6 +25,7 @@ from kubernetes_asyncio.config.incluster_config import (
 )
 
 from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError, nearest
+from elasticd.base.files import content_of
 from elasticd.base.news import LastReported
 from elasticd.cluster.kubernetes.exec_plugin import printed
 
@@ -57,8 +58,18 @@ class _BoundedExec(ExecProvider):
         return credential.status
 
 
-# Where the library looks it up, as it takes no other by its arguments.
+class _RegularFile(kube_config.FileOrData):
+    """As the library's own, which waits without end for a FIFO or a device."""
+
+    def as_data(self) -> str | None:
+        if self._file and not self._data:
+            content_of(Path(self._file), 1)
+        return super().as_data()
+
+
+# Where the library looks them up, as it takes no others by its arguments.
 kube_config.ExecProvider = _BoundedExec  # type: ignore[attr-defined]  # not exported by name
+kube_config.FileOrData = _RegularFile  # type: ignore[misc]  # the same
 
 
 def find_kubeconfig(named: str) -> str:

@@ -41,7 +41,7 @@ RELOAD_EVERY = 10.0
 """Seconds from one look at the credentials that were refused to the next."""
 _BODY_FACTOR = 6
 _QUIET = 1.0
-_FLOW_CONTROL = 32.0
+FLOW_CONTROL = 32.0
 """The longest Retry-After, in seconds, by which an API server sheds load (priority and fairness). A longer one is about
 one object, and comes from a webhook or a proxy."""
 _NOT_SERVED = b"404 page not found"
@@ -81,7 +81,7 @@ class ApiError(Exception):
         if not self.sent or not (self.code == 429 or (self.code == 503 and self.retry_after is not None)):
             return 0.0
         seconds = self.retry_after or _QUIET
-        return seconds if seconds <= _FLOW_CONTROL else 0.0
+        return seconds if seconds <= FLOW_CONTROL else 0.0
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -158,7 +158,7 @@ class Session:
             seconds = error.retry_after or 0.0
             # Not a create, whose path names no object; and not the lease, which would be lost.
             one = request.verb in ("update", "patch", "delete") and request.resource != "leases"
-            if one and seconds > _FLOW_CONTROL:
+            if one and seconds > FLOW_CONTROL:
                 self._deferred[request.verb, request.path] = time.monotonic() + seconds
             raise
 

@@ -243,6 +243,15 @@ async def test_blanks_around_the_token_of_a_file_do_not_count(api: FakeApi, tmp_
     assert await credentials.header() == "Bearer of-a-file"
 
 
+async def test_a_token_file_that_is_none_is_not_waited_for(api: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, api.url)
+    write_token_file(tmp_path, path, "")
+    (tmp_path / "token").unlink()
+    os.mkfifo(tmp_path / "token")
+    with pytest.raises(ConfigError, match="it is a FIFO"):
+        await Credentials(path).load()
+
+
 async def test_every_request_is_counted_with_its_code_and_time(api: FakeApi, tmp_path: Path) -> None:
     api.on("GET", "/thing", {"ok": 1}, status(404), drop)
     counted: list[tuple[str, str, int]] = []

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.clock import ServerTime, VirtualClock
-from elasticd.cluster.kubernetes.session import ApiError, Session
+from elasticd.cluster.kubernetes.session import FLOW_CONTROL, ApiError, Session
 from elasticd.cluster.kubernetes.watch import discovery, watch
 from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.watch.versions import Rollbacks
@@ -410,6 +410,11 @@ async def test_retry_after_of_a_list_is_honoured(api: FakeApi, start: Start, clo
     assert clock.now() - began >= 10
 
 
+def test_a_read_waits_no_longer_than_an_overload_lasts(clock: HurriedClock) -> None:
+    """A longer Retry-After is a proxy's: the cluster would not be seen for minutes."""
+    assert Retries(clock).pause(300.0) == FLOW_CONTROL
+
+
 async def test_a_refused_list_leaves_the_copy_kept_but_unconfirmed(api: FakeApi, start: Start) -> None:
     api.on("GET", PODS, page(pod("a"), version=3), status(403, "Forbidden", "pods is forbidden"))
     api.on("WATCH", PODS, status(403, "Forbidden", "pods is forbidden"))
@@ -575,6 +580,6 @@ def test_backoff_doubles_with_jitter_to_its_limit_and_starts_anew() -> None:
     pauses = [retries.pause() for _ in range(12)]
     for number, pause in enumerate(pauses):
         assert 0.5 * min(0.5 * 2**number, 30) <= pause <= 1.5 * min(0.5 * 2**number, 30)
-    assert retries.pause(at_least=100) == 100
+    assert FLOW_CONTROL <= retries.pause(at_least=100) <= 45
     retries.reset()
     assert retries.pause() <= 0.75

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.errors import UNREADABLE
-from elasticd.cluster.kubernetes.session import JSON, PARTIAL_LIST, ApiError, Request, Session, decoded
+from elasticd.cluster.kubernetes.session import FLOW_CONTROL, JSON, PARTIAL_LIST, ApiError, Request, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
 from elasticd.cluster.kubernetes.watch.store import Key, Sink
 from elasticd.cluster.kubernetes.watch.versions import Rollbacks, is_older
@@ -70,9 +70,9 @@ class Retries:
         await self._clock.sleep_until(self._clock.now() + self.pause(at_least))
 
     def pause(self, at_least: float | None = None) -> float:
-        """Seconds to wait after one more failure."""
+        """Seconds to wait after one more failure, for which the server may have asked."""
         self._failures += 1
-        return max(_BACKOFF.delay(self._failures, random.random()), at_least or 0.0)  # noqa: S311
+        return max(_BACKOFF.delay(self._failures, random.random()), min(at_least or 0.0, FLOW_CONTROL))  # noqa: S311
 
     def reset(self) -> None:
         """Start again from the shortest pause: something worked."""
