@@ -67,6 +67,7 @@ from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions
 from elasticd.cluster.kubernetes.write.patches import Patcher
 from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
 from elasticd.cluster.kubernetes.write.scale import Scaler
+from elasticd.decision.decide import VIEW_AGE
 from elasticd.decision.disruption import disruption_of
 from elasticd.kit.handover import HALF_STOPPED, UNREAD
 from elasticd.kit.surge import SURGE
@@ -264,7 +265,11 @@ class LiveSnapshot:
         if informer is None:
             informer = self._always[_BUDGET] = follow_budgets(self._deps, self._budget_store)
             self._tasks.append(self._group.create_task(informer.run()))
-        return self._budget_store.all() if informer.confirmed() > 0 else None
+        return self._budget_store.all() if informer.confirmed() > 0 and not self._is_old(informer) else None
+
+    def _is_old(self, informer: Informer) -> bool:
+        """Whether what it shows was current once, and is too old to act on. What may not be read never was."""
+        return 0 < informer.confirmed() < self._deps.clock.now() - VIEW_AGE
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
         """The first call while a pod selects others by these labels starts the watch."""
@@ -289,7 +294,8 @@ class LiveSnapshot:
         return self.storage_stores.storage(tuple(unread), capacities_served=served)
 
     def autoscaler(self, ref: Ref) -> str:
-        if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:
+        informer = self._always[_AUTOSCALER]
+        if self._autoscalers_since < self._led_since() or not informer.is_settled or self._is_old(informer):
             return UNREAD
         names = self.autoscaler_store.scaling(ref)
         half = HALF_STOPPED if self.autoscaler_store.half_stopped(ref) else ""

@@ -16,6 +16,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.tasks import cancel
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
+from elasticd.cluster.kubernetes import cluster as cluster_module
 from elasticd.cluster.kubernetes.lease import DISRUPTED, HOLDER
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.kit.handover import STOPPED, UNREAD
@@ -739,6 +740,24 @@ async def test_unreadable_disruption_budgets_are_unknown_and_reported_as_a_probl
         assert snapshot.budgets() is None
         told = "not for you" if refused else "the server does not serve policy"
         assert cluster.problems() == {("policy", "PodDisruptionBudget"): told}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_hpas_and_budgets_that_are_old_are_unknown(
+    api: FakeApi, open_cluster: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They could be read once, and not any more: others may have been created since."""
+    serve_autoscaling(api)
+    serve_policy(api)
+    for path in (HPAS, PDBS):
+        api.on("GET", path, page(), status(503, "Down", "down"))
+        api.on("WATCH", path, status(503, "Down", "down"))
+    async with open_cluster() as cluster:
+        (await cluster.observe(0.0, KINDS)).budgets()
+        snapshot = await cluster.observe(0.0, KINDS)
+        assert (snapshot.autoscaler(REF), snapshot.budgets()) == ("", ())
+        monkeypatch.setattr(cluster_module, "VIEW_AGE", 0.2)
+        await until(lambda: (snapshot.autoscaler(REF), snapshot.budgets()) == (UNREAD, None))
 
 
 NAMESPACES = "/api/v1/namespaces"
