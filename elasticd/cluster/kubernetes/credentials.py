@@ -31,6 +31,9 @@ from elasticd.cluster.kubernetes.exec_plugin import printed
 
 logger = logging.getLogger(__name__)
 
+LARGEST_TOKEN = 1 << 20
+"""Bytes of a file that is looked at for whether it is empty."""
+
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
     """What a credential plugin prints."""
@@ -55,15 +58,18 @@ class _BoundedExec(ExecProvider):
         if credential.api_version != self.api_version:
             found = credential.api_version
             raise ValueError(f"exec: must print an ExecCredential of {self.api_version}, prints one of {found}")
+        if "token" in credential.status and not str(credential.status["token"]).strip():
+            raise UnavailableError("exec: must print a token, prints an empty one")
         return credential.status
 
 
 class _RegularFile(kube_config.FileOrData):
-    """As the library's own, which waits without end for a FIFO or a device."""
+    """As the library's own, which waits without end for a FIFO or a device, and takes an empty file for none: whoever
+    writes a token in place empties its file first, and without one elasticd would be anonymous."""
 
     def as_data(self) -> str | None:
-        if self._file and not self._data:
-            content_of(Path(self._file), 1)
+        if self._file and not self._data and not content_of(Path(self._file), LARGEST_TOKEN).strip():
+            raise UnavailableError(f"{self._file}: must hold something, is empty")
         return super().as_data()
 
 
@@ -102,6 +108,8 @@ class Credentials:
         self._check_host(path, _address(configuration))
         if not _is_sendable(header := await _header_of(configuration)):
             raise ConfigError(path, "token", "must be what an HTTP header can hold, is not: it has other characters")
+        if self._header and not header and not configuration.cert_file:
+            raise UnavailableError(f"{path}: token: must be given, as before, is empty")
         self._configuration, self._header = configuration, header
         await self._warn_of_exposure(path)
 
@@ -162,7 +170,7 @@ class Credentials:
         that cannot be read, or has something that cannot be sent, the last token is."""
         with suppress(ConfigException, OSError):
             header = await _header_of(self._configuration)
-            self._header = header if _is_sendable(header) else self._header
+            self._header = header if header and _is_sendable(header) else self._header
         return self._header
 
     @property
@@ -203,7 +211,8 @@ class Credentials:
 
 async def _header_of(configuration: Configuration) -> str:
     # A file that holds a token may end with a newline, as `echo` writes one.
-    return str(await configuration.get_api_key_with_prefix("BearerToken") or "").strip()
+    header = str(await configuration.get_api_key_with_prefix("BearerToken") or "").strip()
+    return "" if header == "Bearer" else header
 
 
 def _is_sendable(header: str) -> bool:

@@ -243,6 +243,31 @@ async def test_blanks_around_the_token_of_a_file_do_not_count(api: FakeApi, tmp_
     assert await credentials.header() == "Bearer of-a-file"
 
 
+@pytest.mark.parametrize("empty", ["", "\n"], ids=["empty", "blank"])
+async def test_an_empty_token_is_not_taken_for_anonymous(api: FakeApi, tmp_path: Path, empty: str) -> None:
+    """Whoever writes a token in place empties its file first."""
+    path = write_kubeconfig(tmp_path, api.url)
+    write_token_file(tmp_path, path, empty)
+    credentials = Credentials(path)
+    with pytest.raises(UnavailableError, match="is empty"):
+        await credentials.load()
+    write_token_file(tmp_path, write_kubeconfig(tmp_path, api.url), "first")
+    await credentials.load()
+    write_token_file(tmp_path, write_kubeconfig(tmp_path, api.url), empty)
+    with pytest.raises(UnavailableError, match="is empty"):
+        await credentials.load()
+    assert await credentials.header() == "Bearer first"
+
+
+async def test_a_token_that_is_gone_from_a_kubeconfig_is_kept(api: FakeApi, tmp_path: Path) -> None:
+    credentials = Credentials(write_kubeconfig(tmp_path, api.url))
+    await credentials.load()
+    write_kubeconfig(tmp_path, api.url, token="")
+    with pytest.raises(UnavailableError, match="must be given, as before"):
+        await credentials.load()
+    assert await credentials.header() == "Bearer secret"
+
+
 async def test_a_token_file_that_is_none_is_not_waited_for(api: FakeApi, tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, api.url)
     write_token_file(tmp_path, path, "")
@@ -384,6 +409,15 @@ async def test_a_plugin_that_gives_no_credential_is_told(script: str, told: str,
         await Credentials(path).load()
     assert f"must be a readable kubeconfig: {told}" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+async def test_an_empty_token_of_a_plugin_is_not_taken_for_anonymous(api: FakeApi, tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, api.url)
+    write_plugin(tmp_path, path)
+    said = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":""}}'
+    (tmp_path / "plugin").write_text(f"#!/bin/sh\necho '{said}'\n")
+    with pytest.raises(UnavailableError, match="must print a token, prints an empty one"):
+        await Credentials(path).load()
 
 
 @pytest.mark.parametrize("script", ["exec sleep 600", "exec >&- 2>&-; exec sleep 600"], ids=["silent", "closed"])
