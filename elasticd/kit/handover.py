@@ -13,7 +13,7 @@ STOPPED = "elasticd.io/stopped"
 TAKEN_BACK = "elasticd.io/taken-back"
 """The annotation of an autoscaler that was as it should be when an interrupted takeover was taken back: since when."""
 
-UNREAD = "perhaps a HorizontalPodAutoscaler (they have not been read since this daemon began to lead)"
+UNREAD = "perhaps a HorizontalPodAutoscaler (they have not been read of late, or since this daemon began to lead)"
 """In place of the autoscaler of a workload: it may have one."""
 
 HALF_STOPPED = " (half stopped)"
