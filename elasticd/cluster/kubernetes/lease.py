@@ -301,7 +301,8 @@ class Elector:
             if error.code != 409:
                 raise
             raw = await self._send("get", self._settings.name)
-            if any(raw["spec"].get(key) != lease["spec"][key] for key in ("holderIdentity", "renewTime")):
+            spec = raw.get("spec") or {}
+            if any(spec.get(key) != lease["spec"][key] for key in ("holderIdentity", "renewTime")):
                 raise error from None
             return raw
 

@@ -217,6 +217,9 @@ async def test_pod_that_somebody_evicted_meanwhile_is_not_evicted_again(api: Fak
     [
         pytest.param(GOING, GOING, id="being deleted"),
         pytest.param(found("v"), status(409, "Conflict", "UID in precondition: u"), id="another of that name"),
+        pytest.param(
+            found("v"), status(422, "Invalid", "metadata.uid: field is immutable"), id="another, as it is said"
+        ),
         pytest.param(status(404, "NotFound"), status(404, "NotFound"), id="gone by now"),
     ],
 )

@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, enco
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.wire.objects import WirePod
-from elasticd.cluster.kubernetes.write.answers import failed
+from elasticd.cluster.kubernetes.write.answers import failed, other_uid
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.model.actions import OUTDATED, Answer, Evict
 from elasticd.model.moves import STAYS
@@ -42,7 +42,7 @@ async def void_evictions(session: Session, ref: Ref, uid: str, now: float) -> bo
     try:
         changed = await session.send(PODS.request("patch", ref.namespace, ref.name, "status", body=body))
     except ApiError as error:
-        if error.code in (404, 409):
+        if error.code in (404, 409) or other_uid(error):
             return False
         raise
     return decoded(changed, _POD, "Pod").metadata.deletion_timestamp is None
