@@ -411,7 +411,7 @@ async def test_a_plugin_that_gives_no_credential_is_told(script: str, told: str,
     assert "\n" not in str(error.value)
 
 
-async def test_an_empty_token_of_a_plugin_is_not_taken_for_anonymous(api: FakeApi, tmp_path: Path) -> None:
+async def test_an_empty_token_of_a_plugin_is_not_sent(api: FakeApi, tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, api.url)
     write_plugin(tmp_path, path)
     said = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":""}}'
