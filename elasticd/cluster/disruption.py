@@ -174,7 +174,7 @@ class DisruptionGuard(ClusterWrapper):
         """Change a count, or begin a surge."""
         with self._replacements.changing(action):
             answer = await self._do(action, disruption)
-        if answer.result in ("refused", "conflict") or 400 <= answer.code < 500:
+        if answer.result in ("refused", "conflict") or (answer.result == "failed" and 400 <= answer.code < 500):
             return answer  # it was not done
         if isinstance(action, Scale):
             self._replacements.note_scaling(action, self._clock.now())

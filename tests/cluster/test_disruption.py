@@ -565,6 +565,7 @@ async def test_a_moved_pod_delays_only_what_costs_others(name: str, why: str, re
     ("before", "answer", "reason"),
     [
         pytest.param(4, Answer("done"), "Scaling", id="scaled in"),
+        pytest.param(4, Answer("done", 409), "Scaling", id="scaled in, and answered 409"),
         pytest.param(4, Answer("failed", 403, reason="Forbidden"), "", id="not scaled in: it may not be"),
         pytest.param(4, Answer("conflict", 409, reason="Conflict"), "", id="not scaled in: somebody else was first"),
         pytest.param(2, Answer("done"), "", id="scaled out"),

@@ -38,12 +38,13 @@ def starts(scene: Stage, monkeypatch: pytest.MonkeyPatch, *, never: bool) -> Non
 
 
 async def copy_on_node(scene: Stage, pod: JSON) -> JSON:
-    """Wait until a copy of a pod is on a node."""
+    """Wait until a copy of a pod is on a node, whose kubelet has reported it: a report that comes later would undo what
+    a test writes into its status."""
 
     async def found() -> JSON:
         copy = await scene.read(f"{scene.pods}/{pod['metadata']['name']}")
         there = copy is not None and copy["metadata"]["uid"] != pod["metadata"]["uid"]
-        return copy if there and copy["spec"].get("nodeName") else None
+        return copy if there and copy["status"].get("containerStatuses") else None
 
     return await wait_until(found, within=90, what="a copy is on a node")
 

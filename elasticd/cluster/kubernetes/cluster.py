@@ -267,9 +267,10 @@ class LiveSnapshot:
             self._tasks.append(self._group.create_task(informer.run()))
         return self._budget_store.all() if informer.confirmed() > 0 and not self._is_old(informer) else None
 
-    def _is_old(self, informer: Informer) -> bool:
-        """Whether what it shows was current once, and is too old to act on. What may not be read never was."""
-        return 0 < informer.confirmed() < self._deps.clock.now() - VIEW_AGE
+    def _is_old(self, informer: Informer, namespace: str = "") -> bool:
+        """Whether what it shows, of a namespace or (empty) of all, was current once, and is too old to act on: also
+        where the right to read it was taken away since. What could never be read is not old."""
+        return 0 < informer.confirmed(namespace) < self._deps.clock.now() - VIEW_AGE
 
     def namespaces(self) -> Mapping[str, Mapping[str, str]] | None:
         """The first call while a pod selects others by these labels starts the watch."""
@@ -295,7 +296,8 @@ class LiveSnapshot:
 
     def autoscaler(self, ref: Ref) -> str:
         informer = self._always[_AUTOSCALER]
-        if self._autoscalers_since < self._led_since() or not informer.is_settled or self._is_old(informer):
+        is_unread = self._autoscalers_since < self._led_since() or not informer.is_settled
+        if is_unread or self._is_old(informer, ref.namespace):
             return UNREAD
         names = self.autoscaler_store.scaling(ref)
         half = HALF_STOPPED if self.autoscaler_store.half_stopped(ref) else ""

@@ -58,7 +58,7 @@ class _BoundedExec(ExecProvider):
         if credential.api_version != self.api_version:
             found = credential.api_version
             raise ValueError(f"exec: must print an ExecCredential of {self.api_version}, prints one of {found}")
-        if "token" in credential.status and not str(credential.status["token"]).strip():
+        if "token" in credential.status and not str(credential.status["token"] or "").strip():
             raise UnavailableError("exec: must print a token, prints an empty one")
         return credential.status
 
@@ -172,6 +172,11 @@ class Credentials:
             header = await _header_of(self._configuration)
             self._header = header if header and _is_sendable(header) else self._header
         return self._header
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Who is asking: the header that was sent last, and the file of the client's certificate."""
+        return self._header, self._configuration.cert_file or ""
 
     @property
     def host(self) -> str:

@@ -39,6 +39,8 @@ Calls = Callable[[str, str, int, float], None]
 _METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 RELOAD_EVERY = 10.0
 """Seconds from one look at the credentials that were refused to the next."""
+LOOK_EVERY = 60.0
+"""The same where they are accepted, and something is forbidden that was granted before."""
 _BODY_FACTOR = 6
 _QUIET = 1.0
 FLOW_CONTROL = 32.0
@@ -112,6 +114,8 @@ class Session:
         self._reloading = asyncio.Lock()
         self._reloaded = -RELOAD_EVERY
         self._generation = 0
+        self._granted = set[tuple[Verb, str]]()
+        """Verbs and paths of the lists, the watches and the Lease that the server has granted."""
         self._unread = ""
         """Why the credentials could not be read again, after they were refused; empty: they could."""
         self._deferred: dict[tuple[str, str], float] = {}
@@ -198,7 +202,8 @@ class Session:
                 self._count(request, code, started)
             async with response:
                 if code >= 300:
-                    raise _refusal(response, await response.read(), self._unread if code == 401 else "")
+                    unread = self._unread if code in (401, 403) else ""
+                    raise _refusal(request.path, response, await response.read(), unread)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             code = 0
@@ -216,13 +221,19 @@ class Session:
             if not await self._reload(generation):
                 raise
             return await self._ask(request, limits)
-        if response.status != 401:
-            return response
         # Refused before anything was done, so even a write may be asked again.
-        if not await self._reload(generation):
+        if not (self._may_be_of_another(request, response.status) and await self._reload(generation, response.status)):
             return response
         response.release()
         return await self._ask(request, limits)
+
+    def _may_be_of_another(self, request: Request, code: int) -> bool:
+        """Whether the credentials may be the wrong ones by this answer: none that count; or those of another user, who
+        may not do what was granted before. That is asked of what only rights refuse (reads of all, and the Lease)."""
+        asked = request.verb, request.path
+        if code < 300 and (request.verb in ("list", "watch") or request.resource == "leases"):
+            self._granted.add(asked)
+        return code == 401 or (code == 403 and asked in self._granted)
 
     async def _ask(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         assert self._http is not None, "the session is open"  # noqa: S101
@@ -244,16 +255,19 @@ class Session:
             allow_redirects=False,
         )
 
-    async def _reload(self, generation: int) -> bool:
-        """Read the credentials again, unless another request just did or it was tried a moment ago."""
+    async def _reload(self, generation: int, code: int = 0) -> bool:
+        """Read the credentials again, unless another request just did or it was tried a moment ago. After a 403
+        (`code`) that is in vain where they are the same, as they are where a right was taken away."""
         async with self._reloading:
             if self._generation != generation:
                 return True
-            if time.monotonic() - self._reloaded < RELOAD_EVERY:
+            if time.monotonic() - self._reloaded < (LOOK_EVERY if code == 403 else RELOAD_EVERY):
                 return False
-            self._reloaded = time.monotonic()
+            self._reloaded, last = time.monotonic(), self._credentials.identity
             try:
                 await self._credentials.load()
+                if code == 403 and self._credentials.identity == last:
+                    return False
                 fresh = await self._connect()
             except Exception as error:
                 self._unread = one_line(str(error))  # is told with the 401; a TLS error says enough
@@ -271,9 +285,9 @@ class Session:
             self._calls(request.verb, request.resource, code, time.monotonic() - started)
 
 
-def _refusal(response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiError:
-    """The server's answer as an error, without the credentials, which a proxy may echo. `unread`: why there are no
-    others."""
+def _refusal(path: str, response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiError:
+    """The server's answer to a request of this path as an error, without the credentials, which a proxy may echo.
+    `unread`: why there are no others."""
     credentials = response.request_info.headers.get("Authorization", "").rpartition(" ")[2]
     if credentials:
         body = body.replace(credentials.encode(), b"***")
@@ -286,7 +300,7 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiE
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
-    if status.kind != "Status" and _must_be_a_status(response, body):
+    if status.kind != "Status" and _must_be_a_status(path, response, body):
         said = one_line(status.message or reason)
         return ApiError(0, "NoAnswer", f"{response.status} of something before the API server: {said}")
     causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
@@ -296,14 +310,13 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiE
     return ApiError(response.status, reason, message, seconds, causes=causes)
 
 
-def _must_be_a_status(response: aiohttp.ClientResponse, body: bytes) -> bool:
+def _must_be_a_status(path: str, response: aiohttp.ClientResponse, body: bytes) -> bool:
     """Whether an API server would say so by a Status: that an object is gone, or another by now. A proxy that knows no
     way to it answers 404 too, with a page of its own. For a group that it does not serve an API server has a page as
     well, which nobody may keep; and a kubelet behind it has others."""
-    path = response.url.raw_path
-    if response.status not in (404, 409, 410) or "/proxy/" in path:
+    if response.status not in (404, 409, 410) or (path.startswith("/api/v1/nodes/") and "/proxy/" in path):
         return False
-    is_about_objects = path.count("/") > len(["", "apis", "GROUP", "VERSION"]) - 1
+    is_about_objects = path.count("/") > "/apis/GROUP/VERSION".count("/")
     not_served = body.strip() == _NOT_SERVED and (
         not is_about_objects or "no-cache" in response.headers.get("Cache-Control", "")
     )

@@ -760,6 +760,31 @@ async def test_hpas_and_budgets_that_are_old_are_unknown(
         await until(lambda: (snapshot.autoscaler(REF), snapshot.budgets()) == (UNREAD, None))
 
 
+async def test_hpas_of_a_namespace_that_is_gone_hold_no_other(
+    api: FakeApi, open_cluster: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its RoleBinding went with it, so that its lists are forbidden."""
+    serve_autoscaling(api)
+    api.on("GET", "/api/v1/nodes", page())
+    api.feed("/api/v1/nodes")
+    shop, gone = (HPAS.replace("autoscaling/v2/", f"autoscaling/v2/namespaces/{each}/") for each in ("shop", "gone"))
+    for path in (PODS, DEPLOYMENTS):
+        head, _, plural = path.rpartition("/")
+        for each in ("shop", "gone"):
+            api.on("GET", f"{head}/namespaces/{each}/{plural}", page())
+            api.feed(f"{head}/namespaces/{each}/{plural}")
+    api.on("GET", shop, page())
+    feed = api.feed(shop)
+    api.on("GET", gone, page(), status(403, "Forbidden", "no"))
+    api.on("WATCH", gone, status(403, "Forbidden", "no"))
+    async with open_cluster(namespaces=("shop", "gone")) as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        monkeypatch.setattr(cluster_module, "VIEW_AGE", 0.5)
+        await until(lambda: snapshot.autoscaler(replace(REF, namespace="gone")) == UNREAD)
+        feed.push("BOOKMARK", {"metadata": {"resourceVersion": "10"}})
+        await until(lambda: snapshot.autoscaler(REF) == "")
+
+
 NAMESPACES = "/api/v1/namespaces"
 BY_TEAM = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "shop"}}}
 APART_BY_TEAM = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [BY_TEAM]}}

@@ -106,6 +106,7 @@ async def test_a_trial_is_a_dry_run_of_the_eviction(api: FakeApi, evictor: PodWr
     answer = await evictor.evict(ACTION, granted, dry_run=True)
     assert answer == Answer("refused", 429, VIOLATES, "Budget")
     assert [seen.query for seen in api.asked("POST", EVICTION)] == [{"dryRun": "All"}]
+    assert api.asked("PATCH", f"{POD}/status") == []
 
 
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -252,6 +253,17 @@ async def test_without_the_right_to_change_pods_they_are_read(
     api.on("PATCH", f"{POD}/status", status(403, "Forbidden", "may not"))
     api.on("GET", POD, found(), now)
     assert (await evictor.evict(ACTION, granted)).result == result
+
+
+async def test_the_change_of_a_refused_pod_heeds_retry_after(api: FakeApi, session: Session) -> None:
+    clock = VirtualClock()
+    budget = Budget(clock, 50, 10)
+    evictor = evictor_on(clock, api, session, budget)
+    api.on("POST", EVICTION, status(429, "TooManyRequests", VIOLATES))
+    busy = {"kind": "Status", "reason": "TooManyRequests", "message": "busy"}
+    api.on("PATCH", f"{POD}/status", Say(429, busy, {"Retry-After": "20"}))
+    await evictor.evict(ACTION, granted)
+    assert budget.wait(clock.now()) >= 19
 
 
 async def test_an_eviction_that_is_done_and_throttled_is_ours(api: FakeApi, session: Session) -> None:

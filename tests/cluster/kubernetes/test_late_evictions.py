@@ -9,15 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
+from elasticd.base.tasks import cancel
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.late_evictions import LATE
 from elasticd.cluster.kubernetes.write.pods import PodWriter
-from elasticd.model.actions import Answer, Evict
+from elasticd.model.actions import OUTDATED, Answer, Evict
 from elasticd.model.workload import Pod, Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, page, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, hang, page, status, until
 from tests.cluster.kubernetes.writing import late_evictions, pod_writer
 
 PODS, SETS = "/api/v1/namespaces/shop/pods", "/apis/apps/v1/namespaces/shop/replicasets"
@@ -70,6 +71,41 @@ def granted() -> None:
 def changed(api: FakeApi) -> list[str]:
     """The pods that were changed, in order."""
     return [name for seen in api.seen if seen.method == "PATCH" for name in [seen.path.split("/")[-2]]]
+
+
+VIOLATES = status(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+OTHER = replace(EVICT, workload=Ref("shop", "Pod", "b", "v1"), uid="b")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        pytest.param(status(503, "Down", "down"), 0, id="it fails"),
+        pytest.param(status(403, "Forbidden", "may not"), 1, id="no right: nothing could settle it"),
+    ],
+)
+async def test_no_other_goes_before_a_refused_pod_is_changed(
+    api: FakeApi, session: Session, clock: HurriedClock, answer: Say, sent: int
+) -> None:
+    evictor = writer(api, session, clock, *pods("a", "b"))
+    api.on("POST", f"{PODS}/a/eviction", VIOLATES)
+    api.on("PATCH", f"{PODS}/a/status", answer)
+    assert (await evictor.evict(EVICT, granted)).reason == "Budget"
+    await evictor.evict(OTHER, granted)
+    assert len(api.asked("POST", f"{PODS}/b/eviction")) == sent
+
+
+async def test_no_other_goes_after_an_end_before_that_change(
+    api: FakeApi, session: Session, clock: HurriedClock
+) -> None:
+    evictor = writer(api, session, clock, *pods("a", "b"))
+    api.on("POST", f"{PODS}/a/eviction", VIOLATES)
+    api.on("PATCH", f"{PODS}/a/status", hang, {"metadata": {"name": "a", "uid": "a"}})
+    evicting = asyncio.create_task(evictor.evict(EVICT, granted))
+    await until(lambda: changed(api) == ["a"])
+    await cancel(evicting)
+    assert (await evictor.evict(OTHER, granted)).reason == OUTDATED
+    assert (changed(api), api.asked("POST", f"{PODS}/b/eviction")) == (["a", "a"], [])
 
 
 async def test_a_successor_first_changes_the_others_of_a_controller(

@@ -16,7 +16,7 @@ from elasticd.cluster.kubernetes import session as session_module
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
 from elasticd.cluster.kubernetes.exec_plugin import printed
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode, proxy_of
-from tests.cluster.kubernetes.fake import FakeApi, Say, connect, drop, status, until, write_kubeconfig
+from tests.cluster.kubernetes.fake import FakeApi, Handler, Say, connect, drop, status, until, write_kubeconfig
 
 GET = Request(verb="get", path="/thing", resource="things")
 
@@ -111,6 +111,7 @@ SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
         pytest.param("/apis/policy/v1", Say(404, PAGE), 404, id="which groups there are"),
         pytest.param(SCALE, Say(404, b"default backend - 404"), 0, id="a page for a group"),
         pytest.param(KUBELET, Say(404, PAGE), 404, id="a kubelet"),
+        pytest.param(POD.replace("shop", "proxy"), Say(404, PAGE), 0, id="a namespace of the name proxy"),
     ],
 )
 async def test_only_an_api_server_says_what_is_gone(
@@ -120,6 +121,22 @@ async def test_only_an_api_server_says_what_is_gone(
     api.on("GET", path, answer)
     error = await refusal(session, Request(verb="get", path=path, resource="things"))
     assert (error.code, error.lost) == (code, code == 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "code"),
+    [
+        pytest.param(POD, {"Cache-Control": "no-cache, private"}, 0, id="a pod"),
+        pytest.param("/apis/policy/v1", {}, 404, id="which groups there are"),
+    ],
+)
+async def test_a_prefix_before_the_paths_is_no_part_of_them(
+    api: FakeApi, tmp_path: Path, path: str, headers: dict[str, str], code: int
+) -> None:
+    """Rancher's address of a cluster has one."""
+    api.on("GET", f"/k8s/clusters/c-1{path}", Say(404, PAGE, headers))
+    async with Session(Credentials(write_kubeconfig(tmp_path, f"{api.url}/k8s/clusters/c-1")), 2.0) as session:
+        assert (await refusal(session, Request(verb="get", path=path, resource="things"))).code == code
 
 
 async def test_dropped_connection_may_have_been_heard(api: FakeApi, session: Session) -> None:
@@ -210,6 +227,70 @@ async def test_a_kubeconfig_of_another_cluster_is_not_taken(
         write_kubeconfig(tmp_path, api.url, token="fresh")
         api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"ok": 1})
         assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+
+
+LEASE = Request(verb="update", path="/lease", resource="leases")
+LIST = Request(verb="list", path="/pods", resource="pods")
+
+
+def only(token: str, code: int = 403) -> Handler:
+    """Grants this token alone what it asks for."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        is_known = request.headers["Authorization"] == f"Bearer {token}"
+        return web.json_response({} if is_known else {"kind": "Status"}, status=200 if is_known else code)
+
+    return handle
+
+
+@pytest.mark.parametrize("request_", [LEASE, LIST], ids=["the Lease", "a list"])
+async def test_a_token_of_another_user_is_not_kept(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: Request
+) -> None:
+    """As of a kubeconfig whose context was another one when the token expired."""
+    monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
+    method = "PUT" if request_ is LEASE else "GET"
+    async with connect(api, tmp_path) as session:
+        api.on(method, request_.path, only("secret"), only("right", 401), only("right"), only("right"))
+        await session.send(request_)
+        write_kubeconfig(tmp_path, api.url, token="of-another")
+        assert (await refusal(session, request_)).code == 403
+        write_kubeconfig(tmp_path, api.url, token="right")
+        await session.send(request_)
+
+
+@pytest.mark.parametrize(
+    "request_", [LEASE, Request(verb="patch", path="/thing", resource="things")], ids=["never granted", "a write"]
+)
+async def test_credentials_are_read_again_once_a_right_is_lost(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: Request
+) -> None:
+    """Not where a webhook or a quota may have refused, nor for what was never granted."""
+    monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
+    method = "PUT" if request_ is LEASE else "PATCH"
+    async with connect(api, tmp_path) as session:
+        if request_ is not LEASE:
+            api.on(method, request_.path, {}, status(403, "Forbidden", "no"))
+            await session.send(request_)
+        else:
+            api.on(method, request_.path, status(403, "Forbidden", "no"))
+        write_kubeconfig(tmp_path, api.url, token="other")
+        assert (await refusal(session, request_)).code == 403
+    assert {seen.headers["Authorization"] for seen in api.asked(method, request_.path)} == {"Bearer secret"}
+
+
+async def test_the_same_credentials_are_not_tried_again_after_a_403(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a right was taken away, what is read again is the same, and connections stay."""
+    monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
+    api.on("PUT", "/lease", {}, status(403, "Forbidden", "no"))
+    async with connect(api, tmp_path) as session:
+        await session.send(LEASE)
+        for _ in range(3):
+            assert (await refusal(session, LEASE)).code == 403
+    assert len(api.asked("PUT", "/lease")) == 4
 
 
 async def test_a_token_that_no_header_can_hold_is_not_taken(

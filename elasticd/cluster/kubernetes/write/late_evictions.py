@@ -148,6 +148,7 @@ class LateEvictions:
         try:
             await void_evictions(self._session, ref, uid, self._clock.now())
         except ApiError as error:
+            self._budget.pause(error.quiet)
             return error
         self._suspects[controller].pop(uid, None)
         if not self._suspects[controller]:

@@ -217,24 +217,29 @@ class PodWriter:
                 return stop
             answer = await self._try_to_evict(eviction, pod)
             if _may_be_done(eviction, answer):
-                answer = await self._unless_gone(eviction, answer)
+                with self._late.sending(action, pod.controller[2]):
+                    answer = await self._unless_gone(eviction, answer, pod.controller[2])
             if (answer.result, answer.code) != ("conflict", 409):
                 break
         return answer
 
-    async def _unless_gone(self, eviction: _Eviction, answer: Answer) -> Answer:
+    async def _unless_gone(self, eviction: _Eviction, answer: Answer, controller: str) -> Answer:
         """The answer to an eviction that was sent and refused, or done where the pod has gone since: a proxy may have
         sent it twice, and given the second answer. It counts as evicted by us then: `[disruption]` must not let another
         go for it, and one that nobody else would create again is created; also one that a person deletes in the same
-        moment. One that stays is changed, so that the other of the two is refused too, however late it arrives."""
+        moment. One that stays is changed, so that the other of the two is refused too, however late it arrives; where
+        that fails, no other of its controller goes before it is done."""
         action = eviction.action
         try:
             if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
                 raise ApiError(0, stop.reason, stop.message)
             stays = await void_evictions(self._session, action.workload, action.uid, self._clock.now())
         except ApiError as error:
+            self._budget.pause(error.quiet)
             if action.restore:  # its record stays
                 return failed(0, f"{answer.message}; whether it may go later is not known: {error}")
+            if error.code != 403:
+                self._late.note(action, controller)
             stays = await self._stays(action)
         done = Answer("done", answer.code, f"it was refused ({answer.message}), but has gone since")
         return answer if stays else done
