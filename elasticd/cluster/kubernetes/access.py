@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import UNREADABLE
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
 from elasticd.model.rights import Right
 from elasticd.ports.cluster import Kind
@@ -26,6 +26,9 @@ class _Status(Struct):
 
 class _Review(Struct):
     status: _Status
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
 
 
 class Asked(NamedTuple):
@@ -71,7 +74,7 @@ class Access:
             answer = await self._session.send(
                 Request(verb="create", path=_PATH, resource="selfsubjectaccessreviews", body=body)
             )
-        return msgspec.json.decode(answer, type=_Review).status.allowed
+        return decoded(answer, _REVIEW, "SelfSubjectAccessReview").status.allowed
 
     async def resource(self, kind: Kind) -> tuple[str, str] | str:
         """The API group and plural of a kind that can be scaled; or one line that says why it cannot be."""

@@ -7,15 +7,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from elasticd.base.errors import UNREADABLE, UnavailableError
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.wire.objects import WireList
 from elasticd.ports.cluster import Kind
 
 Object = dict[str, Any]
 
 _PAGE = "500"
+
+
+class _Named(Struct):
+    """The least that an object has."""
+
+    metadata: dict[str, Any]
+
+
+_NAMED, _LIST = msgspec.json.Decoder(_Named), msgspec.json.Decoder(WireList[Object])
 
 
 class Objects:
@@ -50,23 +61,22 @@ class Objects:
         params = {"limit": _PAGE}
         while True:
             request = Request(verb="list", path=resource.path(namespace), resource=resource.plural, params=params)
-            page = msgspec.json.decode(await self._session.send(request))
-            objects += page.get("items") or []
-            following = (page.get("metadata") or {}).get("continue")
-            if not following:
+            page = decoded(await self._session.send(request), _LIST, "list")
+            objects += page.items or []
+            if not page.metadata.continue_:
                 return objects
-            params = {"limit": _PAGE, "continue": following}
+            params = {"limit": _PAGE, "continue": page.metadata.continue_}
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """One object. Raises ApiError."""
-        return self._decoded(await self._session.send(resource.request("get", namespace, name)))
+        return _object(await self._session.send(resource.request("get", namespace, name)))
 
     async def patch(self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = "") -> Object:
         """The object after a merge patch of it, or of a subresource. Raises ApiError."""
         request = resource.request("patch", namespace, name, subresource, encode(body))
-        return self._decoded(await self._session.send(request))
+        return _object(await self._session.send(request))
 
-    @staticmethod
-    def _decoded(body: bytes) -> Object:
-        decoded: Object = msgspec.json.decode(body)
-        return decoded
+
+def _object(body: bytes) -> Object:
+    decoded(body, _NAMED, "object")
+    return msgspec.json.decode(body, type=Object)

@@ -1,0 +1,47 @@
+"""What commands ask an API server for, objects of any kind and rights: an answer that is none is an error."""
+
+import pytest
+
+from elasticd.cluster.kubernetes.access import Access, Asked
+from elasticd.cluster.kubernetes.objects import Objects
+from elasticd.cluster.kubernetes.session import ApiError, Session
+from elasticd.cluster.kubernetes.watch.discovery import PODS
+from elasticd.model.rights import Right
+from tests.cluster.kubernetes.fake import FakeApi, Say, page
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+LIST = "/api/v1/namespaces/shop/pods"
+NO_OBJECT = [
+    pytest.param(b"<html>sign in</html>", id="a page"),
+    pytest.param(b"", id="nothing"),
+    pytest.param(b'{"metadata": {"na', id="cut"),
+    pytest.param(b"[]", id="a list"),
+]
+
+
+@pytest.mark.parametrize("body", [*NO_OBJECT, pytest.param(b'{"status": null}', id="without a status")])
+async def test_a_review_that_is_none_grants_nothing(api: FakeApi, session: Session, body: bytes) -> None:
+    """As of a gateway that answers a POST by its page for signing in."""
+    api.on("POST", REVIEWS, Say(201, body))
+    with pytest.raises(ApiError, match="is no SelfSubjectAccessReview"):
+        await Access(session, "1.36").allowed([Asked(Right("get", "", "pods"), "shop")])
+
+
+@pytest.mark.parametrize("body", [*NO_OBJECT, pytest.param(b'{"items": 3}', id="of another shape")])
+async def test_an_object_that_is_none_is_an_error(api: FakeApi, session: Session, body: bytes) -> None:
+    for method, path in (("GET", LIST), ("GET", f"{LIST}/web"), ("PATCH", f"{LIST}/web")):
+        api.on(method, path, Say(200, body))
+    objects = Objects(session, "1.36")
+    with pytest.raises(ApiError, match="is no list"):
+        await objects.list(PODS, "shop")
+    with pytest.raises(ApiError, match="is no object"):
+        await objects.get(PODS, "shop", "web")
+    with pytest.raises(ApiError, match="is no object"):
+        await objects.patch(PODS, "shop", "web", {})
+
+
+async def test_objects_are_listed_page_by_page(api: FakeApi, session: Session) -> None:
+    api.on("GET", LIST, page({"metadata": {"name": "a"}}, more="next"), page({"metadata": {"name": "b"}}))
+    objects = await Objects(session, "1.36").list(PODS, "shop")
+    assert [each["metadata"]["name"] for each in objects] == ["a", "b"]
+    assert [seen.query.get("continue") for seen in api.asked("GET", LIST)] == [None, "next"]
