@@ -21,7 +21,7 @@ from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
-from elasticd.kit.surge import SURGE, surged
+from elasticd.kit.surge import SURGE, gives_way, surged
 from elasticd.model.actions import Action, Answer, Create, Evict, Mark, Remove, Scale
 from elasticd.model.disruption import (
     Disruption,
@@ -283,7 +283,7 @@ class DisruptionGuard(ClusterWrapper):
             return None
         workload = self._snapshot.workload(action.workload) if self._snapshot else None
         note = surged(workload) if workload else None
-        if note is not None and action.after <= action.before:
+        if workload and note is not None and action.after <= action.before and not gives_way(workload, action.after):
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
         if workload and action.after < action.before and not action.reason.startswith(ROLLBACK):
             pods = self._snapshot.pods(workload) if self._snapshot else ()

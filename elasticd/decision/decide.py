@@ -232,7 +232,7 @@ def _judge_by_strategies(case: Case) -> _Judgement:
 def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
     """Hold where somebody has frozen the workload or scales it too. The wish of the strategies is kept, so that it is
     shown and stabilization windows remember it."""
-    standing = vetoes(case.policy, case.observation, case.past, judgement.replicas)
+    standing = vetoes(case.policy, case.observation, case.past, judgement.replicas, judgement.wish)
     if not standing or judgement.reason == "StaleCluster":
         return judgement
     current = case.observation.workload.replicas

@@ -19,7 +19,8 @@ its mark: what takes a move back begins with that.
 
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
 (Restraints): what protects it leads to back at once, what only delays it is waited for. While the Deployment is being
-rolled out, its count is not lowered, however long that takes; unless only its controller has not seen the newest spec,
+rolled out, its count is not lowered, however long that takes, but by a policy that asks for fewer than before the move
+(`gives_way`); unless only its controller has not seen the newest spec,
 and no pod can be too many: where admission refuses the additional replica, or the note, at the ReplicaSet, that never
 sees it.
 
@@ -188,6 +189,13 @@ def is_changing(workload: Workload, at: float) -> bool:
     if note is None or workload.replicas != note.count:
         return False
     return at < (note.at + RAISING if note.phase == "up" else note.until + REMOVAL)
+
+
+def gives_way(workload: Workload, after: int) -> bool:
+    """Whether so many replicas may be set, where fewer are wished for than before the move of a pod, while that is
+    taken back: it waits for a rollout, which may itself wait for the room of the replicas that are to go."""
+    note = read_note(workload)
+    return note is not None and note.phase == "back" and bool(workload.rollout) and after <= note.count
 
 
 def owns(workload: Workload, pod: Pod) -> bool:

@@ -367,8 +367,11 @@ def _annotate_pause(arguments: argparse.Namespace, text: str | None) -> int:
     cluster, settings = _cluster_and_settings(arguments)
     governing = pauses.GoverningPolicies(settings)
     name = workload_of(arguments.workload, arguments.namespace, governing.refs) if arguments.workload else ""
-    for line in pauses.annotate(cluster, governing, text, workload=name, policy=arguments.policy):
+    done, failed = pauses.annotate(cluster, governing, text, workload=name, policy=arguments.policy)
+    for line in done:
         print(plain(line))
+    if failed:
+        raise UnavailableError("\n".join(failed))
     return 0
 
 

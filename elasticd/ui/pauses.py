@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import NamedTuple
 
 from elasticd.base.errors import SeveralError, UnavailableError, near
 from elasticd.base.shapes import moment
@@ -84,25 +85,38 @@ def note(way: str, until: float | None, why: str) -> str:
     return "; ".join(parts)
 
 
+class Annotated(NamedTuple):
+    """What was done, and what could not be, a line each."""
+
+    done: list[str]
+    failed: list[str]
+
+
 def annotate(
     cluster: Kubernetes, governing: GoverningPolicies, text: str | None, *, workload: str = "", policy: str = ""
-) -> list[str]:
+) -> Annotated:
     """Write the annotation at a workload, NAMESPACE/KIND/NAME, or at all that a policy governs, or remove it (None).
 
-    Returns what was done, a line each. Raises ConfigError where the policy has mistakes, UnavailableError where there
-    is no such workload or policy, and for the first workload that cannot be written."""
+    Returns what was done and what could not be, a line each. Raises ConfigError where the policy has mistakes,
+    UnavailableError where there is no such policy, or no server answers."""
     return asyncio.run(_annotate(cluster, governing, text, workload, policy))
 
 
 async def _annotate(
     cluster: Kubernetes, governing: GoverningPolicies, text: str | None, workload: str, policy: str
-) -> list[str]:
+) -> Annotated:
+    done, failed = list[str](), list[str]()
     async with cluster.objects() as objects:
         if workload:
             refs = [await _ref_of(objects, governing, workload)]
         else:
             refs = governing.decided(policy) or await _covered(objects, governing.policy(policy), cluster.namespaces)
-        return [line for ref in refs for line in await _annotate_one(objects, governing, ref, text)]
+        for ref in refs:
+            try:
+                done += await _annotate_one(objects, governing, ref, text)
+            except UnavailableError as error:
+                failed.append(str(error))
+    return Annotated(done, failed)
 
 
 async def _ref_of(objects: Objects, governing: GoverningPolicies, name: str) -> Ref:

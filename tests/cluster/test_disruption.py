@@ -714,6 +714,22 @@ async def test_no_pod_is_evicted_right_after_a_surge_begins() -> None:
     assert (await door.disruption.act(moved("p1", "b"))).reason == ""
 
 
+@pytest.mark.parametrize(
+    ("phase", "after", "reason"),
+    [
+        pytest.param("back", 2, "", id="fewer than before the move"),
+        pytest.param("back", 3, "", id="as many, as a rate lets no fewer"),
+        pytest.param("wait", 2, "BeingMoved", id="not taken back yet"),
+    ],
+)
+async def test_a_move_that_waits_for_a_rollout_gives_way(phase: Phase, after: int, reason: str) -> None:
+    note = Note("p0", "p0", "a", 3, phase, NOW, NOW + 300)
+    annotations = {SURGE: msgspec.json.encode(note).decode()}
+    door = Door(replace(WEB, annotations=annotations, replicas=4, rollout="1 of 4 pods"))
+    await door.look()
+    assert (await door.disruption.act(scale(4, after))).reason == reason
+
+
 async def test_only_the_mover_shrinks_a_workload_with_moving_pods() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()

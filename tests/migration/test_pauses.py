@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from elasticd.decision.workload.vetoes import annotated_freeze
 from elasticd.model.records import Decision
@@ -246,6 +247,15 @@ def test_a_policy_means_what_it_governs(
         assert list(there.frozen) == names
         assert there.run("resume", "--policy", "w")[0] == 0
         assert not there.frozen
+
+
+def test_one_that_cannot_be_paused_keeps_no_other_going(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = decision(60.0, policy="w")
+    gone = [replace(made, workload=replace(made.workload, name=name)) for name in ("also-gone", "gone")]
+    with site(tmp_path, capsys, *gone, made, w=SELECTS) as there:
+        code, printed = there.run("pause", "--policy", "w")
+        assert (code, list(there.frozen)) == (69, [WEB])
+        assert printed.count("must be there, is not") == len(gone)
 
 
 @pytest.mark.parametrize(

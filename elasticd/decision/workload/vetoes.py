@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.base.text import one_line, shown
 from elasticd.base.units import parse_time
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, HALF_STOPPED, UNREAD
-from elasticd.kit.surge import MOVED, SURGE, is_changing, surged
+from elasticd.kit.surge import MOVED, SURGE, gives_way, is_changing, own_count, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
@@ -44,9 +44,11 @@ class Veto(Struct, frozen=True):
     trouble: bool = False
 
 
-def vetoes(policy: Policy, observation: Observation, past: Past, wanted: int | None = None) -> tuple[Veto, ...]:
+def vetoes(
+    policy: Policy, observation: Observation, past: Past, wanted: int | None = None, wish: int | None = None
+) -> tuple[Veto, ...]:
     """The vetoes in force, nearly always none. Others who set the count matter only to a policy that acts. `wanted`:
-    the count that would be asked for; None: it is not known."""
+    the count that would be asked for, `wish`: before limits; None: it is not known."""
     workload, standing = observation.workload, []
     if policy.freeze != "none":
         message = f'the policy has freeze = "{policy.freeze}"'
@@ -62,7 +64,10 @@ def vetoes(policy: Policy, observation: Observation, past: Past, wanted: int | N
         # exactly one more could not be told from its own, and would be taken back with it.
         is_like_its_own = wanted == workload.replicas + 1 and is_changing(workload, observation.at)
         highest = workload.replicas if is_like_its_own else None
-        limit = Limit(MOVED, message, workload.replicas, highest, "AbleToScale", "surge")
+        fewest = min((count for count in (wanted, wish) if count is not None), default=workload.replicas)
+        is_first = fewest < own_count(workload) and wanted is not None and gives_way(workload, wanted)
+        lowest = None if is_first else workload.replicas
+        limit = Limit(MOVED, message, lowest, highest, "AbleToScale", "surge")
         return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
     if policy.mode == "act" and (veto := _judge_others(policy.foreign, observation, past)):
         standing.append(veto)

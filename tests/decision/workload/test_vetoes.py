@@ -347,6 +347,29 @@ def test_workload_with_a_moving_pod_loses_none_with_reason(wish: int, verdict: s
     assert "another being made first" in "".join(limit.message for limit in found.limits)
 
 
+@pytest.mark.parametrize(
+    ("phase", "rollout", "wish", "replicas"),
+    [
+        pytest.param("back", "1 of 6 pods", 2, 2, id="fewer than before the move, in a rollout"),
+        pytest.param("back", "1 of 6 pods", 4, 4, id="one fewer than before"),
+        pytest.param("back", "1 of 6 pods", 5, 6, id="as many as before: its replica is taken back after the rollout"),
+        pytest.param("back", "", 2, 6, id="no rollout: it is taken back at once"),
+        pytest.param("wait", "1 of 6 pods", 2, 6, id="it is not taken back yet"),
+        pytest.param("back", "1 of 6 pods", 9, 9, id="more, as always"),
+    ],
+)
+def test_a_move_that_waits_for_a_rollout_gives_way(phase: Phase, rollout: str, wish: int, replicas: int) -> None:
+    """The rollout may wait for the room of the pods that are to go."""
+    found = decided(wish, 6, annotations=note(5, phase), rollout=rollout)
+    assert found.replicas == replicas
+
+
+def test_a_move_gives_way_to_a_slow_scale_in() -> None:
+    """One a minute: its additional replica goes first, and is not the one that the policy may remove later."""
+    slow = (RateLimit(down=(Rate("Pods", 1, 60),)),)
+    assert decided(2, 6, limits=slow, annotations=note(5, "back"), rollout="1 of 6 pods").replicas == 5
+
+
 def test_a_count_that_a_move_has_changed_is_nobody_elses() -> None:
     past = remember(begin(NOW - 60, 5), decided(5, 5))
     during = decided(5, 6, past=past, annotations=NOTED)
