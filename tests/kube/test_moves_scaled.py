@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -284,6 +285,31 @@ async def test_a_rollout_during_a_surge_takes_no_ready_pod(kube: Kube, tmp_path:
             await wait_until(partial(is_kept, one, "back"), what="the additional replica stays")
             await pods.release()
             await wait_until(pods.is_whole, within=60, what="the rollout and the move have ended")
+
+
+async def test_a_surge_that_waits_for_a_rollout_keeps_no_scale_in(kube: Kube, tmp_path: Path) -> None:
+    """As where the rollout waits for the room of the pods that are to go."""
+    async with controlled(kube, tmp_path, "Deployment") as pods:
+        scene = pods.scene
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = true\nsurge_within = 4")
+        scaler = SCALER.format(namespace=scene.namespace).replace("StatefulSet", "Deployment")
+
+        async def is_lowered() -> bool:
+            metadata, spec = itemgetter("metadata", "spec")(await scene.read(pods.path))
+            return SURGE not in metadata["annotations"] and spec["replicas"] == 1
+
+        async with scene.daemon("one", QUEUE, pool=pool, count=scaler) as one:
+            await pods.create()
+            pods.hold()
+            await scene.cordon(scene.nodes[0])
+            await wait_until(partial(pods.has, COUNT + 1), what="the replacement is there")
+            await pods.roll_out()
+            await wait_until(partial(is_kept, one, "back"), what="the additional replica stays")
+            pods.set_load(1)
+            await wait_until(is_lowered, what="it is scaled in, and no surge is left")
+            assert any(map(stays_ready, await scene.copies(NAME)))
+            await pods.release()
+            await wait_until(partial(pods.are_ready, 1), what="the rollout has ended")
 
 
 @pytest.mark.since("1.22", "controllers heed deletion costs")
