@@ -287,7 +287,7 @@ async def test_a_rollout_during_a_surge_takes_no_ready_pod(kube: Kube, tmp_path:
             await wait_until(pods.is_whole, within=60, what="the rollout and the move have ended")
 
 
-async def test_a_surge_that_waits_for_a_rollout_keeps_no_scale_in(kube: Kube, tmp_path: Path) -> None:
+async def test_a_surge_waiting_for_a_rollout_keeps_no_scale_in(kube: Kube, tmp_path: Path) -> None:
     """As where the rollout waits for the room of the pods that are to go."""
     async with controlled(kube, tmp_path, "Deployment") as pods:
         scene = pods.scene
