@@ -246,8 +246,10 @@ class Server:
     def _note(self) -> Any:
         if "elasticd-restore-u" not in self.records:
             return NONE
-        kept = self.records["elasticd-restore-u"]
-        kept["data"] |= self.api.seen[-1].body.get("data", {})
+        kept, body = self.records["elasticd-restore-u"], self.api.seen[-1].body
+        if body["metadata"].get("uid", kept["metadata"]["uid"]) != kept["metadata"]["uid"]:
+            return status(422, "Invalid", "metadata.uid: field is immutable")
+        kept["data"] |= body.get("data", {})
         meta = kept["metadata"]
         meta["resourceVersion"] = str(int(meta.get("resourceVersion", "0")) + 1)
         return kept

@@ -127,6 +127,18 @@ async def test_a_copy_that_ran_is_not_created_again(
         assert [move.step for move in one.underway] == ["its record is removed"]
 
 
+async def test_a_note_that_comes_late_changes_no_newer_record(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """It would keep its own time and lease, and have the seal of the former."""
+    name = f"{RECORDS}/elasticd-restore-u"
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
+    notes = [seen.body for seen in api.asked("PATCH", name) if "data" in seen.body]
+    assert [note["metadata"] for note in notes] == [{"uid": "record-1"}]
+
+
 async def test_a_copy_that_runs_needs_no_note_in_its_record(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock
 ) -> None:

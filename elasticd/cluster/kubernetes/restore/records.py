@@ -186,9 +186,11 @@ class Records:
         return checked
 
     async def note(self, restoration: Restoration, made: str, since: str) -> None:
-        """Write the UID and resourceVersion of the newest copy into the record. Raises ApiError."""
+        """Write the UID and resourceVersion of the newest copy into this record: one of its name that was written since
+        is left alone, however late this arrives, as its seal would fit no more. Raises ApiError."""
         data = self._sealed(replace(restoration, made=made, since=since))
-        body = encode({"data": {key: data[key] for key in ("made", "since", SEAL)}})
+        changed = {key: data[key] for key in ("made", "since", SEAL)}
+        body = encode({"metadata": {"uid": restoration.record}, "data": changed})
         await self._session.send(CONFIG_MAPS.request("patch", self.home, restoration.name, body=body))
 
     async def remove(self, restoration: Restoration) -> bool:
