@@ -4,7 +4,7 @@ replacement."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +19,7 @@ from elasticd.model.moves import STAYS
 from elasticd.model.placement import PodOutcome
 from tests.kube.admission import no_larger_sets
 from tests.kube.between import SURGE
-from tests.kube.client import JSON, Objects, wait_until
+from tests.kube.client import JSON, ApiError, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import POLICY, QUEUE, Daemon, Stage, granted, stage
 from tests.kube.pools import counting, stays_ready
@@ -138,7 +138,8 @@ class Controlled:
         self._starts = True
         waiting: Objects = [pod for pod in await self.scene.copies(NAME) if not stays_ready(pod)]
         for pod in waiting:
-            await self.scene.kube.client.delete(f"{self.scene.pods}/{pod['metadata']['name']}", grace=0)
+            with suppress(ApiError):  # its controller may have removed it
+                await self.scene.kube.client.delete(f"{self.scene.pods}/{pod['metadata']['name']}", grace=0)
 
     def is_held(self, daemon: Daemon) -> bool:
         """Whether a daemon would have moved and scaled them, again and again, and did not."""
