@@ -263,7 +263,7 @@ async def test_a_token_of_another_user_is_not_kept(
 @pytest.mark.parametrize(
     "request_", [LEASE, Request(verb="patch", path="/thing", resource="things")], ids=["never granted", "a write"]
 )
-async def test_credentials_are_read_again_once_a_right_is_lost(
+async def test_credentials_are_not_read_again_without_a_lost_right(
     api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: Request
 ) -> None:
     """Not where a webhook or a quota may have refused, nor for what was never granted."""
