@@ -173,6 +173,14 @@ async def test_a_conflict_with_the_count_that_was_wanted_is_ours(api: FakeApi, b
     assert len(api.asked("PATCH", PATH)) == 1
 
 
+async def test_a_count_there_before_any_write_is_a_conflict(api: FakeApi, bench: Bench) -> None:
+    """Nothing of elasticd's was under way: what another has set counts in none of its budgets."""
+    api.on("GET", PATH, scale(6))
+    answer = await bench.scale(replace(ACTION, version=""))
+    assert (answer.result, answer.message) == ("conflict", "it has 6 replicas, not 3")
+    assert (bench.written, api.asked("PATCH", PATH)) == ([], [])
+
+
 async def test_conflict_that_never_ends_is_given_up_after_four_writes(api: FakeApi, bench: Bench) -> None:
     api.on("PATCH", PATH, CONFLICT)
     api.on("GET", PATH, scale(3, version="8"))
