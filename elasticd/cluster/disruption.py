@@ -21,7 +21,7 @@ from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
-from elasticd.kit.surge import SURGE, gives_way, surged
+from elasticd.kit.surge import SURGE, gives_way, own_count, surged
 from elasticd.model.actions import Action, Answer, Create, Evict, Mark, Remove, Scale
 from elasticd.model.disruption import (
     Disruption,
@@ -282,11 +282,12 @@ class DisruptionGuard(ClusterWrapper):
         if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
             return None
         workload = self._snapshot.workload(action.workload) if self._snapshot else None
+        pods = self._snapshot.pods(workload) if self._snapshot and workload else ()
         note = surged(workload) if workload else None
-        if workload and note is not None and action.after <= action.before and not gives_way(workload, action.after):
+        is_first = workload is not None and action.after < own_count(workload) and gives_way(workload, pods)
+        if note is not None and action.after <= action.before and not is_first:
             return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
         if workload and action.after < action.before and not action.reason.startswith(ROLLBACK):
-            pods = self._snapshot.pods(workload) if self._snapshot else ()
             others = self._may_have_moved({workload.uid, *(pod.owner[2] for pod in pods)}, now)
             leaving = self._leaving(now)
             if why := self._replacements.why_not_fewer(workload, action.after, now, leaving, others=others):

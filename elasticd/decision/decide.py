@@ -20,7 +20,7 @@ from elasticd.decision.workload.resizing import NO_SIZING, size
 from elasticd.decision.workload.vetoes import vetoes
 from elasticd.decision.workload.victims import choice, chosen, going, leftover
 from elasticd.decision.workload.zero import markings, own_zero, paused
-from elasticd.kit.surge import own_count
+from elasticd.kit.surge import gives_way, own_count, without_move
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import FOREIGN_OWNER, Decision, Verdict
@@ -80,7 +80,7 @@ def decide(case: Case) -> Decision:
     workload = observation.workload
     job, name = policy.job, _decision_id(policy, workload.ref, observation.at)
     age = observation.at - observation.confirmed  # seconds since the cluster last proved what is shown of it
-    judgement = _apply_vetoes(case, _judge_bounds(case, age) or _judge_by_strategies(case))
+    judgement = _judge_before_move(case, age) or _judge(case, age)
     if job is not None:
         judgement = _restrain_jobs(case, job, judgement)
     judgement, marks = _choose_victims(case, judgement)
@@ -113,6 +113,22 @@ def decide(case: Case) -> Decision:
         sizing=sizing, confirmed=observation.confirmed, surged=(workload.replicas - own_count(workload)) or UNSET,
         zero=zero or UNSET,
     )  # fmt: skip
+
+
+def _judge(case: Case, age: float) -> _Judgement:
+    return _apply_vetoes(case, _judge_bounds(case, age) or _judge_by_strategies(case))
+
+
+def _judge_before_move(case: Case, age: float) -> _Judgement | None:
+    """Judge a workload as if no pod of it were being moved, where the move waits for a rollout that may wait for room.
+    None: none waits so, or no fewer replicas are asked for than before it."""
+    observation = case.observation
+    workload = observation.workload
+    if not gives_way(workload, observation.pods):
+        return None
+    own = without_move(workload)
+    judgement = _judge(replace(case, observation=replace(observation, workload=own)), age)
+    return judgement if judgement.replicas < own.replicas else None
 
 
 def _must_stand_still(case: Case, judgement: _Judgement) -> bool:
@@ -232,7 +248,7 @@ def _judge_by_strategies(case: Case) -> _Judgement:
 def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
     """Hold where somebody has frozen the workload or scales it too. The wish of the strategies is kept, so that it is
     shown and stabilization windows remember it."""
-    standing = vetoes(case.policy, case.observation, case.past, judgement.replicas, judgement.wish)
+    standing = vetoes(case.policy, case.observation, case.past, judgement.replicas)
     if not standing or judgement.reason == "StaleCluster":
         return judgement
     current = case.observation.workload.replicas

@@ -20,9 +20,8 @@ its mark: what takes a move back begins with that.
 Ready means for the minReadySeconds of the workload. Until the pod goes, each step asks whether anything keeps it
 (Restraints): what protects it leads to back at once, what only delays it is waited for. While the Deployment is being
 rolled out, its count is not lowered, however long that takes, but by a policy that asks for fewer than before the move
-(`gives_way`); unless only its controller has not seen the newest spec,
-and no pod can be too many: where admission refuses the additional replica, or the note, at the ReplicaSet, that never
-sees it.
+(`gives_way`); unless only its controller has not seen the newest spec, and no pod can be too many: where admission
+refuses the additional replica, or the note, at the ReplicaSet, that never sees it.
 
 Knows these steps and when they are refused; knows nothing of why a pod is moved, what keeps it, and how steps are
 carried out.
@@ -191,11 +190,20 @@ def is_changing(workload: Workload, at: float) -> bool:
     return at < (note.at + RAISING if note.phase == "up" else note.until + REMOVAL)
 
 
-def gives_way(workload: Workload, after: int) -> bool:
-    """Whether so many replicas may be set, where fewer are wished for than before the move of a pod, while that is
-    taken back: it waits for a rollout, which may itself wait for the room of the replicas that are to go."""
+def gives_way(workload: Workload, pods: Sequence[Pod]) -> bool:
+    """Whether a policy that asks for fewer replicas than before the move of a pod comes first, while that is taken
+    back: it waits for a rollout, which may itself wait for the room of the replicas that are to go. Not while the pod
+    is still marked, as it would be the first of them. `pods` as for `next_step`."""
     note = read_note(workload)
-    return note is not None and note.phase == "back" and bool(workload.rollout) and after <= note.count
+    if note is None or note.phase != "back" or not workload.rollout:
+        return False
+    return note.cost == LEAST or all(pod.uid != note.uid or pod.annotations.get(COST) != LEAST for pod in pods)
+
+
+def without_move(workload: Workload) -> Workload:
+    """A workload as it would be had no move of a pod begun."""
+    annotations = {name: text for name, text in workload.annotations.items() if name != SURGE}
+    return replace(workload, replicas=own_count(workload), annotations=annotations)
 
 
 def owns(workload: Workload, pod: Pod) -> bool:

@@ -718,7 +718,7 @@ async def test_no_pod_is_evicted_right_after_a_surge_begins() -> None:
     ("phase", "after", "reason"),
     [
         pytest.param("back", 2, "", id="fewer than before the move"),
-        pytest.param("back", 3, "", id="as many, as a rate lets no fewer"),
+        pytest.param("back", 3, "BeingMoved", id="as many: its replica is taken back after the rollout"),
         pytest.param("wait", 2, "BeingMoved", id="not taken back yet"),
     ],
 )

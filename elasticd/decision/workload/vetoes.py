@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.base.text import one_line, shown
 from elasticd.base.units import parse_time
 from elasticd.kit.handover import AUTOSCALER, FENCE, FENCED, HALF_STOPPED, UNREAD
-from elasticd.kit.surge import MOVED, SURGE, gives_way, is_changing, own_count, surged
+from elasticd.kit.surge import MOVED, SURGE, is_changing, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
@@ -44,11 +44,9 @@ class Veto(Struct, frozen=True):
     trouble: bool = False
 
 
-def vetoes(
-    policy: Policy, observation: Observation, past: Past, wanted: int | None = None, wish: int | None = None
-) -> tuple[Veto, ...]:
+def vetoes(policy: Policy, observation: Observation, past: Past, wanted: int | None = None) -> tuple[Veto, ...]:
     """The vetoes in force, nearly always none. Others who set the count matter only to a policy that acts. `wanted`:
-    the count that would be asked for, `wish`: before limits; None: it is not known."""
+    the count that would be asked for; None: it is not known."""
     workload, standing = observation.workload, []
     if policy.freeze != "none":
         message = f'the policy has freeze = "{policy.freeze}"'
@@ -64,11 +62,7 @@ def vetoes(
         # exactly one more could not be told from its own, and would be taken back with it.
         is_like_its_own = wanted == workload.replicas + 1 and is_changing(workload, observation.at)
         highest = workload.replicas if is_like_its_own else None
-        fewest = min((count for count in (wanted, wish) if count is not None), default=workload.replicas)
-        is_first = fewest < own_count(workload) and wanted is not None and gives_way(workload, wanted)
-        lowest = None if is_first else workload.replicas
-        limit = Limit(MOVED, message, lowest, highest, "AbleToScale", "surge")
-        return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
+        standing.append(Veto(Limit(MOVED, message, workload.replicas, highest, "AbleToScale", "surge")))
     if policy.mode == "act" and (veto := _judge_others(policy.foreign, observation, past)):
         standing.append(veto)
     return tuple(standing)
@@ -76,17 +70,19 @@ def vetoes(
 
 def _judge_others(foreign: Foreign, observation: Observation, past: Past) -> Veto | None:
     """The veto for another controller that scales the workload, or may."""
-    current, autoscaler = observation.workload.replicas, observation.autoscaler
+    workload, autoscaler = observation.workload, observation.autoscaler
+    current = workload.replicas
     if autoscaler and foreign.autoscalers == "yield":
         if autoscaler == UNREAD:
             message = f"{autoscaler} scales it"
             return Veto(Limit("AutoscalersUnread", message, current, current, "AbleToScale", AUTOSCALER))
         if autoscaler.endswith(HALF_STOPPED):
-            message = _half_stopped(autoscaler, observation.workload.ref)
+            message = _half_stopped(autoscaler, workload.ref)
             return Veto(Limit("HalfStopped", message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
         message = f"{autoscaler} scales it too; take that or this policy away, or let this one only observe"
         return Veto(Limit(FOREIGN_OWNER, message, current, current, "AbleToScale", AUTOSCALER), trouble=True)
-    if FENCE in observation.workload.annotations:  # it holds anyway, and the change may be that of the autoscaler
+    # In a takeover it holds anyway, and the change may be that of the autoscaler; in a move the count is ours.
+    if FENCE in workload.annotations or surged(workload) is not None:
         return None
     if message := _find_overwriter(foreign, observation, past):
         return Veto(Limit(FOREIGN_OWNER, message, current, current, "AbleToScale", "owner"), trouble=True)

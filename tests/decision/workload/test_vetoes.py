@@ -16,13 +16,15 @@ from elasticd.journal import Journal
 from elasticd.kit import Rate
 from elasticd.kit.handover import FENCE, HALF_STOPPED, UNREAD
 from elasticd.kit.history import begin, carry, remember, settle
-from elasticd.kit.surge import SURGE, Note, Phase
-from elasticd.limits.behavior import RateLimit, Rollout
+from elasticd.kit.surge import LEAST, SURGE, Note, Phase
+from elasticd.limits.behavior import RateLimit, Rollout, Stabilization
+from elasticd.model.actions import Scale
+from elasticd.model.history import Run
 from elasticd.model.policy import Bounds, Foreign, Policy
 from elasticd.model.records import Decision, Outcome
-from elasticd.model.workload import Ref
+from elasticd.model.workload import COST, Pod, Ref
 from elasticd.registry import Hooks
-from tests.kit.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
+from tests.kit.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, pod, seen
 
 Ways = Literal["none", "up", "down", "both"]
 
@@ -49,10 +51,11 @@ def decided(
     writer_since: float = NOW,
     age: float = 0.0,
     rollout: str = "",
+    pods: tuple[Pod, ...] = (),
     **policy: Any,
 ) -> Decision:
     """The decision of a policy that acts, about a workload of so many replicas."""
-    shown = seen(current)
+    shown = seen(current, pods)
     workload = replace(shown.workload, annotations=annotations or {}, rollout=rollout)
     workload = replace(workload, writer=writer, writer_since=writer_since)
     shown = replace(shown, workload=workload, autoscaler=autoscaler, confirmed=NOW - age)
@@ -364,10 +367,68 @@ def test_a_move_that_waits_for_a_rollout_gives_way(phase: Phase, rollout: str, w
     assert found.replicas == replicas
 
 
-def test_a_move_gives_way_to_a_slow_scale_in() -> None:
-    """One a minute: its additional replica goes first, and is not the one that the policy may remove later."""
-    slow = (RateLimit(down=(Rate("Pods", 1, 60),)),)
-    assert decided(2, 6, limits=slow, annotations=note(5, "back"), rollout="1 of 6 pods").replicas == 5
+WAITS: dict[str, Any] = {"current": 6, "rollout": "1 of 6 pods"}
+"""A move that began at five replicas, and is taken back once a rollout is over."""
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict", "replicas", "reason"),
+    [
+        pytest.param({"bounds": (5, 100)}, "hold", 6, "BeingMoved", id="its min is what there was before the move"),
+        pytest.param({"bounds": (1, 5)}, "scale", 2, "Wanted", id="its max is what there was before the move"),
+        pytest.param({"bounds": (1, 4)}, "scale", 4, "TooManyReplicas", id="its max was lowered"),
+        pytest.param(
+            {"limits": (Stabilization(),), "past": replace(EMPTY, runs=(Run(NOW - 600, NOW - 1, 5),), until=NOW - 1)},
+            "hold", 6, "BeingMoved", id="five were wished for a second ago",
+        ),
+        pytest.param(
+            {"limits": (RateLimit(down=(Rate("Pods", 1, 60),)),)}, "scale", 4, "Wanted", id="one a minute"
+        ),
+        pytest.param({"autoscaler": "HorizontalPodAutoscaler web"}, "hold", 6, "ForeignOwner", id="beside an HPA"),
+        pytest.param({"autoscaler": UNREAD}, "hold", 6, "BeingMoved", id="there may be an HPA"),
+        pytest.param({"freeze": "down"}, "hold", 6, "Frozen", id="frozen"),
+        pytest.param({"age": 1000.0}, "hold", 6, "StaleCluster", id="the cluster is not known"),
+    ],
+)  # fmt: skip
+def test_a_move_gives_way_to_what_goes_without_it(
+    more: dict[str, Any], verdict: str, replicas: int, reason: str
+) -> None:
+    """The policy is judged as if no pod were being moved, and comes first only if it asks for fewer then."""
+    found = decided(2, annotations=note(5, "back"), **WAITS, **more)
+    assert (found.verdict, found.replicas, found.reason) == (verdict, replicas, reason)
+    assert (found.current, found.own_count) == (6, 5)
+    assert found.action is None or isinstance(found.action, Scale)
+    assert found.action is None or (found.action.before, found.action.after) == (6, replicas)
+
+
+@pytest.mark.parametrize(
+    ("cost", "marked", "replicas"),
+    [
+        pytest.param(None, LEAST, 6, id="still marked: it would go first"),
+        pytest.param(None, None, 2, id="no longer marked"),
+        pytest.param("7", "3", 2, id="somebody gave it another cost"),
+        pytest.param(LEAST, LEAST, 2, id="it had this cost before"),
+    ],
+)
+def test_a_marked_pod_is_unmarked_before_its_move_gives_way(
+    cost: str | None, marked: str | None, replicas: int
+) -> None:
+    moved = pod("p0", annotations={} if marked is None else {COST: marked})
+    begun = Note("p0", moved.uid, "a", 5, "back", NOW, NOW + 300, cost)
+    annotations = {SURGE: msgspec.json.encode(begun).decode()}
+    assert decided(2, annotations=annotations, pods=(moved, pod("p1")), **WAITS).replicas == replicas
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "reason"),
+    [
+        pytest.param("HorizontalPodAutoscaler web", "ForeignOwner", id="an HPA"),
+        pytest.param(UNREAD, "AutoscalersUnread", id="there may be one"),
+    ],
+)
+def test_no_count_is_raised_beside_an_hpa_during_a_move(autoscaler: str, reason: str) -> None:
+    found = decided(9, 6, annotations=note(5), autoscaler=autoscaler)
+    assert (found.verdict, found.replicas, found.reason) == ("hold", 6, reason)
 
 
 def test_a_count_that_a_move_has_changed_is_nobody_elses() -> None:
