@@ -40,7 +40,7 @@ _METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH",
 RELOAD_EVERY = 10.0
 """Seconds from one look at the credentials that were refused to the next."""
 LOOK_EVERY = 60.0
-"""The same where they are accepted, and something is forbidden that was granted before."""
+"""The same where they are accepted, and something is forbidden, as it may be to another user."""
 _BODY_FACTOR = 6
 _QUIET = 1.0
 FLOW_CONTROL = 32.0
@@ -112,9 +112,8 @@ class Session:
         self._http: aiohttp.ClientSession | None = None
         self._retired: aiohttp.ClientSession | None = None
         self._reloading = asyncio.Lock()
-        self._reloaded = -RELOAD_EVERY
+        self._reloaded = -LOOK_EVERY
         self._generation = 0
-        self._granted = set[tuple[Verb, str]]()
         """Verbs and paths of the lists, the watches and the Lease that the server has granted."""
         self._unread = ""
         """Why the credentials could not be read again, after they were refused; empty: they could."""
@@ -221,19 +220,12 @@ class Session:
             if not await self._reload(generation):
                 raise
             return await self._ask(request, limits)
-        # Refused before anything was done, so even a write may be asked again.
-        if not (self._may_be_of_another(request, response.status) and await self._reload(generation, response.status)):
+        # The credentials count no longer (401), or may be another user's (403), as nobody knows what another may do. It
+        # was refused before anything was done, so even a write may be asked again.
+        if response.status not in (401, 403) or not await self._reload(generation, response.status):
             return response
         response.release()
         return await self._ask(request, limits)
-
-    def _may_be_of_another(self, request: Request, code: int) -> bool:
-        """Whether the credentials may be the wrong ones by this answer: none that count; or those of another user, who
-        may not do what was granted before. That is asked of what only rights refuse (reads of all, and the Lease)."""
-        asked = request.verb, request.path
-        if code < 300 and (request.verb in ("list", "watch") or request.resource == "leases"):
-            self._granted.add(asked)
-        return code == 401 or (code == 403 and asked in self._granted)
 
     async def _ask(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         assert self._http is not None, "the session is open"  # noqa: S101
@@ -257,7 +249,7 @@ class Session:
 
     async def _reload(self, generation: int, code: int = 0) -> bool:
         """Read the credentials again, unless another request just did or it was tried a moment ago. After a 403
-        (`code`) that is in vain where they are the same, as they are where a right was taken away."""
+        (`code`) that is in vain where they are the same, as where a right is missing, or a quota is used up."""
         async with self._reloading:
             if self._generation != generation:
                 return True

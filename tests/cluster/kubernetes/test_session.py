@@ -260,24 +260,31 @@ async def test_a_token_of_another_user_is_not_kept(
         await session.send(request_)
 
 
-@pytest.mark.parametrize(
-    "request_", [LEASE, Request(verb="patch", path="/thing", resource="things")], ids=["never granted", "a write"]
-)
-async def test_credentials_are_not_read_again_without_a_lost_right(
+WRITE = Request(verb="patch", path="/thing", resource="things")
+
+
+@pytest.mark.parametrize("request_", [LEASE, LIST, WRITE], ids=["the Lease", "a list", "a write"])
+async def test_another_users_token_from_the_start_is_not_kept(
     api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: Request
 ) -> None:
-    """Not where a webhook or a quota may have refused, nor for what was never granted."""
+    """Who may have been granted all but this, as a user who may only read."""
     monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
-    method = "PUT" if request_ is LEASE else "PATCH"
+    method = {"update": "PUT", "patch": "PATCH"}.get(request_.verb, "GET")
     async with connect(api, tmp_path) as session:
-        if request_ is not LEASE:
-            api.on(method, request_.path, {}, status(403, "Forbidden", "no"))
-            await session.send(request_)
-        else:
-            api.on(method, request_.path, status(403, "Forbidden", "no"))
-        write_kubeconfig(tmp_path, api.url, token="other")
-        assert (await refusal(session, request_)).code == 403
-    assert {seen.headers["Authorization"] for seen in api.asked(method, request_.path)} == {"Bearer secret"}
+        api.on(method, request_.path, status(403, "Forbidden", "no"), only("right"))
+        write_kubeconfig(tmp_path, api.url, token="right")
+        await session.send(request_)
+
+
+async def test_what_is_forbidden_has_credentials_read_once_a_minute(api: FakeApi, tmp_path: Path) -> None:
+    """A right that is missing for good is no reason to ask a plugin for a token at each request."""
+    api.on("PATCH", "/thing", status(403, "Forbidden", "no"))
+    async with connect(api, tmp_path) as session:
+        for token in ("second", "third"):
+            write_kubeconfig(tmp_path, api.url, token=token)
+            assert (await refusal(session, WRITE)).code == 403
+    tokens = [seen.headers["Authorization"] for seen in api.asked("PATCH", "/thing")]
+    assert tokens == ["Bearer secret", "Bearer second", "Bearer second"]
 
 
 async def test_the_same_credentials_are_not_tried_again_after_a_403(
