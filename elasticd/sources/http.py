@@ -238,10 +238,14 @@ class HttpClient:
         try:
             return await self._exchange(path, form, accept)
         except HttpFault as fault:
-            # The token may have been rotated. An unchanged one would only be refused again.
-            if fault.status != 401:
+            # The token may have been rotated: a gateway before the server says so by 403, or by a page for a login. An
+            # unchanged one would only be refused again.
+            if fault.too_much or fault.status in (429, 503):
                 raise
-            self._secrets = _Secrets(self._options)
+            try:
+                self._secrets = _Secrets(self._options)
+            except ConfigError as error:
+                raise HttpFault(f"{fault}; {one_line(str(error))}", fault.status) from None
             if self._secrets.headers == sent:
                 raise
         return await self._exchange(path, form, accept)

@@ -153,14 +153,22 @@ def placed(value: Any, path: str) -> Any:
     return path if value == "{}" else value
 
 
-async def test_a_renewed_token_is_read_after_a_401(server: Scripted, tmp_path: Path) -> None:
-    async def guarded(request: web.Request) -> web.StreamResponse:
-        good = request.headers["Authorization"] == "Bearer second"
-        return web.json_response(FINE if good else {"error": "expired"}, status=200 if good else 401)
-
-    server.on("/x", guarded)
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        pytest.param(Say(401, {"error": "expired"}), "401 Unauthorized: expired", id="401"),
+        pytest.param(Say(403), "403 Forbidden", id="a gateway's 403"),
+        pytest.param(Say(302, b"", {"Location": "/login"}), "302 Found", id="to a page for a login"),
+        pytest.param(Say(200, b"<html>", content_type="text/html"), "answered with text/html", id="that page"),
+        pytest.param(Say(500), "500 Internal Server Error", id="500"),
+    ],
+)
+async def test_a_renewed_token_is_read_after_a_refusal(
+    server: Scripted, tmp_path: Path, refusal: Say, told: str
+) -> None:
+    server.on("/x", refusal, refusal, FINE)
     async with HttpClient(options(server.url, bearer_file=secret(tmp_path, text="first"))) as http:
-        with pytest.raises(HttpFault, match="401 Unauthorized: expired"):
+        with pytest.raises(HttpFault, match=told):
             await http.ask("/x")
         assert len(server.seen) == 1  # what is the same is not tried again
         secret(tmp_path, text="second")
@@ -168,6 +176,16 @@ async def test_a_renewed_token_is_read_after_a_401(server: Scripted, tmp_path: P
         await http.ask("/x")
     sent = [one.headers["Authorization"] for one in server.seen]
     assert sent == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_server_that_asks_for_quiet_is_asked_once(server: Scripted, tmp_path: Path, status: int) -> None:
+    server.on("/x", Say(status))
+    async with HttpClient(options(server.url, bearer_file=secret(tmp_path, text="first"))) as http:
+        secret(tmp_path, text="second")
+        with pytest.raises(HttpFault, match=str(status)):
+            await http.ask("/x")
+    assert len(server.seen) == 1
 
 
 async def test_a_token_that_went_missing_is_a_fault_that_passes(server: Scripted, tmp_path: Path) -> None:
