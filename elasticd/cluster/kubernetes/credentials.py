@@ -11,6 +11,7 @@ import ssl
 import sys
 import warnings
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from elasticd.cluster.kubernetes.exec_plugin import printed
 logger = logging.getLogger(__name__)
 
 LARGEST_TOKEN = 1 << 20
-"""Bytes of a file that is looked at for whether it is empty."""
+"""Bytes of a file that are looked at, for whether it is empty, or another."""
 
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
@@ -93,7 +94,7 @@ class Credentials:
     def __init__(self, kubeconfig: str = "", context: str = "") -> None:
         self._kubeconfig, self._context = kubeconfig, context
         self._configuration = Configuration()
-        self._first_host = self._header = ""
+        self._first_host = self._header = self._certificate = ""
         self._reported = LastReported()
 
     async def load(self) -> None:
@@ -110,6 +111,7 @@ class Credentials:
             raise ConfigError(path, "token", "must be what an HTTP header can hold, is not: it has other characters")
         if self._header and not header and not configuration.cert_file:
             raise UnavailableError(f"{path}: token: must be given, as before, is empty")
+        self._certificate = _fingerprint(configuration.cert_file)
         self._configuration, self._header = configuration, header
         await self._warn_of_exposure(path)
 
@@ -175,8 +177,8 @@ class Credentials:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Who is asking: the header that was sent last, and the file of the client's certificate."""
-        return self._header, self._configuration.cert_file or ""
+        """Who is asking: the header that was sent last, and what was read of the client's certificate."""
+        return self._header, self._certificate
 
     @property
     def host(self) -> str:
@@ -218,6 +220,16 @@ async def _header_of(configuration: Configuration) -> str:
     # A file that holds a token may end with a newline, as `echo` writes one.
     header = str(await configuration.get_api_key_with_prefix("BearerToken") or "").strip()
     return "" if header == "Bearer" else header
+
+
+def _fingerprint(certificate: str | None) -> str:
+    """What tells the content of a certificate's file from another; empty where there is none. Raises ConfigError."""
+    if not certificate:
+        return ""
+    try:
+        return sha256(content_of(Path(certificate), LARGEST_TOKEN)).hexdigest()
+    except OSError as error:
+        raise ConfigError("", "cluster", f"a certificate is unusable: {_line(error)}") from error
 
 
 def _is_sendable(header: str) -> bool:

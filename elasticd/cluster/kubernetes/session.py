@@ -40,7 +40,7 @@ _METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH",
 RELOAD_EVERY = 10.0
 """Seconds from one look at the credentials that were refused to the next."""
 LOOK_EVERY = 60.0
-"""The same where they are accepted, and something is forbidden, as it may be to another user."""
+"""The same where they may have been accepted, as another user's, or what is before the API server wants others."""
 _BODY_FACTOR = 6
 _QUIET = 1.0
 FLOW_CONTROL = 32.0
@@ -220,10 +220,11 @@ class Session:
             if not await self._reload(generation):
                 raise
             return await self._ask(request, limits)
-        # The credentials count no longer (401), or may be another user's (403), as nobody knows what another may do. It
-        # was refused before anything was done, so even a write may be asked again.
-        if response.status not in (401, 403) or not await self._reload(generation, response.status):
+        doubtful = _may_be_for_credentials(response)
+        if not doubtful or not await self._reload(generation, response.status):
             return response
+        if response.status not in (401, 403) and request.verb not in ("get", "list", "watch"):
+            return response  # only an API server's refusal says that nothing was done
         response.release()
         return await self._ask(request, limits)
 
@@ -248,23 +249,24 @@ class Session:
         )
 
     async def _reload(self, generation: int, code: int = 0) -> bool:
-        """Read the credentials again, unless another request just did or it was tried a moment ago. After a 403
-        (`code`) that is in vain where they are the same, as where a right is missing, or a quota is used up."""
+        """Read the credentials again, unless another request just did or it was tried a moment ago. After any other
+        answer (`code`) than 401 that is in vain where they are the same, as where a right is missing."""
         async with self._reloading:
             if self._generation != generation:
                 return True
-            if time.monotonic() - self._reloaded < (LOOK_EVERY if code == 403 else RELOAD_EVERY):
+            is_refused = code in (0, 401)
+            if time.monotonic() - self._reloaded < (RELOAD_EVERY if is_refused else LOOK_EVERY):
                 return False
             self._reloaded, last = time.monotonic(), self._credentials.identity
             try:
                 await self._credentials.load()
-                if code == 403 and self._credentials.identity == last:
+                self._unread = ""
+                if not is_refused and self._credentials.identity == last:
                     return False
                 fresh = await self._connect()
             except Exception as error:
                 self._unread = one_line(str(error))  # is told with the 401; a TLS error says enough
                 return False
-            self._unread = ""
             self._generation += 1
             # Writes may be under way on the old connections, so they are closed one reload later.
             closing, self._retired, self._http = self._retired, self._http, fresh
@@ -275,6 +277,13 @@ class Session:
     def _count(self, request: Request, code: int, started: float) -> None:
         if self._calls is not None:
             self._calls(request.verb, request.resource, code, time.monotonic() - started)
+
+
+def _may_be_for_credentials(response: aiohttp.ClientResponse) -> bool:
+    """Whether other credentials may be answered otherwise: these count no longer (401), may be another user's (403), as
+    nobody knows what another may do, or a gateway before the API server shows a login, or the way to one."""
+    is_page = response.content_type == "text/html" and response.status < 400
+    return response.status in (401, 403, 407) or 300 <= response.status < 400 or is_page
 
 
 def _refusal(path: str, response: aiohttp.ClientResponse, body: bytes, unread: str) -> ApiError:

@@ -1,6 +1,7 @@
 """HTTP with the API server: errors, credentials, counting."""
 
 import os
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,55 @@ async def test_another_users_token_from_the_start_is_not_kept(
         await session.send(request_)
 
 
+def answer_page(code: int) -> Handler:
+    """As a gateway before the API server that wants a login."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=code, text="<html>log in</html>", content_type="text/html")
+
+    return handle
+
+
+LOGINS = [
+    pytest.param(Say(302, None, {"Location": "/login"}), id="the way to a login"),
+    pytest.param(answer_page(200), id="a login"),
+    pytest.param(Say(407), id="407"),
+]
+
+
+@pytest.mark.parametrize("login", LOGINS)
+async def test_credentials_that_a_gateway_refuses_are_read_again(
+    api: FakeApi, tmp_path: Path, login: Say | Handler
+) -> None:
+    api.on("GET", "/thing", login, {"ok": 1})
+    async with connect(api, tmp_path) as session:
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+    assert [seen.headers["Authorization"] for seen in api.asked("GET", "/thing")] == ["Bearer secret", "Bearer fresh"]
+
+
+@pytest.mark.parametrize("login", LOGINS)
+async def test_a_write_is_not_repeated_after_a_login(api: FakeApi, tmp_path: Path, login: Say | Handler) -> None:
+    """What is before the API server may answer so although it was carried out."""
+    api.on("PATCH", "/thing", login, {"ok": 1})
+    async with connect(api, tmp_path) as session:
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        with suppress(ApiError):
+            await session.send(WRITE)
+        assert len(api.asked("PATCH", "/thing")) == 1
+        assert msgspec.json.decode(await session.send(WRITE)) == {"ok": 1}
+    assert api.asked("PATCH", "/thing")[1].headers["Authorization"] == "Bearer fresh"
+
+
+async def test_a_page_of_an_outage_has_no_credentials_read(api: FakeApi, tmp_path: Path) -> None:
+    api.on("GET", "/thing", answer_page(502), {"ok": 1})
+    async with connect(api, tmp_path) as session:
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        await refusal(session)
+        await session.send(GET)
+    assert {seen.headers["Authorization"] for seen in api.asked("GET", "/thing")} == {"Bearer secret"}
+
+
 async def test_what_is_forbidden_has_credentials_read_once_a_minute(api: FakeApi, tmp_path: Path) -> None:
     """A right that is missing for good is no reason to ask a plugin for a token at each request."""
     api.on("PATCH", "/thing", status(403, "Forbidden", "no"))
@@ -285,6 +335,41 @@ async def test_what_is_forbidden_has_credentials_read_once_a_minute(api: FakeApi
             assert (await refusal(session, WRITE)).code == 403
     tokens = [seen.headers["Authorization"] for seen in api.asked("PATCH", "/thing")]
     assert tokens == ["Bearer secret", "Bearer second", "Bearer second"]
+
+
+async def test_credentials_that_can_be_read_again_are_told_no_more(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
+    api.on("PATCH", "/thing", status(403, "Forbidden", "no"))
+    async with connect(api, tmp_path) as session:
+        (tmp_path / "kubeconfig").unlink()
+        assert "and credentials cannot be read again" in (await refusal(session, WRITE)).message
+        write_kubeconfig(tmp_path, api.url)
+        assert (await refusal(session, WRITE)).message == "no"
+
+
+def write_certificate_user(folder: Path, certificate: Path) -> str:
+    """A kubeconfig whose user shows a certificate; its path."""
+    path = Path(write_kubeconfig(folder, "https://127.0.0.1:1"))
+    config = msgspec.json.decode(path.read_bytes())
+    config["users"][0]["user"] = {"client-certificate": str(certificate), "client-key": str(certificate)}
+    path.write_bytes(msgspec.json.encode(config))
+    return str(path)
+
+
+async def test_a_certificate_replaced_in_place_is_of_another_user(tmp_path: Path) -> None:
+    certificate = tmp_path / "user.crt"
+    credentials, identities = Credentials(write_certificate_user(tmp_path, certificate)), list[tuple[str, str]]()
+    for text in ("anna", "ben", "ben", "anna"):
+        certificate.write_text(text)
+        await credentials.load()
+        identities.append(credentials.identity)
+    assert identities[0] == identities[3] != identities[1] == identities[2]
+    certificate.unlink()
+    with pytest.raises(ConfigError):
+        await credentials.load()
+    assert credentials.identity == identities[3]
 
 
 async def test_the_same_credentials_are_not_tried_again_after_a_403(
