@@ -15,6 +15,8 @@ from urllib.request import urlopen
 import pytest
 
 from elasticd.migration.exporters import query_of
+from elasticd.sources.poller import NOT_READ, SourceReport
+from elasticd.telemetry.metrics import DaemonMetrics
 from tests.kit.daemons import Daemon, daemon, until
 from tests.kube.fetch import HOW_TO_GET, find_program
 from tests.kube.processes import free_port
@@ -28,6 +30,8 @@ global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 50
 rule_files: ["{rules}"]
 scrape_configs: [{{job_name: elasticd, honor_labels: true, static_configs: [{{targets: ["{target}"]}}]}}]
 """
+LABELLED = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
+"""A line of what a daemon exports: its name, labels and value."""
 VARIABLES = {"namespace": "shop", "kind": "Deployment", "policy": ".*", "instance": ".*"}
 WORKLOADS = ("search", "warehouse")
 """One whose count a strategy decides, and one whose requests are."""
@@ -63,6 +67,26 @@ def test_promtool_takes_the_rules(promtool: str) -> None:
 
 def test_alerts_fire_when_they_should_and_else_not(promtool: str) -> None:
     checked(promtool, "test", "rules", ROOT / "tests" / "telemetry" / "alerts.test.yaml")
+
+
+def test_a_healthy_standby_fires_no_alert(promtool: str, tmp_path: Path) -> None:
+    """What it exports before it has ever led, for an hour, beside one that leads."""
+    metrics = DaemonMetrics()
+    metrics.reloaded(3, ok=True)
+    source = SourceReport("prometheus", "prometheus", NOT_READ, None, None, 0, 0, 0.0, 0, ())
+    lines = metrics.render(leading=False, journal_failures=0, sources=[source]).decode().splitlines()
+    standby = [LABELLED.fullmatch(line) for line in lines if not line.startswith("#")]
+    inputs = [
+        {"series": f'{name}{{instance="b",{labels or ""}}}', "values": f"{value}x120"}
+        for name, labels, value in (found.groups() for found in standby if found)
+    ]
+    inputs.append({"series": 'elasticd_leader{instance="a"}', "values": "1x120"})
+    fired = {"expr": 'count_over_time(ALERTS{alertstate="firing"}[1h])', "eval_time": "1h"}
+    test = {"interval": "30s", "input_series": inputs, "promql_expr_test": [fired]}
+    file = tmp_path / "standby.yaml"
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "30s", "tests": [test]}))
+    assert len(inputs) > 20
+    checked(promtool, "test", "rules", file)
 
 
 PODS = "".join(
