@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
-from elasticd.decision.quality import FUTURE, NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
+from elasticd.decision.quality import FUTURE, NO_SAMPLE, SETTLING, apart, cover, doubted, expected, failed, grade
 from elasticd.model.policy import Policy
 from elasticd.model.workload import (
     BulkLookup,
@@ -88,6 +88,8 @@ def on_nodes(
 
 def _node_value(name: str, node: str, readings: Sequence[Readings], at: float, max_age: float) -> float | None:
     for reading in readings:
+        if name in reading.doubts:
+            continue
         series = grade(name, reading.source, reading.nodes.get(name, {}).get(node, ()), at, max_age)
         if series.trusted:
             return sum(sample.value for sample in series.samples)
@@ -144,6 +146,8 @@ class _Cut:
             series = self._grade_reading(name, reading)
             if series is None:
                 continue
+            if series.quality is not Quality.ERROR and (why := reading.doubts.get(name)):
+                series = doubted(series, why)
             if series.trusted:
                 return _explain_choice(series, passed) if passed else series
             passed.append(series)
@@ -165,7 +169,7 @@ class _Cut:
         first = readings[0] if readings else None
         if first is None or first.pods.get(name) is not before.table or first.source != before.source:
             return None
-        if first.forecasts or first.parts:
+        if first.forecasts or first.parts or first.doubts:
             return None
         in_time = self._at - self._policy.max_age <= before.first and before.last <= self._at + FUTURE
         return before.series if in_time else None

@@ -112,6 +112,13 @@ def apart(
     return replace(series, apart=good) if good and covered else series
 
 
+def doubted(series: Series, why: str) -> Series:
+    """The series whose samples may be too low, for this reason: they may raise a count, but not lower it, and that it
+    has none says nothing."""
+    message = f"{series.message}; {why}" if series.message else why
+    return replace(series, quality=Quality.INVALID, message=message, apart=(), may_raise=True)
+
+
 def _newest_time(samples: tuple[Sample, ...]) -> float:
     return max([s.measured for s in samples]) if samples else 0.0
 

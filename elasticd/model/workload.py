@@ -470,7 +470,8 @@ class Readings(Struct, frozen=True, gc=False):
     "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet,
     which scale-ins wait for, so a source that gives up on one says so by a forecast with a `doubt`.
     `parts` maps series, then "namespace/pod", to the samples of a pod of which a container has none: it has none under
-    `pods` then.
+    `pods` then. `doubts` says of a series, by name, why its samples may be too low: they may raise a count, not lower
+    it.
     """
 
     source: str
@@ -485,6 +486,7 @@ class Readings(Struct, frozen=True, gc=False):
     complete: bool = True
     forecasts: Mapping[str, Mapping[str, Forecast]] = {}
     parts: Mapping[str, Mapping[str, tuple[Sample, ...]]] = {}
+    doubts: Mapping[str, str] = {}
 
 
 Samples = tuple[Sample, ...]

@@ -86,9 +86,24 @@ class _Check:
                 break
             self._faults[_name(name, "faults")] = _text(fault, f"faults: {name}")
         newest = None if answer.newest is None else _number(answer.newest, "newest")
+        doubts = {_name(name, "doubts"): _text(doubt, f"doubts: {name}") for name, doubt in self._doubts(answer)}
         return Readings(
-            source, received, pods, workloads, nodes, faults=self._faults, newest=newest, forecasts=forecasts
+            source,
+            received,
+            pods,
+            workloads,
+            nodes,
+            faults=self._faults,
+            newest=newest,
+            forecasts=forecasts,
+            doubts=doubts,
         )
+
+    def _doubts(self, answer: Readings) -> Iterator[tuple[Any, Any]]:
+        """Each counts as a sample: one that was left out would let a count fall."""
+        for item in _items(answer.doubts, "doubts"):
+            self._count(1)
+            yield item
 
     def _table(self, table: object, of: str) -> SampleTable:
         """Series by subject, without the malformed ones, which become faults."""

@@ -176,6 +176,32 @@ def test_untrusted_series_may_scale_up_only_if_the_policy_allows() -> None:
         assert (series.quality, series.trusted, series.usable) == (Quality.PARTIAL, False, usable)
 
 
+DOUBTFUL = Readings(
+    "doubtful", NOW, workloads={"cpu": {str(REF): use(5)}, "queue": {}}, doubts={"cpu": "was down", "queue": "was down"}
+)
+
+
+@pytest.mark.parametrize(
+    ("readings", "name", "source", "quality", "usable"),
+    [
+        pytest.param([DOUBTFUL], "cpu", "doubtful", Quality.INVALID, True, id="it may raise a count"),
+        pytest.param([replace(BY_POD, doubts={"cpu": "x"})], "cpu", "first", Quality.INVALID, True, id="one of pods"),
+        pytest.param([replace(BY_POD, doubts={"queue": "x"})], "cpu", "first", Quality.FRESH, True, id="another is"),
+        pytest.param([DOUBTFUL, BY_POD], "cpu", "first", Quality.FRESH, True, id="another source is not"),
+        pytest.param([DOUBTFUL], "queue", "doubtful", Quality.INVALID, False, id="none is not zero"),
+        pytest.param([replace(DOWN, doubts={"cpu": "x"})], "cpu", "down", Quality.ERROR, False, id="it is down"),
+    ],
+)
+def test_a_doubted_series_lowers_no_count(
+    readings: list[Readings], name: str, source: str, quality: Quality, usable: bool
+) -> None:
+    policy = replace(POLICY, trust=Trust(zero_when_empty=("queue",)))
+    series = observe(policy, WORKLOAD, View(PODS), readings, frozenset({name}), NOW).series[name]
+    assert (series.source, series.quality, series.usable) == (source, quality, usable)
+    assert series.trusted is (quality is Quality.FRESH)
+    assert quality is not Quality.INVALID or readings[0].doubts[name] in series.message
+
+
 def test_just_started_pods_without_samples_do_not_reduce_trust() -> None:
     old = tuple(replace(one, started=NOW - 600) for one in PODS)
     new = tuple(replace(pod(name), started=NOW - 5) for name in "cdefg")
@@ -346,6 +372,13 @@ def test_node_series_cover_only_the_nodes_of_the_pods(
     readings = [Readings(f"s{index}", NOW, nodes={"cpu": given}) for index, given in enumerate(said)]
     pods = (replace(pod("a"), node="n1"), replace(pod("b"), node="n2"), pod("c"))
     assert on_nodes(["cpu", "disk"], pods, readings, NOW, 120.0) == {"cpu": known, "disk": {}}
+
+
+def test_a_doubted_series_of_nodes_is_not_known() -> None:
+    doubtful = Readings("doubtful", NOW, nodes={"cpu": {"n1": of_node(2.0)}}, doubts={"cpu": "was down"})
+    pods = (replace(pod("a"), node="n1"),)
+    assert on_nodes(["cpu"], pods, [doubtful], NOW, 120.0) == {"cpu": {}}
+    assert on_nodes(["cpu"], pods, [replace(doubtful, doubts={})], NOW, 120.0) == {"cpu": {"n1": 2.0}}
 
 
 class Table(BulkLookup, dict[str, tuple[Sample, ...]]):

@@ -102,6 +102,7 @@ def test_sums_are_computed_only_where_they_may_leave_bands(
         pytest.param({"cpu": Band()}, NOW + 15, {"source": "other"}, None, id="from another source"),
         pytest.param({"cpu": Band()}, NOW + 15, {"error": "is down"}, None, id="with an error"),
         pytest.param({"cpu": Band()}, NOW + 15, {"faults": {"cpu": "late"}}, None, id="with a fault"),
+        pytest.param({"cpu": Band()}, NOW + 15, {"doubts": {"cpu": "low"}}, None, id="with a doubt"),
     ],
 )
 def test_sums_are_known_of_good_readings_alone(

@@ -24,14 +24,32 @@ floats = st.floats(allow_nan=False)
 samples = st.builds(Sample, floats, floats, floats, floats, st.just("") | names, st.just("") | names)
 tables = st.dictionaries(names, st.dictionaries(names, st.tuples(samples) | st.tuples(samples, samples), max_size=3))
 readings = st.builds(
-    Readings, names, floats, tables, tables, tables, faults=st.dictionaries(names, names), newest=st.none() | floats
+    Readings,
+    names,
+    floats,
+    tables,
+    tables,
+    tables,
+    faults=st.dictionaries(names, names),
+    newest=st.none() | floats,
+    doubts=st.dictionaries(names, names),
 )
 garbage = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.just(ONE),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner),
 )
 wrong = st.builds(
-    Readings, garbage, garbage, garbage, garbage, garbage, garbage, garbage, newest=garbage, forecasts=garbage
+    Readings,
+    garbage,
+    garbage,
+    garbage,
+    garbage,
+    garbage,
+    garbage,
+    garbage,
+    newest=garbage,
+    forecasts=garbage,
+    doubts=garbage,
 )
 
 

@@ -420,3 +420,31 @@ def shown(kind: type[msgspec.Struct], table: dict[str, Any]) -> set[str]:
     """The keys of a type's table."""
     fields = {field.encode_name for field in msgspec.structs.fields(kind)} - {"resolution"}  # of every source
     return fields | ({"type"} if "type" in table else set())
+
+
+OTHER = {"name": "errors", "query": "errors_total"}
+DOWN = Say(503, b"")
+
+
+@pytest.mark.parametrize(
+    ("answers", "others", "doubted"),
+    [
+        pytest.param([vector((WEB, 10))], [vector()], False, id="it answered each time"),
+        pytest.param([vector((WEB, 10)), DOWN, vector((WEB, 5))], [vector(), DOWN, vector()], True, id="it was down"),
+        pytest.param([vector((WEB, 10)), DOWN, vector((WEB, 5))], [vector()], False, id="it answered another query"),
+        pytest.param([vector((WEB, 10)), DOWN, vector()], [vector(), DOWN, vector()], True, id="it has none again yet"),
+    ],
+)
+async def test_averages_are_doubted_after_the_server_was_down(
+    server: Scripted, answers: list[Any], others: list[Any], doubted: bool
+) -> None:
+    server.on(QUERY, *answers, query=RATE)
+    server.on(QUERY, *others, query="errors_total")
+    server.on(QUERY, vector(), query="timestamp(errors_total)")
+    clock = VirtualClock(NOW)
+    async with source(server, {"name": "requests", "query": RATE, "window": 60}, OTHER).open(site(clock=clock)) as one:
+        said = []
+        for at in (0, 15, 30, 111):
+            await clock.sleep_until(NOW + at)
+            said.append(await one.read(NOW + at))
+        assert [[*each.doubts] for each in said] == [[], [], ["requests"] * doubted, []]

@@ -23,6 +23,7 @@ from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.history import Remembering
 from elasticd.sources.prometheus.rules import RuleTable
+from elasticd.sources.prometheus.silences import Silences
 from elasticd.sources.prometheus.tables import SeriesTable
 
 logger = logging.getLogger("elasticd.sources.prometheus.reader")  # whoever filters logs knows it by this name
@@ -81,8 +82,10 @@ class Queries:
         self._finder = Finder(http, options)
         self._search: asyncio.Task[None] | None = None
         self._reported = LastReported()
+        self._silences = Silences()
 
     async def read(self, now: float) -> Readings:
+        asked = self._clock.now()
         if self._search is None:
             self._search = asyncio.create_task(self._finder.search(now))
             await self._search  # there are no earlier series to go on with
@@ -92,7 +95,18 @@ class Queries:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._find(table), name=f"query {table.name}") for table in self._finder.tables]
         results = [task.result() for task in tasks]
-        return _readings(self._options.label, self._clock.now(), results, self._finder.faults)
+        doubts = self._doubts(asked, results)
+        return _readings(self._options.label, self._clock.now(), results, self._finder.faults, doubts)
+
+    def _doubts(self, asked: float, results: Sequence[QueryResult]) -> dict[str, str]:
+        """Which averages may be too low, and why: the server had no answer to any query a short while ago."""
+        now = self._clock.now()
+        if any(result.samples is not None for result in results):
+            self._silences.answered(now)
+        elif results:
+            self._silences.failed(asked)
+        doubts = {result.table.name: self._silences.doubt(result.table.window, now) for result in results}
+        return {name: doubt for name, doubt in doubts.items() if doubt}
 
     async def _find(self, table: SeriesTable) -> QueryResult:
         """The samples of a series now. Faults of the server are returned, not raised."""
@@ -133,7 +147,13 @@ class Queries:
             await cancel(self._search)
 
 
-def _readings(source: str, received: float, results: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:
+def _readings(
+    source: str,
+    received: float,
+    results: Sequence[QueryResult],
+    faults: Mapping[str, str],
+    doubts: Mapping[str, str],
+) -> Readings:
     """The results as one reading. `faults` has the series that failed, or partly; `error` is set only if all failed."""
     maps: dict[str, dict[str, Mapping[str, tuple[Sample, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
     problems = dict(faults)
@@ -144,7 +164,7 @@ def _readings(source: str, received: float, results: Sequence[QueryResult], faul
             before = problems.get(result.table.name)
             problems[result.table.name] = f"{before}; {result.fault}" if before else result.fault
     error = _error(problems) if problems and not any(result.samples is not None for result in results) else ""
-    return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, problems)
+    return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, problems, doubts=doubts)
 
 
 def _error(faults: Mapping[str, str]) -> str:

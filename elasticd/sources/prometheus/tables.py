@@ -20,7 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:]*")
 
 Label = Annotated[str, Meta(description="a label of the answer; empty: none")]
 Query = Annotated[str, Meta(min_length=1, max_length=65536, description="PromQL")]
-Window = Annotated[float, Meta(ge=0, le=86400, description="seconds the query averages over; 0: an instant")]
+LONGEST_WINDOW = 86400
+Window = Annotated[float, Meta(ge=0, le=LONGEST_WINDOW, description="seconds the query averages over; 0: an instant")]
 
 
 class PrometheusTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
