@@ -81,7 +81,12 @@ OTHER = replace(EVICT, workload=Ref("shop", "Pod", "b", "v1"), uid="b")
     ("answer", "sent"),
     [
         pytest.param(status(503, "Down", "down"), 0, id="it fails"),
+        pytest.param(status(429, "TooManyRequests", "later"), 0, id="it is to come later"),
+        pytest.param(status(401, "Unauthorized", "expired"), 0, id="the token has expired"),
         pytest.param(status(403, "Forbidden", "may not"), 1, id="no right: nothing could settle it"),
+        pytest.param(status(403, "Forbidden", 'admission webhook "w" denied it'), 1, id="nor where a webhook forbids"),
+        pytest.param(status(400, "BadRequest", 'admission webhook "w" denied it'), 1, id="or refuses"),
+        pytest.param(status(422, "Invalid", "metadata.annotations: Too long"), 1, id="annotations that are full"),
     ],
 )
 async def test_no_other_goes_before_a_refused_pod_is_changed(

@@ -103,6 +103,11 @@ Unfit = Callable[[PodState], Answer | None]
 """Why a pod is not to be evicted, by what is read of it just before."""
 
 
+def _stays_refused(error: ApiError) -> bool:
+    """Whether to send it again would be in vain: a right that is missing, a webhook, annotations that are full."""
+    return 400 <= error.code < 500 and error.code not in (401, 408, 409, 429)
+
+
 async def read_pod(session: Session, ref: Ref) -> PodState | None:
     """The pod of this name; None: there is none. Raises ApiError when the server does not answer."""
     try:
@@ -228,7 +233,8 @@ class PodWriter:
         sent it twice, and given the second answer. It counts as evicted by us then: `[disruption]` must not let another
         go for it, and one that nobody else would create again is created; also one that a person deletes in the same
         moment. One that stays is changed, so that the other of the two is refused too, however late it arrives; where
-        that fails, no other of its controller goes before it is done."""
+        that fails, no other of its controller goes before it is done, unless the server will never do it: this
+        eviction had its answer, and its controller's pods could not be moved for LATE seconds after each refusal."""
         action = eviction.action
         try:
             if stop := await self._budget.turn(partial(_forbidden_by_another_leader, eviction.allowed)):
@@ -238,7 +244,7 @@ class PodWriter:
             self._budget.pause(error.quiet)
             if action.restore:  # its record stays
                 return failed(0, f"{answer.message}; whether it may go later is not known: {error}")
-            if error.code != 403:
+            if not _stays_refused(error):
                 self._late.note(action, controller)
             stays = await self._stays(action)
         done = Answer("done", answer.code, f"it was refused ({answer.message}), but has gone since")
