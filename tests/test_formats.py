@@ -41,7 +41,7 @@ class Answering:
         if "/" in group:
             return self.body
         version = {"groupVersion": f"{group}/v1beta1"}
-        return msgspec.json.encode({"name": group, "versions": [version], "preferredVersion": version})
+        return msgspec.json.encode({"kind": "APIGroup", "versions": [version], "preferredVersion": version})
 
 
 def _session(body: bytes) -> Session:
@@ -124,6 +124,7 @@ class Format(Struct, frozen=True):
 FORMATS = {
     "pod metrics": Format(
         {
+            "kind": "List",
             "items": [
                 {
                     "metadata": _named(f"web-{number}"),
@@ -132,7 +133,7 @@ FORMATS = {
                     "containers": [_container(10 * number), _container(10 * number + 1)],
                 }
                 for number in range(3)
-            ]
+            ],
         },
         ("items",),
         ("containers", 0, "usage", "cpu"),
@@ -140,10 +141,11 @@ FORMATS = {
     ),
     "node metrics": Format(
         {
+            "kind": "List",
             "items": [
                 {"metadata": {"name": f"n{number}"}, "timestamp": STAMP, "window": "15s", **_container(number)}
                 for number in range(3)
-            ]
+            ],
         },
         ("items",),
         ("usage", "cpu"),
@@ -151,6 +153,7 @@ FORMATS = {
     ),
     "custom metrics": Format(
         {
+            "kind": "List",
             "items": [
                 {
                     "describedObject": {"kind": "Pod", "apiVersion": "/v1", **_named(f"web-{number}")},
@@ -159,7 +162,7 @@ FORMATS = {
                     "value": f"{160 + number}m",
                 }
                 for number in range(3)
-            ]
+            ],
         },
         ("items",),
         ("value",),

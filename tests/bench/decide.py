@@ -138,7 +138,7 @@ def lists() -> None:
     codec = Codec(WireWorkload, partial(to_workload, "apps/v1", "Deployment"))
     for managed in (False, True):
         items = [deployment(index, managed) for index in range(WORKLOADS)]
-        body = msgspec.json.encode({"metadata": {"resourceVersion": "1"}, "items": items})
+        body = msgspec.json.encode({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
         best = min(repeat(partial(codec.page, body), timer=process_time, number=1, repeat=3))
         label = "with" if managed else "without"
         print(f"a list of {WORKLOADS} Deployments {label} managedFields, {len(body) / 1e6:.0f} MB: {best:.2f} s")

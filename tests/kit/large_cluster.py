@@ -226,7 +226,8 @@ class Server:
             "/apis/metrics.k8s.io": _group("metrics.k8s.io/v1beta1"),
             "/apis/policy": _group("policy/v1"),
             "/apis/policy/v1": {
-                "resources": [{"name": "poddisruptionbudgets", "kind": "PodDisruptionBudget", "namespaced": True}]
+                "kind": "APIResourceList",
+                "resources": [{"name": "poddisruptionbudgets", "kind": "PodDisruptionBudget", "namespaced": True}],
             },
         }
         self._measured = {
@@ -262,7 +263,7 @@ class Server:
 
 
 def _group(version: str) -> JSON:
-    return {"preferredVersion": {"groupVersion": version}, "versions": [{"groupVersion": version}]}
+    return {"kind": "APIGroup", "preferredVersion": {"groupVersion": version}, "versions": [{"groupVersion": version}]}
 
 
 def _serve(pipe: Connection, taken: frozenset[int]) -> None:

@@ -28,10 +28,15 @@ class Server(JsonHandler):
         url = urlsplit(self.path)
         path, query = url.path, parse_qs(url.query)
         base = "/apis/autoscaling/v2beta2"
-        answers: dict[str, Any] = {"/version": {"gitVersion": "v1.20.2"}, base: {"resources": [KIND]}, "/apis": {}}
+        answers: dict[str, Any] = {
+            "/version": {"gitVersion": "v1.20.2"},
+            base: {"kind": "APIResourceList", "resources": [KIND]},
+            "/apis": {"kind": "APIGroupList", "groups": []},
+        }
         if path.endswith("/horizontalpodautoscalers"):
             last = "continue" in query
-            page = {"metadata": {} if last else {"continue": "more"}, "items": [listed("b" if last else "a")]}
+            meta = {} if last else {"continue": "more"}
+            page = {"kind": "List", "metadata": meta, "items": [listed("b" if last else "a")]}
             answers[path] = page
         if path.startswith(f"{base}/namespaces/denied/"):
             self.answer(403, {"kind": "Status", "reason": "Forbidden", "message": "you may not"})

@@ -34,7 +34,7 @@ NOWHERE = f'select = {{ namespaces = ["shop", "test"], labels = {{ app = "none" 
 def serving(plural: str, kind: str) -> dict[str, Any]:
     """What a group and version serve: one kind, which can be scaled."""
     scale = {"name": f"{plural}/scale", "kind": "Scale", "namespaced": True}
-    return {"resources": [{"name": plural, "kind": kind, "namespaced": True}, scale]}
+    return {"kind": "APIResourceList", "resources": [{"name": plural, "kind": kind, "namespaced": True}, scale]}
 
 
 def group(name: str) -> dict[str, Any]:
@@ -44,9 +44,15 @@ def group(name: str) -> dict[str, Any]:
 
 DISCOVERY = {
     "/version": {"gitVersion": "v1.36.2"},
-    "/apis": {"groups": [*map(group, ("apps/v1", "down.io/v1", "a.io/v1", "b.io/v1")), {"name": "old.io"}]},
+    "/apis": {
+        "kind": "APIGroupList",
+        "groups": [*map(group, ("apps/v1", "down.io/v1", "a.io/v1", "b.io/v1")), {"name": "old.io"}],
+    },
     "/apis/apps/v1": serving("deployments", "Deployment"),
-    "/apis/a.io/v1": {"resources": serving("games", "Game")["resources"] + serving("toys", "Toy")["resources"]},
+    "/apis/a.io/v1": {
+        "kind": "APIResourceList",
+        "resources": serving("games", "Game")["resources"] + serving("toys", "Toy")["resources"],
+    },
     "/apis/b.io/v1": serving("toys", "Toy"),
 }
 
@@ -66,7 +72,7 @@ class Workloads(JsonHandler):
         elif path.endswith("/deployments"):
             space = path.removesuffix("/deployments").rpartition("/")[2]
             named = [name for name in (WEB, API, OTHER) if space in ("v1", name.partition("/")[0])]
-            self.answer(200, {"metadata": {}, "items": [manifest(name) for name in named]})
+            self.answer(200, {"kind": "DeploymentList", "metadata": {}, "items": [manifest(name) for name in named]})
         else:
             self.answer(200 if path in DISCOVERY else 503, DISCOVERY.get(path, {"kind": "Status"}))
 

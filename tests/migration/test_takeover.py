@@ -551,8 +551,11 @@ class Undecided(JsonHandler):
     """A daemon whose policies are about nothing, and an API server that has a Deployment and no autoscaler."""
 
     def get(self) -> None:
-        deployments = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
-        autoscalers = {"resources": [{"name": "horizontalpodautoscalers", "kind": "HorizontalPodAutoscaler"}]}
+        kinds = {"deployments": "Deployment", "horizontalpodautoscalers": "HorizontalPodAutoscaler"}
+        deployments, autoscalers = (
+            {"kind": "APIResourceList", "resources": [{"name": name, "kind": kind, "namespaced": True}]}
+            for name, kind in kinds.items()
+        )
         answers: dict[str, Any] = {
             "/version": {"gitVersion": "v1.36.2"},
             "/status": json.loads(msgspec.json.encode(StatusReport(True, True, False, ()))),
@@ -561,7 +564,7 @@ class Undecided(JsonHandler):
             "/apis/autoscaling/v2": autoscalers,
         }
         path = self.path.partition("?")[0]
-        empty: Any = {"items": []} if path.endswith("horizontalpodautoscalers") else None
+        empty: Any = {"kind": "List", "items": []} if path.endswith("horizontalpodautoscalers") else None
         found = answers.get(path, empty)
         self.answer(404 if found is None else 200, found or {"kind": "Status"})
 

@@ -13,7 +13,7 @@ import warnings
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from kubernetes_asyncio.client import Configuration
@@ -86,6 +86,13 @@ def find_kubeconfig(named: str) -> str:
     if "KUBERNETES_SERVICE_HOST" in os.environ and Path(SERVICE_TOKEN_FILENAME).is_file():
         return ""
     return str(Path.home() / ".kube" / "config")
+
+
+class Identity(NamedTuple):
+    """The header that was sent last, and a digest of the client's certificate, as far as there are any."""
+
+    header: str
+    certificate: str
 
 
 class Credentials:
@@ -176,9 +183,9 @@ class Credentials:
         return self._header
 
     @property
-    def identity(self) -> tuple[str, str]:
-        """Who is asking: the header that was sent last, and what was read of the client's certificate."""
-        return self._header, self._certificate
+    def identity(self) -> Identity:
+        """Who is asking."""
+        return Identity(self._header, self._certificate)
 
     @property
     def host(self) -> str:

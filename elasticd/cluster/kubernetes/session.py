@@ -114,7 +114,6 @@ class Session:
         self._reloading = asyncio.Lock()
         self._reloaded = -LOOK_EVERY
         self._generation = 0
-        """Verbs and paths of the lists, the watches and the Lease that the server has granted."""
         self._unread = ""
         """Why the credentials could not be read again, after they were refused; empty: they could."""
         self._deferred: dict[tuple[str, str], float] = {}
@@ -263,16 +262,21 @@ class Session:
                 self._unread = ""
                 if not is_refused and self._credentials.identity == last:
                     return False
-                fresh = await self._connect()
+                if is_refused or self._credentials.identity.certificate != last.certificate:
+                    await self._replace_connections()
             except Exception as error:
                 self._unread = one_line(str(error))  # is told with the 401; a TLS error says enough
                 return False
             self._generation += 1
-            # Writes may be under way on the old connections, so they are closed one reload later.
-            closing, self._retired, self._http = self._retired, self._http, fresh
-            if closing is not None:
-                await closing.close()
             return True
+
+    async def _replace_connections(self) -> None:
+        """Writes may be under way on the old connections, so they are closed one reload later. Another token needs no
+        new ones: a plugin may print another each time, and watches must not end for that."""
+        fresh = await self._connect()
+        closing, self._retired, self._http = self._retired, self._http, fresh
+        if closing is not None:
+            await closing.close()
 
     def _count(self, request: Request, code: int, started: float) -> None:
         if self._calls is not None:
@@ -340,7 +344,12 @@ def decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: str) -> T:
     try:
         return decoder.decode(body)
     except UNREADABLE as error:
-        raise ApiError(500, "Unreadable", f"the server's answer is no {kind}: {error}") from error
+        raise unreadable(kind, error) from error
+
+
+def unreadable(kind: str, error: Exception) -> ApiError:
+    """What an answer is that was to be of this kind, and is not."""
+    return ApiError(500, "Unreadable", f"the server's answer is no {kind}: {error}")
 
 
 def proxy_of(address: str) -> str | None:

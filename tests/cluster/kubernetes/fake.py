@@ -20,6 +20,7 @@ PODS = "/api/v1/pods"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 
 APPS: dict[str, Any] = {
+    "kind": "APIResourceList",
     "groupVersion": "apps/v1",
     "resources": [
         {"name": "deployments", "kind": "Deployment", "namespaced": True},
@@ -27,6 +28,17 @@ APPS: dict[str, Any] = {
         {"name": "daemonsets", "kind": "DaemonSet", "namespaced": True},
     ],
 }
+
+
+NO_LIST: dict[str, bytes] = {
+    "an empty object": b"{}",
+    "words of a proxy": b'{"message": "please sign in"}',
+    "a Status": b'{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}',
+    "an object": b'{"kind": "Pod", "metadata": {"name": "web", "resourceVersion": "7"}}',
+    "no kind": b'{"metadata": {"resourceVersion": "7"}, "items": []}',
+    "no items": b'{"kind": "PodList", "metadata": {"resourceVersion": "7"}}',
+}
+"""JSON that is no list, by what it is."""
 
 
 class Seen(NamedTuple):
@@ -159,8 +171,16 @@ class FakeApi:
 
 def _response(answer: dict[str, Any] | bytes | Say) -> web.Response:
     said = answer if isinstance(answer, Say) else Say(200, answer)
-    body = said.body if isinstance(said.body, bytes) else msgspec.json.encode(said.body)
+    body = said.body if isinstance(said.body, bytes) else msgspec.json.encode(_of_its_kind(said.body))
     return web.Response(status=said.code, body=body, headers=said.headers, content_type="application/json")
+
+
+def _of_its_kind(body: Any) -> Any:
+    """A list or an answer of discovery says what it is, as a genuine server's does. Bytes are sent as they are."""
+    kinds = {"items": "List", "resources": "APIResourceList", "groups": "APIGroupList", "preferredVersion": "APIGroup"}
+    kinds["versions"] = "APIGroup"
+    kind = next((kind for key, kind in kinds.items() if isinstance(body, dict) and key in body), None)
+    return {"kind": kind, **body} if kind else body
 
 
 class HurriedClock:
@@ -229,7 +249,7 @@ def pod(name: str, version: int = 1, namespace: str = "shop", **labels: str) -> 
 
 def page(*items: dict[str, Any], version: int = 1, more: str = "") -> dict[str, Any]:
     """A page of a list."""
-    return {"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)}
+    return {"kind": "List", "metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)}
 
 
 def scale(replicas: int, version: str = "7", uid: str = "u", **more: Any) -> dict[str, Any]:

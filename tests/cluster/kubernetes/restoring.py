@@ -112,7 +112,7 @@ class Server:
             ("PATCH", f"{POD}/status", self._annotate),
             ("POST", f"{POD}/eviction", self.evict),
             ("POST", RECORDS, self.write_record),
-            ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
+            ("GET", RECORDS, lambda: {"kind": "ConfigMapList", "items": list(self.records.values())}),
             ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
             ("PATCH", RECORD, self._note),
             ("DELETE", RECORD, self.forget),
@@ -161,7 +161,8 @@ class Server:
     def _list_namespaces(self) -> Any:
         uids = {"home": "ns-0", "shop": self.namespace}
         only = self.api.seen[-1].query.get("fieldSelector", "").removeprefix("metadata.name=")
-        return {"items": [{"metadata": {"name": n, "uid": uid}} for n, uid in uids.items() if uid and only in ("", n)]}
+        found = [{"metadata": {"name": n, "uid": uid}} for n, uid in uids.items() if uid and only in ("", n)]
+        return {"kind": "NamespaceList", "items": found}
 
     def take_away(self) -> None:
         """The pod is deleted."""

@@ -359,7 +359,9 @@ def test_a_scale_without_replicas_is_read_as_zero() -> None:
 
 def test_page_gives_readable_objects_and_names_the_unreadable_one() -> None:
     bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"containers": 3}}
-    body = msgspec.json.encode({"metadata": {"resourceVersion": "4", "continue": "c"}, "items": [FULL, bad, 17]})
+    body = msgspec.json.encode(
+        {"kind": "PodList", "metadata": {"resourceVersion": "4", "continue": "c"}, "items": [FULL, bad, 17]}
+    )
     metadata, pods, faults = Codec(WirePod, to_pod).page(body)
     assert (metadata.resource_version, metadata.continue_, [pod.name for pod in pods]) == ("4", "c", ["web-1"])
     assert [(meta.namespace, meta.name) for meta, _ in faults] == [("shop", "bad"), ("", "")]
@@ -378,7 +380,7 @@ def test_page_gives_readable_objects_and_names_the_unreadable_one() -> None:
 )
 def test_part_that_cannot_be_read_costs_its_pod_alone(part: dict[str, Any]) -> None:
     meta = {"name": "bad", "namespace": "shop", **part.get("metadata", {})}
-    body = msgspec.json.encode({"items": [FULL, {**part, "metadata": meta}, FULL]})
+    body = msgspec.json.encode({"kind": "PodList", "items": [FULL, {**part, "metadata": meta}, FULL]})
     _, pods, faults = Codec(WirePod, to_pod).page(body)
     assert ([pod.name for pod in pods], len(faults)) == (["web-1", "web-1"], 1)
 
@@ -386,13 +388,13 @@ def test_part_that_cannot_be_read_costs_its_pod_alone(part: dict[str, Any]) -> N
 def test_times_of_a_page_use_the_offset_at_its_reading() -> None:
     offsets = iter([10.0, 20.0, 30.0])
     codec = Codec(WirePod, to_pod, lambda: next(offsets))
-    body = msgspec.json.encode({"items": [FULL, FULL]})
+    body = msgspec.json.encode({"kind": "PodList", "items": [FULL, FULL]})
     assert [[pod.created for pod in codec.page(body)[1]] for _ in range(2)] == [[11.0, 11.0], [21.0, 21.0]]
     assert codec.one(msgspec.json.encode(FULL))[1].created == 31.0
 
 
 def test_list_whose_items_are_null_is_empty() -> None:
-    assert Codec(WirePod, to_pod).page(b'{"metadata":{"resourceVersion":"4"},"items":null}')[1] == []
+    assert Codec(WirePod, to_pod).page(b'{"kind":"PodList","items":null}')[1] == []
 
 
 @pytest.mark.parametrize(

@@ -446,6 +446,6 @@ def test_templates_are_let_go_when_there_are_too_many(monkeypatch: pytest.Monkey
 def test_pod_whose_requests_are_unreadable_costs_only_itself() -> None:
     bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"containers": [{"name": "a", "resources": 3}]}}
     good = {"metadata": {"name": "good", "namespace": "shop"}, "spec": {}}
-    body = msgspec.json.encode({"metadata": {"resourceVersion": "4"}, "items": [bad, good]})
+    body = msgspec.json.encode({"kind": "PodList", "metadata": {"resourceVersion": "4"}, "items": [bad, good]})
     _, found, faults = Codec(WirePod, to_pod).page(body)
     assert ([one.name for one in found], [meta.name for meta, _ in faults]) == (["good"], ["bad"])

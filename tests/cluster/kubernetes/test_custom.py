@@ -240,7 +240,7 @@ async def test_only_so_many_calls_are_under_way_at_once(api: FakeApi, metrics: A
             full.set()
         await full.wait()
         under_way -= 1
-        return web.json_response({"items": []})
+        return web.json_response({"kind": "MetricValueList", "items": []})
 
     queries = [MetricQuery("rps", "rate", f"ns-{index}") for index in range(40)]
     for query in queries:

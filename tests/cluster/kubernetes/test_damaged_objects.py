@@ -112,7 +112,7 @@ def listed(kind: str) -> dict[str, Any]:
     for number, item in enumerate(items):
         own = {"name": f"web-{number}", "namespace": "shop", "uid": f"u{number}", "resourceVersion": str(number)}
         item["metadata"] |= own
-    return {"metadata": {"resourceVersion": "9"}, "items": items}
+    return {"kind": "List", "metadata": {"resourceVersion": "9"}, "items": items}
 
 
 @pytest.mark.parametrize("kind", KINDS)

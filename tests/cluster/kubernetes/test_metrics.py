@@ -98,7 +98,8 @@ async def test_value_that_makes_no_sense_stays_in_sight_as_nan(
 
 async def test_number_larger_than_any_float_is_nan(api: FakeApi, metrics: MetricsClient) -> None:
     served(api)
-    head = b'{"items":[{"metadata":{"name":"web-1","namespace":"shop"},"timestamp":"2026-01-01T00:00:00Z",'
+    head = b'{"kind":"PodMetricsList","items":[{"metadata":{"name":"web-1","namespace":"shop"},'
+    head += b'"timestamp":"2026-01-01T00:00:00Z",'
     api.on("GET", PODS, head + b'"containers":[{"name":"main","usage":{"cpu":1%s}}]}]}' % (b"0" * 400))
     (sample,) = (await read(metrics)).pods["cpu"]["shop/web-1"]
     assert math.isnan(sample.value)
@@ -151,6 +152,7 @@ async def test_more_pods_than_one_part_holds_are_all_read(api: FakeApi, metrics:
         pytest.param(drop, "Server disconnected", id="dropped"),
         pytest.param(b'{"items": [', "its answer is no list", id="truncated"),
         pytest.param(b"[1]", "its answer is no list", id="no object"),
+        pytest.param({"message": "sign in"}, "its answer is no list", id="another object"),
         pytest.param(Say(200, b""), "its answer is no list", id="nothing"),
     ],
 )

@@ -5,9 +5,9 @@ import pytest
 from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.objects import Objects
 from elasticd.cluster.kubernetes.session import ApiError, Session
-from elasticd.cluster.kubernetes.watch.discovery import PODS
+from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
 from elasticd.model.rights import Right
-from tests.cluster.kubernetes.fake import FakeApi, Say, page
+from tests.cluster.kubernetes.fake import NO_LIST, FakeApi, Say, page
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 LIST = "/api/v1/namespaces/shop/pods"
@@ -25,6 +25,29 @@ async def test_a_review_that_is_none_grants_nothing(api: FakeApi, session: Sessi
     api.on("POST", REVIEWS, Say(201, body))
     with pytest.raises(ApiError, match="is no SelfSubjectAccessReview"):
         await Access(session, "1.36").allowed([Asked(Right("get", "", "pods"), "shop")])
+
+
+@pytest.mark.parametrize("body", NO_LIST.values(), ids=NO_LIST)
+async def test_json_that_is_no_list_is_no_empty_list(api: FakeApi, session: Session, body: bytes) -> None:
+    api.on("GET", LIST, Say(200, body))
+    with pytest.raises(ApiError, match="is no list"):
+        await Objects(session, "1.36").list(PODS, "shop")
+
+
+@pytest.mark.parametrize("body", NO_LIST.values(), ids=NO_LIST)
+async def test_discovery_that_says_nothing_is_an_error(api: FakeApi, session: Session, body: bytes) -> None:
+    """And not that a kind, or its group, is not served."""
+    for path in ("/apis/apps/v1", "/apis/apps", "/apis"):
+        api.on("GET", path, Say(200, body))
+    discovery = Discovery(session)
+    with pytest.raises(ApiError, match="is no APIResourceList"):
+        await discovery.resource(("apps/v1", "Deployment"))
+    with pytest.raises(ApiError, match="is no APIGroup"):
+        await discovery.preferred("apps")
+    with pytest.raises(ApiError, match="is no APIGroup"):
+        await discovery.serves("apps", "Deployment")
+    with pytest.raises(ApiError, match="is no APIGroupList"):
+        await discovery.kinds_of("deployments")
 
 
 @pytest.mark.parametrize("body", [*NO_OBJECT, pytest.param(b'{"items": 3}', id="of another shape")])

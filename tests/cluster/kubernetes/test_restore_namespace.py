@@ -96,9 +96,10 @@ async def test_a_right_taken_away_meanwhile_keeps_no_pod_away(
 @pytest.mark.parametrize(
     ("answer", "refusal"),
     [
-        pytest.param({"items": [{"metadata": {"name": "home", "uid": "ns-0"}}]},
+        pytest.param({"kind": "NamespaceList", "items": [{"metadata": {"name": "home", "uid": "ns-0"}}]},
                      ("conflict", 404, "its namespace is gone"), id="gone"),
-        pytest.param({}, ("failed", 500, "500 Unreadable: namespace shop and its own are not in the list"), id="empty"),
+        pytest.param({"kind": "NamespaceList", "items": []},
+                     ("failed", 500, "500 Unreadable: namespace shop and its own are not in the list"), id="empty"),
         pytest.param(status(500, "InternalError", "etcd"), ("failed", 500, "500 InternalError: etcd"), id="no answer"),
     ],
 )  # fmt: skip
@@ -117,8 +118,12 @@ async def test_without_its_namespace_s_uid_a_pod_is_not_evicted(
     ("answer", "fault"),
     [
         pytest.param(status(500, "InternalError", "etcd"), "500 InternalError: etcd", id="no answer"),
-        pytest.param({"items": []}, "namespace shop and its own are not in the list", id="an empty list"),
-        pytest.param({"items": [{"metadata": {"name": "shop"}}]}, "are not in the list", id="no UID"),
+        pytest.param(
+            {"kind": "NamespaceList", "items": []}, "namespace shop and its own are not in the list", id="an empty list"
+        ),
+        pytest.param(
+            {"kind": "NamespaceList", "items": [{"metadata": {"name": "shop"}}]}, "are not in the list", id="no UID"
+        ),
     ],
 )
 async def test_a_namespace_that_cannot_be_read_is_read_again(
@@ -129,5 +134,5 @@ async def test_a_namespace_that_cannot_be_read_is_read_again(
         api.on("GET", NAMESPACES, answer)
         await until(lambda: fault in one.fault)
         assert server.created == []
-        api.on("GET", NAMESPACES, {"items": [{"metadata": {"name": "shop", "uid": "ns-1"}}]})
+        api.on("GET", NAMESPACES, {"kind": "NamespaceList", "items": [{"metadata": {"name": "shop", "uid": "ns-1"}}]})
         await until(server.made_anew)

@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.model.actions import Answer
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Pod
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, status, until
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, page, status, until
 from tests.cluster.kubernetes.restoring import ACTION, RECORDS, SECRET, Server, daemon, data, granted, record
 
 
@@ -151,12 +151,12 @@ async def test_a_copy_that_runs_needs_no_note_in_its_record(
 async def test_records_that_cannot_be_listed_are_reported(
     api: FakeApi, server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", {"items": []})
+    api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", Say(200, {"message": "sign in"}), page())
     async with daemon(session, clock, resumes=True) as one:
         await until(lambda: one.unread == "what has yet to be recreated cannot be looked for: 403 Forbidden: may not")
         await until(lambda: not one.unread)
     assert caplog.text.count("cannot be looked for") == 1
-    assert len(api.asked("GET", RECORDS)) == 3
+    assert len(api.asked("GET", RECORDS)) == 4
     assert server.untouched()
 
 

@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes import session as session_module
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
 from elasticd.cluster.kubernetes.exec_plugin import printed
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode, proxy_of
-from tests.cluster.kubernetes.fake import FakeApi, Handler, Say, connect, drop, status, until, write_kubeconfig
+from tests.cluster.kubernetes.fake import FakeApi, Feed, Handler, Say, connect, drop, status, until, write_kubeconfig
 
 GET = Request(verb="get", path="/thing", resource="things")
 
@@ -370,6 +370,23 @@ async def test_a_certificate_replaced_in_place_is_of_another_user(tmp_path: Path
     with pytest.raises(ConfigError):
         await credentials.load()
     assert credentials.identity == identities[3]
+
+
+async def test_another_token_after_a_403_ends_no_watch(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin may print another each time, and a right may be missing for good."""
+    monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
+    api.on("PATCH", "/thing", status(403, "Forbidden", "no"))
+    feed = Feed()
+    api.on("GET", "/pods", feed)
+    async with connect(api, tmp_path) as session, session.stream(LIST, silence=5.0) as lines:
+        for token in ("second", "third", "fourth"):
+            write_kubeconfig(tmp_path, api.url, token=token)
+            await refusal(session, WRITE)
+        feed.write(b"still here\n")
+        assert await lines.readline() == b"still here\n"
+    assert api.asked("PATCH", "/thing")[-1].headers["Authorization"] == "Bearer fourth"
 
 
 async def test_the_same_credentials_are_not_tried_again_after_a_403(

@@ -17,6 +17,7 @@ from elasticd.cluster.kubernetes.watch.watch import Dependencies, Lines, Reflect
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from tests.cluster.kubernetes.fake import (
+    NO_LIST,
     PODS,
     FakeApi,
     Feed,
@@ -332,7 +333,7 @@ async def test_after_trouble_it_resumes_only_at_a_version_reached(
     api: FakeApi, start: Start, version: str, lists: int
 ) -> None:
     api.on("GET", PODS, page(pod("a"), version=20), page(pod("b"), version=19))
-    api.on("ASK", PODS, status(503), {"metadata": {"resourceVersion": version}})
+    api.on("ASK", PODS, status(503), {**page(), "metadata": {"resourceVersion": version}})
     feed = Feed()
     api.on("WATCH", PODS, status(500), feed)
     mirrored = start()
@@ -535,6 +536,27 @@ async def test_ten_minutes_without_a_server_cause_no_stampede(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("body", NO_LIST.values(), ids=NO_LIST)
+async def test_json_that_is_no_list_empties_no_copy(api: FakeApi, start: Start, body: bytes) -> None:
+    api.on("GET", PODS, page(pod("a"), version=5), Say(200, body))
+    api.on("WATCH", PODS, status(410, "Expired", "too old"))
+    mirrored = start()
+    await until(lambda: "is no list" in mirrored.reflector.fault)
+    confirmed = mirrored.reflector.confirmed
+    await asyncio.sleep(0.2)  # 4 s of the hurried clock
+    assert "a" in mirrored.names()
+    assert mirrored.reflector.confirmed == confirmed
+    assert len(api.asked("GET", PODS)) < 12
+
+
+async def test_a_list_without_a_version_is_reread_with_pauses(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, {"kind": "PodList", "items": [pod("a")]})
+    mirrored = start()
+    await until(mirrored.names)
+    await asyncio.sleep(0.2)  # 4 s of the hurried clock
+    assert len(api.asked("GET", PODS)) < 12
 
 
 async def test_answer_that_is_no_list_does_not_end_the_reflector(api: FakeApi, start: Start) -> None:

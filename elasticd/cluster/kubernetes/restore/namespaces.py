@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import NAMESPACES
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WireList
 from elasticd.model.rights import NAMESPACES as RIGHT
 
 logger = logging.getLogger(__name__)
@@ -21,11 +21,7 @@ class _WireNamespace(ObjectMeta, frozen=True):
     """Of a namespace: only its UID."""
 
 
-class _WireNamespaces(Wire, frozen=True):
-    items: list[_WireNamespace] | None = None
-
-
-_NAMESPACES = msgspec.json.Decoder(_WireNamespaces)
+_NAMESPACES = msgspec.json.Decoder(WireList[_WireNamespace])
 
 
 class Namespaces:

@@ -22,7 +22,7 @@ from elasticd.base.shapes import moment
 from elasticd.cluster.kubernetes.restore.seal import SEAL, SealKey
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded, encode
 from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
-from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, Wire
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WireList
 from elasticd.model.rights import RESTORE_KEY
 from elasticd.model.workload import Ref
 
@@ -103,12 +103,8 @@ class _WireRecord(ObjectMeta, frozen=True):
     data: dict[str, str] | None = None
 
 
-class _WireRecords(Wire, frozen=True):
-    items: list[_WireRecord] | None = None
-
-
 _RECORD = msgspec.json.Decoder(_WireRecord)
-_RECORDS = msgspec.json.Decoder(_WireRecords)
+_RECORDS = msgspec.json.Decoder(WireList[_WireRecord])
 
 
 class _Manifest(ObjectMeta, frozen=True):

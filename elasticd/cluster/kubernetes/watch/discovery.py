@@ -12,9 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import nearest
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb
-from elasticd.cluster.kubernetes.wire.objects import ApiGroup, Discovered
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, decoded
+from elasticd.cluster.kubernetes.wire.objects import ApiGroup, FoundGroup, FoundGroups, FoundResources
 from elasticd.ports.cluster import Kind
+
+_GROUP, _GROUPS = msgspec.json.Decoder(FoundGroup), msgspec.json.Decoder(FoundGroups)
+_RESOURCES = msgspec.json.Decoder(FoundResources)
 
 
 class UnknownKindError(Exception):
@@ -124,7 +127,7 @@ class Discovery:
             if error.code != 404:
                 raise
             raise UnknownKindError(await self._not_served(api_version)) from error
-        resources = msgspec.json.decode(body, type=Discovered).resources or []
+        resources = decoded(body, _RESOURCES, "APIResourceList").resources or []
         plurals = {resource.name: resource for resource in resources if "/" not in resource.name}
         scaled = {resource.name.removesuffix("/scale") for resource in resources if resource.name.endswith("/scale")}
         self._served[api_version] = _Served(
@@ -155,7 +158,7 @@ class Discovery:
 
     async def _groups(self) -> list[ApiGroup]:
         body = await self._session.send(Request(verb="get", path="/apis", resource="discovery"))
-        return msgspec.json.decode(body, type=Discovered).groups or []
+        return decoded(body, _GROUPS, "APIGroupList").groups or []
 
     async def serves(self, group: str, kind: str) -> bool:
         """Whether the server serves a kind in any version of its group, asked anew. Raises ApiError."""
@@ -176,7 +179,7 @@ class Discovery:
             if error.code == 404:
                 return []
             raise
-        return [version.group_version for version in msgspec.json.decode(body, type=ApiGroup).versions or ()]
+        return [version.group_version for version in decoded(body, _GROUP, "APIGroup").versions or ()]
 
     async def list_of(self, group: str, path: str, **options: Any) -> bytes:
         """A list in the version that the server prefers of a group. Raises ApiError, also where it serves none."""
@@ -204,6 +207,6 @@ class Discovery:
             if error.code == 404:
                 return None
             raise
-        api_group = msgspec.json.decode(body, type=ApiGroup)
+        api_group = decoded(body, _GROUP, "APIGroup")
         version = api_group.preferred_version or next(iter(api_group.versions or ()), None)
         return f"/apis/{version.group_version}" if version else None

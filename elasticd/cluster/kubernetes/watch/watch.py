@@ -17,11 +17,29 @@ from msgspec.structs import replace
 from elasticd.base.backoff import Backoff
 from elasticd.base.clock import Clock, ServerTime
 from elasticd.base.errors import UNREADABLE
-from elasticd.cluster.kubernetes.session import FLOW_CONTROL, JSON, PARTIAL_LIST, ApiError, Request, Session, decoded
+from elasticd.cluster.kubernetes.session import (
+    FLOW_CONTROL,
+    JSON,
+    PARTIAL_LIST,
+    ApiError,
+    Request,
+    Session,
+    decoded,
+    unreadable,
+)
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
 from elasticd.cluster.kubernetes.watch.store import Key, Sink
 from elasticd.cluster.kubernetes.watch.versions import Rollbacks, is_older
-from elasticd.cluster.kubernetes.wire.objects import RAW_LIST, Codec, Fault, Metadata, Status, WatchEvent, meta_of
+from elasticd.cluster.kubernetes.wire.objects import (
+    RAW_LIST,
+    Codec,
+    Fault,
+    ListMetadata,
+    Metadata,
+    Status,
+    WatchEvent,
+    meta_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +160,7 @@ class Reflector:
                     return self._refuse(error)
                 await self._recover(error)
             except Exception:
-                # A fault of ours, or an answer that is no list, must not end the daemon: hold, and start afresh.
+                # A fault of ours must not end the daemon: hold, and start afresh.
                 logger.exception("%s: cannot be mirrored", self._where())
                 self.fault, self._must_list = "internal error, see the log", True
                 await self._retries.wait()
@@ -225,8 +243,7 @@ class Reflector:
         started, keys = self._clock.now(), set[Key]()
         params = {"limit": str(limit)} if limit else {}
         while True:
-            body = await self._session.send(self._request("list", params))
-            metadata, items, faults = self._feed.codec.page(body)
+            metadata, items, faults = self._page(await self._session.send(self._request("list", params)))
             restored = is_older(metadata.resource_version, than=self._version)
             keys.update(self._feed.sink.put(item, listed=True, restored=restored) for item in items)
             # An object that cannot be read keeps its last readable form.
@@ -242,6 +259,14 @@ class Reflector:
         self._must_list, self._doubted = not self._version, False
         self._confirm(started)  # a list is as old as the moment it was asked for
         self.settled.set()
+        if self._must_list:  # one without a version can only be read again
+            await self._retries.wait()
+
+    def _page(self, body: bytes) -> tuple[ListMetadata, list[Any], list[Fault]]:
+        try:
+            return self._feed.codec.page(body)
+        except UNREADABLE as error:
+            raise unreadable("list", error) from error
 
     def _skip(self, faults: list[Fault]) -> None:
         for meta, fault in faults:

@@ -225,10 +225,12 @@ class ObjectMeta(Wire, frozen=True):
 
 
 class WireList(Wire, Generic[T], frozen=True):
-    """A list; of Raw, if the items are decoded one by one."""
+    """A list; of Raw, if the items are decoded one by one. Every API server's has a kind, and items, which may be null:
+    any other object, such as what a proxy says in the server's place, is no empty list."""
 
+    kind: str
+    items: list[T] | None
     metadata: ListMetadata = ListMetadata()
-    items: list[T] | None = None
 
 
 class WatchEvent(Wire, frozen=True):
@@ -655,11 +657,25 @@ class ApiGroup(Wire, frozen=True):
     preferred_version: _GroupVersion | None = None
 
 
-class Discovered(Wire, frozen=True):
-    """An answer of discovery: all groups, or all that a group and version serve."""
+class FoundGroup(ApiGroup, frozen=True, kw_only=True):
+    """An answer of discovery: one group. Like a list it says what it is: an object that does not would be a group of no
+    versions, and its kinds would count as not served."""
 
-    groups: list[ApiGroup] | None = None
-    resources: list[ApiResource] | None = None
+    kind: Literal["APIGroup"]
+
+
+class FoundGroups(Wire, frozen=True):
+    """An answer of discovery: all groups."""
+
+    kind: Literal["APIGroupList"]
+    groups: list[ApiGroup] | None
+
+
+class FoundResources(Wire, frozen=True):
+    """An answer of discovery: all that a group and version serve."""
+
+    kind: Literal["APIResourceList"]
+    resources: list[ApiResource] | None
 
 
 class Version(Wire, frozen=True):
