@@ -136,6 +136,8 @@ class LiveSnapshot:
         self._always = {_POD: follow_pods(deps, self.pod_store), _NODE: follow_nodes(deps, self.node_store)}
         self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(informer.run()) for informer in self._always.values()]
+        self._autoscalers_read = set[str]()
+        """The namespaces of which they were read before this daemon last began to lead."""
         self._follow_autoscalers()
 
     def _follow_autoscalers(self) -> None:
@@ -147,6 +149,8 @@ class LiveSnapshot:
         """Read them anew if this daemon leads since they were. A watch may be late: another may have led when they were
         changed, and have been seen to yield to them."""
         if self._autoscalers_since < self._led_since():
+            informer, namespaces = self._always[_AUTOSCALER], self._deps.namespaces or ("",)
+            self._autoscalers_read.update(each for each in namespaces if informer.confirmed(each) > 0)
             self._autoscalers_task.cancel()
             self._follow_autoscalers()
 
@@ -297,11 +301,16 @@ class LiveSnapshot:
     def autoscaler(self, ref: Ref) -> str:
         informer = self._always[_AUTOSCALER]
         is_unread = self._autoscalers_since < self._led_since() or not informer.is_settled
-        if is_unread or self._is_old(informer, ref.namespace):
+        if is_unread or self._is_old(informer, ref.namespace) or self._are_autoscalers_lost(ref.namespace):
             return UNREAD
         names = self.autoscaler_store.scaling(ref)
         half = HALF_STOPPED if self.autoscaler_store.half_stopped(ref) else ""
         return f"HorizontalPodAutoscaler {', '.join(names)}{half}" if names else ""
+
+    def _are_autoscalers_lost(self, namespace: str) -> bool:
+        """Whether they were read, and not since this daemon last began to lead, as the right was taken away."""
+        was_read = not self._autoscalers_read.isdisjoint(("", namespace))
+        return was_read and self._always[_AUTOSCALER].confirmed(namespace) <= 0
 
     def stopped_by_takeover(self) -> list[str]:
         if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:

@@ -760,6 +760,22 @@ async def test_hpas_and_budgets_that_are_old_are_unknown(
         await until(lambda: (snapshot.autoscaler(REF), snapshot.budgets()) == (UNREAD, None))
 
 
+@pytest.mark.usefixtures("feeds")
+async def test_hpas_forbidden_since_the_former_term_are_unknown(api: FakeApi, open_cluster: Open) -> None:
+    serve_autoscaling(api)
+    api.on("GET", HPAS, page(hpa()))
+    server = LeaseServer(api)
+    lease = LeaseSettings(namespace="home", duration=1, renew=0.5, retry=0.1)
+    async with open_cluster(lease=lease) as cluster:
+        for forbidden in (False, True, True):
+            await until(lambda: cluster.leading)
+            snapshot = await cluster.observe(0.0, KINDS)
+            assert snapshot.autoscaler(REF) == (UNREAD if forbidden else "HorizontalPodAutoscaler theirs")
+            api.on("GET", HPAS, status(403, "Forbidden", "no"))
+            server.steal("another")
+            await until(lambda: not cluster.leading)
+
+
 async def test_hpas_of_a_namespace_that_is_gone_hold_no_other(
     api: FakeApi, open_cluster: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
