@@ -97,8 +97,9 @@ def annotate(
 ) -> Annotated:
     """Write the annotation at a workload, NAMESPACE/KIND/NAME, or at all that a policy governs, or remove it (None).
 
-    Returns what was done and what could not be, a line each. Raises ConfigError where the policy has mistakes,
-    UnavailableError where there is no such policy, or no server answers."""
+    Returns what was done and what could not be, a line each: each is tried, also where no server answers for another.
+    Raises ConfigError where the policy has mistakes, UnavailableError where there is no such policy, or no server
+    answers before the first workload."""
     return asyncio.run(_annotate(cluster, governing, text, workload, policy))
 
 

@@ -36,6 +36,10 @@ LARGEST_TOKEN = 1 << 20
 """Bytes of a file that are looked at, for whether it is empty, or another."""
 
 
+_OTHER_PROOFS = ("client-certificate", "client-certificate-data", "username")
+"""What may speak for a user of a kubeconfig whose token is empty."""
+
+
 class _ExecCredential(msgspec.Struct, rename="camel"):
     """What a credential plugin prints."""
 
@@ -65,8 +69,14 @@ class _BoundedExec(ExecProvider):
 
 
 class _RegularFile(kube_config.FileOrData):
-    """As the library's own, which waits without end for a FIFO or a device, and takes an empty file for none: whoever
-    writes a token in place empties its file first, and without one elasticd would be anonymous."""
+    """As the library's own, which waits without end for a FIFO or a device, and takes an empty token or file for none:
+    whoever writes a token in place empties its file first, and without one elasticd would be anonymous."""
+
+    def __init__(self, obj: Any, file_key_name: str, data_key_name: str | None = None, **more: Any) -> None:
+        super().__init__(obj, file_key_name, data_key_name, **more)
+        is_empty_token = data_key_name == "token" in obj and not str(obj["token"] or "").strip()
+        if is_empty_token and not any(key in obj for key in (*_OTHER_PROOFS, file_key_name)):
+            raise UnavailableError("token: must hold something, is empty")
 
     def as_data(self) -> str | None:
         if self._file and not self._data and not content_of(Path(self._file), LARGEST_TOKEN).strip():
@@ -76,7 +86,7 @@ class _RegularFile(kube_config.FileOrData):
 
 # Where the library looks them up, as it takes no others by its arguments.
 kube_config.ExecProvider = _BoundedExec  # type: ignore[attr-defined]  # not exported by name
-kube_config.FileOrData = _RegularFile  # type: ignore[misc]  # the same
+kube_config.FileOrData = _RegularFile  # type: ignore[misc, assignment]  # the same
 
 
 def find_kubeconfig(named: str) -> str:

@@ -1,7 +1,7 @@
 """HTTP with the API server: errors, credentials, counting."""
 
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -449,13 +449,38 @@ async def test_an_empty_token_is_not_taken_for_anonymous(api: FakeApi, tmp_path:
     assert await credentials.header() == "Bearer first"
 
 
+@pytest.mark.parametrize(
+    ("user", "problem"),
+    [
+        pytest.param({"token": ""}, "token: must hold something, is empty", id="empty"),
+        pytest.param({"token": " "}, "token: must hold something, is empty", id="blank"),
+        pytest.param({"token": "", "username": "anna", "password": "x"}, "", id="beside a password"),
+        pytest.param({}, "", id="none, as for a server that asks for none"),
+    ],
+)
+async def test_an_empty_token_at_the_start_is_a_mistake(
+    api: FakeApi, tmp_path: Path, user: dict[str, str | None], problem: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    write_kubeconfig(tmp_path, api.url)
+    config = msgspec.json.decode(path.read_bytes())
+    config["users"][0]["user"] = user
+    path.write_bytes(msgspec.json.encode(config))
+    with pytest.raises(UnavailableError, match=problem) if problem else nullcontext():
+        await Credentials(str(path)).load()
+
+
 async def test_a_token_that_is_gone_from_a_kubeconfig_is_kept(api: FakeApi, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
     credentials = Credentials(write_kubeconfig(tmp_path, api.url))
     await credentials.load()
-    write_kubeconfig(tmp_path, api.url, token="")
-    with pytest.raises(UnavailableError, match="must be given, as before"):
-        await credentials.load()
-    assert await credentials.header() == "Bearer secret"
+    config = msgspec.json.decode(path.read_bytes())
+    for user, problem in (({}, "must be given, as before"), ({"token": ""}, "must hold something, is empty")):
+        config["users"][0]["user"] = user
+        path.write_bytes(msgspec.json.encode(config))
+        with pytest.raises(UnavailableError, match=problem):
+            await credentials.load()
+        assert await credentials.header() == "Bearer secret"
 
 
 async def test_a_token_file_that_is_none_is_not_waited_for(api: FakeApi, tmp_path: Path) -> None:
