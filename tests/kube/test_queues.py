@@ -157,6 +157,28 @@ async def test_redis_over_tls_must_prove_who_it_is(tmp_path: Path, flaw: str) ->
     assert (values == {"mails": 0.0}) == (not flaw)
 
 
+async def test_redis_is_read_by_an_authority_that_is_rotated(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path)
+    certificate = make_server_certificate(tmp_path, "redis", authority)
+    (tmp_path / "former").mkdir()
+    trusted = tmp_path / "trusted.crt"
+    trusted.write_bytes(make_authority(tmp_path / "former").certificate.read_bytes())
+    files = ("--tls-cert-file", str(certificate.certificate), "--tls-key-file", str(certificate.key))
+    async with RedisServer(tmp_path, "--tls-port", "0", *files, "--tls-auth-clients", "no") as server:
+        async with server.client() as client:
+            await client.config_set("tls-port", (port := free_port()))
+        source = redis_source(server, {"key": "mails"}, port=port, tls={"ca_file": str(trusted)})
+        clock = WallClock()
+        async with source.open(site(clock=clock)) as reader:
+            assert "CERTIFICATE_VERIFY_FAILED" in (await answered(reader, clock)).error
+            trusted.write_bytes(authority.certificate.read_bytes())
+
+            async def is_read() -> bool:
+                return (await answered(reader, clock)).error == ""
+
+            await wait_until(is_read, what="it is read by the new authority")
+
+
 async def test_rabbitmq_says_how_many_messages_wait(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.touch(mode=0o600)

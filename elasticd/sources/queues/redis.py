@@ -70,6 +70,8 @@ class Redis(QueueSource, frozen=True, kw_only=True, tag="redis"):
         """Connections to the server, which need not be up."""
         library = importlib.import_module("redis.asyncio")
         async with aclosing(library.Redis(**_arguments(self))) as client:
+            if self.tls:
+                client.connection_pool.connection_class = _reading_certificates()
             asking = _Asking(client, library.RedisError)
             async with aclosing(Lengths(self.label, self.series, asking.length, site.clock)) as lengths:
                 yield lengths
@@ -99,6 +101,18 @@ def _arguments(options: Redis) -> dict[str, Any]:
                 "ssl_keyfile": str(secret_path(tls.key_file)),
             }
     return arguments
+
+
+def _reading_certificates() -> type:
+    """A connection that reads the files of certificates each time, so that they may be rotated: the library's own keeps
+    what it has read of them."""
+    library = importlib.import_module("redis.asyncio.connection")
+
+    async def connect(self: Any) -> None:
+        self.ssl_context.context = None
+        await library.SSLConnection.connect(self)
+
+    return type("CertificateConnection", (library.SSLConnection,), {"connect": connect})
 
 
 def _credentials(options: Redis) -> Any:
