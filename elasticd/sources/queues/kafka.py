@@ -153,12 +153,16 @@ class Lags:
 def unread(topic: KafkaTopic, offsets: dict[int, int], bounds: dict[int, tuple[int, int]]) -> int:
     """The messages from a group's offset to the end, over all partitions. `offsets`: what the group committed, by
     partition; `bounds`: the first offset that is kept, and the end. What is not kept any more is not counted, as nobody
-    can read it. Raises Fault where a partition has no offset and the topic does not say what that means."""
+    can read it. Raises Fault where a partition has no offset and the topic does not say what that means, or one beyond
+    its end, as where its log was lost: what the group reads then depends on its `auto.offset.reset`."""
     total = 0
     for number, committed in offsets.items():
         first, end = bounds[number]
         if committed == NONE_COMMITTED and topic.uncommitted == "unknown":
             raise Fault(f"topic {topic.topic}: group {topic.group} has committed nothing of partition {number}")
+        if committed > end:
+            what = f"group {topic.group} has committed {committed} of partition {number}, which ends at {end}"
+            raise Fault(f"topic {topic.topic}: {what}")
         begins = first if topic.uncommitted == "all" else end
         total += max(0, end - (begins if committed == NONE_COMMITTED else max(committed, first)))
     return total

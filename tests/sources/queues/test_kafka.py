@@ -111,10 +111,21 @@ def test_a_lag_is_never_negative_nor_more_than_is_kept(partitions: list[tuple[in
     offsets = {number: offset for number, (offset, _) in enumerate(partitions)}
     bounds = {number: bound for number, (_, bound) in enumerate(partitions)}
     if NONE_COMMITTED in offsets.values():
-        with pytest.raises(Fault, match="has committed nothing"):
+        with pytest.raises(Fault, match="has committed"):
+            unread(TOPIC, offsets, bounds)
+        return
+    if any(offset > end for offset, (_, end) in partitions):
+        with pytest.raises(Fault, match="which ends at"):
             unread(TOPIC, offsets, bounds)
         return
     assert 0 <= unread(TOPIC, offsets, bounds) <= sum(end - first for first, end in bounds.values())
+
+
+def test_an_offset_beyond_the_end_is_no_empty_queue() -> None:
+    """As where the log was restored from a copy that is older than the offsets."""
+    with pytest.raises(Fault, match="has committed 5001 of partition 0, which ends at 5000"):
+        unread(TOPIC, {0: 5001, 1: 3}, {0: (0, 5000), 1: (0, 9)})
+    assert unread(TOPIC, {0: 5000}, {0: (0, 5000)}) == 0
 
 
 def test_messages_that_are_gone_are_not_waited_for() -> None:
