@@ -16,10 +16,14 @@ from elasticd.model.workload import Ref
 
 
 class Ticked(Struct, frozen=True):
-    """A tick has ended: by how many seconds it began late, and how many workloads had no new sample."""
+    """A tick has ended: by how many seconds it began late (None: nothing was due, as for a daemon that stands by), and
+    how many workloads had no new sample."""
 
-    lag: float
-    unchanged: int
+    lag: float | None = None
+    unchanged: int = 0
+
+
+IDLE_TICK = Ticked()
 
 
 class Governed(Struct, frozen=True):

@@ -17,7 +17,7 @@ from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.kit.history import HORIZON
 from elasticd.model.disruption import PolicyCaps
-from elasticd.model.listener import Governed, Listener, Ticked, tell
+from elasticd.model.listener import IDLE_TICK, Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure, Readings, Ref, Series
@@ -200,26 +200,29 @@ class Loop:
 
     async def tick(self, now: float) -> None:
         """Decide about every workload that is due at this time, and begin the actions."""
+        tell(self._listeners, await self._tick(now))
+
+    async def _tick(self, now: float) -> Ticked:
         self.last_tick = now
         self._journal.flush()  # a failed write is tried again, even where nothing is decided
         policy_index = self._policy_index
         self.snapshot = await self.look(now)
         if policy_index is not self._policy_index:  # other policies were applied meanwhile: these kinds may not be all
-            return
+            return IDLE_TICK
         if policy_index.refresh(self.snapshot):
             self._update_members(now)
         if not self._take_lead(now):
-            return
+            return IDLE_TICK
         first = self._schedule.next()
         due = self._schedule.due(now + QUANTUM)
         cases, unchanged = await self._build_cases(policy_index, due, now)
         if not (due or cases):
-            return
+            return IDLE_TICK
         for start in range(0, len(cases), AT_ONCE):  # the first actions begin while other workloads are decided
             decided = await self._decide(policy_index, cases[start : start + AT_ONCE], now)
             if policy_index is not self._policy_index:  # other policies are in force now, and look for themselves
                 self._evaluations.clear()
-                return
+                return IDLE_TICK
             for key, decision in decided:
                 if isinstance(decision, Repeat):
                     self._journal.repeat(*key, now, decision.series, decision.recall)
@@ -227,7 +230,7 @@ class Loop:
                 else:
                     self._settle(key, decision, now)
         self._journal.flush()
-        tell(self._listeners, Ticked(max(0.0, now - (now if first is None else first)), unchanged))
+        return Ticked(max(0.0, now - (now if first is None else first)), unchanged)
 
     def _take_lead(self, now: float) -> bool:
         """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""

@@ -267,6 +267,7 @@ class DaemonMetrics:
         self._worth = count("series", "Series that were judged, by what they were worth.", ("source",), "quality")
         text = "Age of the newest sample when judged."
         self._ages = make(Histogram, "sample_age_seconds", text, ("source",), buckets=_AGES)
+        self._ticks = make(Counter, "ticks_total", "Ticks that ended, also those in which nothing was due.")
         self._lag = make(Histogram, "loop_lag_seconds", "How late ticks began.", buckets=_LAGS)
         self._blockages = make(Counter, "loop_blockages_total", "Times that the event loop did not turn for 5 s.")
         self._unchanged = make(Counter, "unchanged_total", "Polls whose samples had not moved.")
@@ -291,8 +292,10 @@ class DaemonMetrics:
             case Outcome():
                 self._actions.add((record.policy, record.workload), record.result, record.reason, str(record.code))
             case Ticked(lag, unchanged):
-                self._lag.observe(lag)
+                self._ticks.inc()
                 self._unchanged.inc(unchanged)
+                if lag is not None:
+                    self._lag.observe(lag)
             case Governed(keys):
                 self._keep(keys)
             case _:

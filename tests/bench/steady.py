@@ -82,7 +82,7 @@ class Count:
         """Count a decision; keep a tick's lag."""
         if isinstance(record, Decision):
             self.decisions += 1
-        elif isinstance(record, Ticked):
+        elif isinstance(record, Ticked) and record.lag is not None:
             self.lags.append(record.lag)
 
 

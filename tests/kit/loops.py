@@ -174,6 +174,7 @@ class Told:
         self.made: list[Decision] = []
         self.outcomes: list[Outcome] = []
         self.ticks: list[tuple[float, int]] = []
+        self.idle_ticks = 0
         self.keys: set[Key] = set()
 
     def on(self, record: Notice) -> None:
@@ -182,8 +183,10 @@ class Told:
                 self.made.append(record)
             case Outcome():
                 self.outcomes.append(record)
-            case Ticked(lag, unchanged):
+            case Ticked(float(lag), unchanged):
                 self.ticks.append((lag, unchanged))
+            case Ticked():
+                self.idle_ticks += 1
             case Governed(keys):
                 self.keys = set(keys)
             case _:

@@ -69,21 +69,25 @@ def test_alerts_fire_when_they_should_and_else_not(promtool: str) -> None:
     checked(promtool, "test", "rules", ROOT / "tests" / "telemetry" / "alerts.test.yaml")
 
 
-def test_a_healthy_standby_fires_no_alert(promtool: str, tmp_path: Path) -> None:
-    """What it exports before it has ever led, for an hour, beside one that leads."""
+@pytest.mark.parametrize("leading", [False, True], ids=["it stands by", "it leads, and has policies of pools alone"])
+def test_a_healthy_daemon_fires_no_alert(promtool: str, tmp_path: Path, *, leading: bool) -> None:
+    """What one exports for an hour for which no workload was ever due."""
     metrics = DaemonMetrics()
     metrics.reloaded(3, ok=True)
-    source = SourceReport("prometheus", "prometheus", NOT_READ, None, None, 0, 0, 0.0, 0, ())
-    lines = metrics.render(leading=False, journal_failures=0, sources=[source]).decode().splitlines()
-    standby = [LABELLED.fullmatch(line) for line in lines if not line.startswith("#")]
+    source = SourceReport("prometheus", "prometheus", "ok" if leading else NOT_READ, None, None, 0, 0, 0.0, 0, ())
+    lines = metrics.render(leading=leading, journal_failures=0, sources=[source]).decode().splitlines()
+    exported = [LABELLED.fullmatch(line) for line in lines if not line.startswith("#")]
     inputs = [
         {"series": f'{name}{{instance="b",{labels or ""}}}', "values": f"{value}x120"}
-        for name, labels, value in (found.groups() for found in standby if found)
+        for name, labels, value in (found.groups() for found in exported if found)
     ]
-    inputs.append({"series": 'elasticd_leader{instance="a"}', "values": "1x120"})
+    (ticks,) = [one for one in inputs if one["series"].startswith("elasticd_ticks_total")]
+    ticks["values"] = "0+30x120"
+    if not leading:
+        inputs.append({"series": 'elasticd_leader{instance="a"}', "values": "1x120"})
     fired = {"expr": 'count_over_time(ALERTS{alertstate="firing"}[1h])', "eval_time": "1h"}
     test = {"interval": "30s", "input_series": inputs, "promql_expr_test": [fired]}
-    file = tmp_path / "standby.yaml"
+    file = tmp_path / "healthy.yaml"
     file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "30s", "tests": [test]}))
     assert len(inputs) > 20
     checked(promtool, "test", "rules", file)

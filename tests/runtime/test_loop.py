@@ -376,6 +376,15 @@ async def test_who_does_not_lead_decides_nothing_and_reads_no_source() -> None:
     assert len(play.made) == 1
 
 
+@pytest.mark.parametrize("leading", [False, True], ids=["it stands by", "no policy is of a workload"])
+async def test_ticks_are_counted_also_where_nothing_is_due(*, leading: bool) -> None:
+    """An alert is about them."""
+    play = Play(*([] if leading else [policy()]), web=9)
+    play.cluster.leading = leading
+    await play.to(60)
+    assert (play.idle_ticks >= 59, play.ticks) == (True, [])
+
+
 async def test_what_fell_due_while_another_led_is_not_late() -> None:
     play = Play(policy(interval=1.0), policy("q", workload=Target("shop", "db"), interval=30.0), web=3, db=3)
     await play.to(10)

@@ -12,7 +12,7 @@ from prometheus_client.samples import Sample
 
 from elasticd.decision.decide import held
 from elasticd.journal import Journal
-from elasticd.model.listener import Governed, Ticked
+from elasticd.model.listener import IDLE_TICK, Governed, Ticked
 from elasticd.model.records import Sizing
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Resources, Series
 from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, Kind
@@ -58,6 +58,7 @@ def busy() -> DaemonMetrics:
     metrics.on(decision(90.0, 2, verdict="hold"))
     metrics.on(outcome(60.0))
     metrics.on(Ticked(0.01, 3))
+    metrics.on(IDLE_TICK)
     metrics.called("patch", "deployments/scale", 200, 0.05)
     metrics.reloaded(2, ok=True)
     return metrics
@@ -120,7 +121,9 @@ def test_no_series_says_when_another_was_created() -> None:
         ("actions_total", {"result": "done", "reason": "", "code": "200"}, 1),
         ("plugin_failures_total", {"plugin": "bad", "hook": "limit"}, 2),
         ("sample_age_seconds_count", {"source": "meter"}, 2),
+        ("ticks_total", {}, 2),
         ("loop_lag_seconds_sum", {}, 0.01),
+        ("loop_lag_seconds_count", {}, 1),
         ("unchanged_total", {}, 3),
         ("api_calls_total", {"verb": "patch", "resource": "deployments/scale", "code": "200"}, 1),
         ("api_call_duration_seconds_count", {"verb": "patch"}, 1),

@@ -244,9 +244,11 @@ class PodWriter:
             self._budget.pause(error.quiet)
             if action.restore:  # its record stays
                 return failed(0, f"{answer.message}; whether it may go later is not known: {error}")
+            stays = await self._stays(action)
             if not _stays_refused(error):
                 self._late.note(action, controller)
-            stays = await self._stays(action)
+                if stays:  # it counts as one that may have been evicted, like one that had no answer
+                    return failed(answer.code, f"{answer.message}, and it may go later: {error}")
         done = Answer("done", answer.code, f"it was refused ({answer.message}), but has gone since")
         return answer if stays else done
 
