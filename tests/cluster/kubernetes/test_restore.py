@@ -128,6 +128,51 @@ async def test_two_daemons_that_both_go_on_make_one_pod(server: Server, session:
     assert server.made_anew()
 
 
+def put_back(server: Server, *, recorded: bool, phase: str) -> None:
+    """Etcd, to a time before the pod was evicted, and perhaps before that was recorded."""
+    server.pod = {**running(resourceVersion="3"), "status": {"phase": phase}}
+    server.reads_left = 2
+    if not recorded:
+        server.records.clear()
+
+
+PUT_BACK = pytest.mark.parametrize(
+    ("recorded", "phase"),
+    [
+        pytest.param(True, "Running", id="its record is there"),
+        pytest.param(False, "Running", id="its record is not"),
+        pytest.param(False, "Failed", id="its kubelet has ended it"),
+    ],
+)
+
+
+@PUT_BACK
+async def test_a_leaving_pod_that_is_put_back_is_recreated(
+    server: Server, session: Session, clock: HurriedClock, recorded: bool, phase: str
+) -> None:
+    """Its kubelet ends it, or has, and reports that it failed: etcd knows of no deletion."""
+    server.reads_left = 1000
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        put_back(server, recorded=recorded, phase=phase)
+        await until(server.made_anew)
+    assert server.evictions == 2
+
+
+@PUT_BACK
+async def test_a_successor_evicts_again_what_was_put_back(
+    server: Server, session: Session, clock: HurriedClock, recorded: bool, phase: str
+) -> None:
+    """Only who evicted the pod knows of it, and does not lead any more."""
+    leads, server.reads_left = [True], 1000
+    async with daemon(session, clock, leads=lambda: leads[-1]) as former, daemon(session, clock, resumes=True):
+        assert (await former.evict(ACTION, granted)).result == "done"
+        leads.append(False)
+        put_back(server, recorded=recorded, phase=phase)
+        await until(server.made_anew)
+    assert server.evictions == 2
+
+
 async def test_who_finds_it_made_anew_already_leaves_no_record_behind(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:

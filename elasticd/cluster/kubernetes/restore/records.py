@@ -57,6 +57,9 @@ class Restoration(Struct, frozen=True):
     """The place that was found for its copy, as JSON (Place); empty: none was, or it is not known."""
     lease: str = ""
     """Namespace and name of the Lease whose daemons continue it; empty: any does, as earlier versions wrote none."""
+    evicted: str = ""
+    """When it was seen that its pod had been evicted, though etcd, which was put back, knows nothing of it; empty: the
+    pod itself tells."""
     others: tuple[tuple[str, str], ...] = ()
     """What a newer version of elasticd has written beside: it is sealed with the rest."""
     version: str = ""
@@ -81,6 +84,7 @@ class Restoration(Struct, frozen=True):
             **({"namespace": self.namespace} if self.namespace else {}),
             **({"place": self.place} if self.place else {}),
             **({"lease": self.lease} if self.lease else {}),
+            **({"evicted": self.evicted} if self.evicted else {}),
         }
 
 
@@ -189,6 +193,20 @@ class Records:
         body = encode({"metadata": {"uid": restoration.record}, "data": changed})
         await self._session.send(CONFIG_MAPS.request("patch", self.home, restoration.name, body=body))
 
+    async def record_again(self, restoration: Restoration) -> Restoration:
+        """Record that its pod was evicted, of which etcd, that was put back to an older state, does not know; it may
+        lack the record too. Raises ApiError."""
+        evicted = replace(restoration, evicted=moment(self._now()) or "")
+        record = await self.read(restoration)
+        if record is None:
+            return await self.write(replace(evicted, made="")) or evicted
+        if not record.evicted:
+            data = self._sealed(replace(record, evicted=evicted.evicted))
+            changed = {key: data[key] for key in ("evicted", SEAL)}
+            body = encode({"metadata": {"uid": record.record}, "data": changed})
+            await self._session.send(CONFIG_MAPS.request("patch", self.home, restoration.name, body=body))
+        return evicted
+
     async def remove(self, restoration: Restoration) -> bool:
         """Delete this record, but not one that was written for the same pod since, or claimed again; return whether it
         was there. Raises ApiError."""
@@ -249,9 +267,9 @@ def _restoration(record: _WireRecord) -> Restoration | None:
     except UNREADABLE:
         return None
     pod, uid, manifest = Ref(meta.namespace, "Pod", meta.name, "v1"), data.get("uid", ""), data.get("pod", "")
-    namespace, place, lease = (data.get(key, "") for key in ("namespace", "place", "lease"))
+    namespace, place, lease, evicted = (data.get(key, "") for key in ("namespace", "place", "lease", "evicted"))
     restoration = Restoration(
-        pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace, place, lease
+        pod, uid, manifest, by, made, record.metadata.uid, why, since, written, namespace, place, lease, evicted
     )
     others = tuple(item for item in data.items() if item[0] not in restoration.data() and item[0] != SEAL)
     known = replace(restoration, others=others, version=record.metadata.resource_version)

@@ -6,6 +6,8 @@ So any daemon can continue where another has stopped:
                                    the network still delivers is refused, as it names the version; then the record is
                                    removed
     it is being deleted            wait
+    it is there, and was being     etcd was put back to an older state, and its kubelet has ended it, or will not: note
+    deleted before                 in the record, which may be gone too, that it was evicted; the leader evicts it again
     it is gone                     create it, if the record is still there: if not, another daemon has; without owners
                                    that are gone
     its copy is there              note that in the record, and wait until it has run; while it waits for a node, tell
@@ -105,7 +107,7 @@ class RestorationSteps:
         """`evicted`: we did it ourselves just now."""
         self.restoration, self.fault, self.promise = restoration, "", promise_of(restoration)
         self._parts, self._records, self._clock = parts, parts.records, parts.clock
-        self._record_unsure, self._untouched_since = evicted, 0.0
+        self._record_unsure, self._untouched_since, self._was_leaving = evicted, 0.0, evicted
         self._at, self._since, self._attempts = "", parts.clock.now(), 0
         self._copy, self._copy_there = restoration.made, bool(restoration.made)
         self._recreated = bool(restoration.made)
@@ -210,6 +212,8 @@ class RestorationSteps:
                 self.restoration
             )  # who took over before the eviction may have thought there would be none
         self._record_unsure = False
+        if state is not None and state.uid == self.restoration.uid:
+            await self._note_put_back(state)
         if not self._parts.leading():  # the present leader continues
             return await self._records.read(self.restoration) is None
         if state is None:
@@ -220,7 +224,23 @@ class RestorationSteps:
             return await self._follow_copy(state)
         return await self._resolve_taken_name(state)
 
+    async def _note_put_back(self, state: PodState) -> None:
+        """Record that the pod was evicted if only this daemon knows: its deletion cannot be taken back but by an etcd
+        that is put back to an older state, as from a backup. Also without the lead, as the leader may not know."""
+        if state.deleted:
+            self._was_leaving = True
+        elif self._was_leaving and not self.restoration.evicted:
+            self.restoration = await self._records.record_again(self.restoration)
+            logger.warning("%s was evicted, and is there again: etcd was put back", self.restoration.pod)
+
+    async def _evict_again(self, state: PodState) -> bool:
+        self._enter("evicted again, as etcd was put back")
+        await self._evict(state, "etcd was put back after its eviction", restore=True)
+        return False
+
     async def _await_deletion(self, state: PodState) -> bool:
+        if self.restoration.evicted and not state.deleted:
+            return await self._evict_again(state)
         self._enter("leaving" if state.deleted else "untouched")
         now = self._clock.now()
         self._untouched_since = self._untouched_since or now
@@ -362,10 +382,13 @@ class RestorationSteps:
 
     async def _clear_away(self, state: PodState) -> None:
         """Evict a copy that ended before it ran, because it holds the name that the next one needs."""
-        evict = Evict(self.restoration.pod, state.uid, state.node, "it ended before it ran")
+        await self._evict(state, "it ended before it ran")
+
+    async def _evict(self, state: PodState, why: str, *, restore: bool = False) -> None:
+        evict = Evict(self.restoration.pod, state.uid, state.node, why, restore=restore)
         answer = await self._parts.writer.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING)
         if answer.result == "failed":
-            raise ApiError(answer.code, answer.reason, f"it ended before it ran, and stays: {answer.message}")
+            raise ApiError(answer.code, answer.reason, f"{why}, and stays: {answer.message}")
 
     async def _resolve_taken_name(self, state: PodState) -> bool:
         if self._copy and state.annotations.get(RESTORED) == self._copy:
