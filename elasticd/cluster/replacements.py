@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Evict, Mark, Scale
-from elasticd.model.controllers import JOB, OWNERS
+from elasticd.model.controllers import JOB, OWNERS, lacks_more_than_may
 from elasticd.model.disruption import Refused
 from elasticd.model.workload import Pod, Workload
 from elasticd.ports.cluster import Kind, Snapshot
@@ -36,9 +36,6 @@ STATEFUL_SET = ("apps/v1", "StatefulSet")
 
 REPLACING = 600.0
 """Seconds for which the count of a StatefulSet does not fall because a pod of it that was moved is not ready again."""
-
-SHARE = 10
-"""Of so many pods of a workload one may lack a ready replacement while another is moved; of fewer, none."""
 
 
 class _Moved(Struct):
@@ -67,7 +64,7 @@ class _Lack(NamedTuple):
     @property
     def is_felt(self) -> bool:
         """Whether more are missing than may be."""
-        return self.wanted - self.available >= max(1, self.wanted // SHARE)
+        return lacks_more_than_may(self.wanted, self.available)
 
 
 class Replacements:
@@ -297,7 +294,7 @@ def _why_one_may_lack(evict: Evict, snapshot: Snapshot) -> Refused | None:
     """Why a ready pod is not moved while others of its controller are not ready: one of these may have been moved."""
     for _, pods, wanted in _siblings(evict, snapshot):
         left = _ready(pods)
-        if any(pod.uid == evict.uid for pod in left) and wanted - len(left) >= max(1, wanted // SHARE):
+        if any(pod.uid == evict.uid for pod in left) and lacks_more_than_may(wanted, len(left)):
             lack = f"{len(left)} of {wanted} pods of its controller are ready"
             return "NotReplaced", f"{lack}, and one may have been moved"
     return None

@@ -59,3 +59,12 @@ OWNERS = {("apps/v1", "Deployment"): "ReplicaSet", ("apps/v1", "StatefulSet"): "
 
 ROLLING = frozenset(OWNERS)
 """The kinds that replace pods of an old template by themselves: they may be in a rollout."""
+
+
+SHARE = 10
+"""Of so many pods of a controller one may lack while another is moved; of fewer, none."""
+
+
+def lacks_more_than_may(wanted: int, present: int) -> bool:
+    """Whether so many of the pods that a controller should have are missing that none may be moved."""
+    return wanted - present >= max(1, wanted // SHARE)

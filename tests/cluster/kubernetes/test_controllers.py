@@ -1,5 +1,6 @@
 """Whether a controller would recreate a pod that is moved, as it is read just before."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.controllers import RESOURCES, Controllers
+from elasticd.model.actions import Answer
 from elasticd.model.controllers import BUILT_IN, JOB
 from tests.cluster.kubernetes.fake import FakeApi, Reply, page, status
 
@@ -28,6 +30,39 @@ def named(uid: str, **meta: Any) -> Any:
         return page({"metadata": {"name": "web", "uid": uid, **meta}, "spec": {"selector": selector}})
 
     return of_kind
+
+
+@pytest.mark.parametrize("kind", [*BUILT_IN])
+@pytest.mark.parametrize(
+    ("wanted", "created", "reason"),
+    [
+        pytest.param(4, 4, "", id="all are there"),
+        pytest.param(4, 3, "NotReplaced", id="one is missing"),
+        pytest.param(4, 5, "", id="one is too many"),
+        pytest.param(19, 18, "NotReplaced", id="one of nineteen"),
+        pytest.param(20, 19, "", id="one of twenty"),
+        pytest.param(20, 18, "NotReplaced", id="two of twenty"),
+        pytest.param(None, 0, "", id="no count is wanted"),
+        pytest.param(4, None, "", id="the count is not known"),
+    ],
+)
+async def test_a_controller_that_lacks_pods_gives_no_ready_one(
+    api: FakeApi, controllers: Controllers, kind: str, wanted: int | None, created: int | None, reason: str
+) -> None:
+    """It would not replace that one either, as where a quota refuses what it creates."""
+    (found,) = named("u")(kind)["items"]
+    listed = page({**found, "spec": {**found["spec"], "replicas": wanted}, "status": {"replicas": created}})
+    api.on("GET", RESOURCES[kind].path("shop"), listed)
+    asked = partial(controllers.why_not_recreated, "shop", (kind, "web", "u"), {"app": "web"})
+    answer = await asked(ready=True)
+    assert (answer.reason if answer else "") == reason
+    assert await asked(ready=False) is None
+    if reason:
+        assert answer == Answer(
+            "refused",
+            message=f"{kind} web has {created} of {wanted} pods, and would not replace it either",
+            reason=reason,
+        )
 
 
 def test_every_controller_that_recreates_pods_is_asked() -> None:

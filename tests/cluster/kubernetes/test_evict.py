@@ -534,6 +534,29 @@ async def test_a_pod_stays_whose_controller_leaves(
     assert len(api.asked("POST", EVICTION)) == (said == "")
 
 
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+LACKS = {**STAYS, "spec": {**SELECTS_ALL, "replicas": 4}, "status": {"replicas": 3}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "target", "said"),
+    [
+        pytest.param(READY, "b", "NotReplaced", id="a ready pod is moved"),
+        pytest.param({"phase": "Running"}, "b", "", id="one that is not ready"),
+        pytest.param(READY, "", "", id="one is preempted"),
+    ],
+)
+async def test_no_ready_pod_moves_while_its_controller_creates_none(
+    api: FakeApi, evictor: PodWriter, pod: dict[str, Any], target: str, said: str
+) -> None:
+    """As where a quota is used up: whatever this daemon knows of pods that were moved before."""
+    api.on("GET", POD, {**OWNED, "status": pod})
+    api.on("GET", SETS, page(LACKS))
+    api.on("POST", EVICTION, DONE)
+    assert (await evictor.evict(replace(ACTION, target=target), granted)).reason == said
+    assert len(api.asked("POST", EVICTION)) == (said == "")
+
+
 async def test_a_trial_tells_that_nothing_would_recreate_the_pod(api: FakeApi, evictor: PodWriter) -> None:
     """Or others would be preempted before it, in vain."""
     api.on("GET", POD, OWNED)

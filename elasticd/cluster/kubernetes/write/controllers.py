@@ -9,12 +9,14 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from elasticd.base.text import counted
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
 from elasticd.cluster.kubernetes.wire.objects import UNREAD, LabelSelector, ObjectMeta, Wire, WireList
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector, to_text
 from elasticd.cluster.kubernetes.write.answers import refused_by
 from elasticd.model.actions import Answer
+from elasticd.model.controllers import lacks_more_than_may
 
 RESOURCES = {
     "ReplicaSet": Resource("/apis/apps/v1", "replicasets"),
@@ -26,11 +28,13 @@ RESOURCES = {
 
 
 class _Spec(Wire, frozen=True):
+    replicas: int | None = None
     selector: Raw = UNREAD
     completions: int | None = None
 
 
 class _Status(Wire, frozen=True):
+    replicas: int | None = None
     succeeded: int = 0
 
 
@@ -49,15 +53,14 @@ class Controllers:
         self._session, self._discovery = session, discovery
 
     async def why_not_recreated(
-        self, namespace: str, controller: tuple[str, str, str], labels: Mapping[str, str]
+        self, namespace: str, controller: tuple[str, str, str], labels: Mapping[str, str], *, ready: bool = False
     ) -> Answer | None:
         """Why the controller of this kind (see `controller_kind`), name and UID would not recreate a pod with these
-        labels; None: it would, or there is none."""
+        labels; None: it would, or there is none. `ready`: the pod is, and would be missed, so none goes while the
+        controller has too few, as where a quota or a webhook refuses what it creates."""
         kind, name, uid = controller
-        if "/" in kind:
-            return await self._why_unserved(kind)
         if kind not in RESOURCES:
-            return None
+            return await self._why_unserved(kind) if "/" in kind else None
         # By a list: the right to that is needed anyway.
         request = RESOURCES[kind].request("list", namespace)
         request = replace(request, params={"fieldSelector": f"metadata.name={name}"})
@@ -68,9 +71,11 @@ class Controllers:
                 return refused_by(error)
             message = f"whether {kind} {name} would recreate it cannot be read: {error.message}"
             return Answer("refused", 403, message, "ControllersUnread")
-        why = _why_not(kind, next((each for each in found if each.metadata.uid == uid), None), labels)
-        message = f"nothing would recreate it: {kind} {name} {why}"
-        return Answer("refused", message=message, reason="NoController") if why else None
+        present = next((each for each in found if each.metadata.uid == uid), None)
+        if why := _why_not(kind, present, labels):
+            return Answer("refused", message=f"nothing would recreate it: {kind} {name} {why}", reason="NoController")
+        lack = _lack(present) if ready and present is not None else ""
+        return Answer("refused", message=f"{kind} {name} {lack}", reason="NotReplaced") if lack else None
 
     async def _why_unserved(self, kind: str) -> Answer | None:
         """A kind (GROUP/VERSION/KIND) may not be served any more, in whatever version."""
@@ -82,6 +87,14 @@ class Controllers:
             return refused_by(error)
         message = f"nothing would recreate it: the server does not serve {'/'.join(group)} {name}"
         return Answer("refused", message=message, reason="NoController")
+
+
+def _lack(controller: _Controller) -> str:
+    """Which pods a controller has yet to create; empty: few enough. A Job has no such counts."""
+    wanted, created = controller.spec.replicas, controller.status.replicas
+    if wanted is None or created is None or not lacks_more_than_may(wanted, created):
+        return ""
+    return f"has {created} of {counted(wanted, 'pod')}, and would not replace it either"
 
 
 def _why_not(kind: str, controller: _Controller | None, labels: Mapping[str, str]) -> str:

@@ -76,6 +76,7 @@ class PodState(Struct, frozen=True):
     body: bytes
     controller: tuple[str, str, str]
     """Its kind (see `controller_kind`), name and UID; empty where it has none."""
+    ready: bool = False
     graceless: bool = False
     """Whether the API server, when asked to delete it, does so at once: its containers may still run."""
 
@@ -131,6 +132,7 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
         labels=pod_labels(meta),
         body=body,
         controller=controller_of(meta),
+        ready=_is_ready(pod),
         graceless=graceless,
     )
 
@@ -295,7 +297,8 @@ class PodWriter:
         action = eviction.action
         if uid := pod.controller[2]:
             namespace = action.workload.namespace
-            if stop := await self._controllers.why_not_recreated(namespace, pod.controller, pod.labels):
+            ready = bool(action.target) and pod.ready  # a preemption does not wait
+            if stop := await self._controllers.why_not_recreated(namespace, pod.controller, pod.labels, ready=ready):
                 return stop
             if stop := await self._settle(action, uid, eviction.in_time):
                 return stop
