@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import UNREADABLE
+from elasticd.base.tasks import cancel
 from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.wire.objects import Status
 from elasticd.sources.http import read_body
@@ -41,6 +42,7 @@ RELOAD_EVERY = 10.0
 """Seconds from one look at the credentials that were refused to the next."""
 LOOK_EVERY = 60.0
 """The same where they may have been accepted, as another user's, or what is before the API server wants others."""
+_NO_ANSWER = -1
 _BODY_FACTOR = 6
 _QUIET = 1.0
 FLOW_CONTROL = 32.0
@@ -114,6 +116,7 @@ class Session:
         self._reloading = asyncio.Lock()
         self._reloaded = -LOOK_EVERY
         self._generation = 0
+        self._looking: asyncio.Task[bool] | None = None
         self._unread = ""
         """Why the credentials could not be read again, after they were refused; empty: they could."""
         self._deferred: dict[tuple[str, str], float] = {}
@@ -125,6 +128,8 @@ class Session:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._looking is not None:
+            await cancel(self._looking)
         for session in (self._http, self._retired):
             if session is not None:
                 await session.close()
@@ -205,6 +210,8 @@ class Session:
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             code = 0
+            if not isinstance(error, TimeoutError):
+                self._look()
             raise _silence(error) from error
         finally:
             if request.verb != "watch" or code == 0:
@@ -247,6 +254,13 @@ class Session:
             allow_redirects=False,
         )
 
+    def _look(self) -> None:
+        """Read the credentials again, once a minute, without waiting for it: what is before the API server may end
+        connections because a client certificate has ended, and the renewed one may be there."""
+        is_looking = self._looking is not None and not self._looking.done()
+        if not is_looking and time.monotonic() - self._reloaded >= LOOK_EVERY:
+            self._looking = asyncio.create_task(self._reload(self._generation, _NO_ANSWER))
+
     async def _reload(self, generation: int, code: int = 0) -> bool:
         """Read the credentials again, unless another request just did or it was tried a moment ago. After any other
         answer (`code`) than 401 that is in vain where they are the same, as where a right is missing."""
@@ -286,7 +300,7 @@ class Session:
 def _may_be_for_credentials(response: aiohttp.ClientResponse) -> bool:
     """Whether other credentials may be answered otherwise: these count no longer (401), may be another user's (403), as
     nobody knows what another may do, or a gateway before the API server shows a login, or the way to one."""
-    is_page = response.content_type == "text/html" and response.status < 400
+    is_page = response.content_type == "text/html" and response.status < 500
     return response.status in (401, 403, 407) or 300 <= response.status < 400 or is_page
 
 

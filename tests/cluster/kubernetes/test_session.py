@@ -290,6 +290,7 @@ LOGINS = [
     pytest.param(Say(302, None, {"Location": "/login"}), id="the way to a login"),
     pytest.param(answer_page(200), id="a login"),
     pytest.param(Say(407), id="407"),
+    pytest.param(answer_page(400), id="a page that tells of a certificate"),
 ]
 
 
@@ -315,6 +316,18 @@ async def test_a_write_is_not_repeated_after_a_login(api: FakeApi, tmp_path: Pat
         assert len(api.asked("PATCH", "/thing")) == 1
         assert msgspec.json.decode(await session.send(WRITE)) == {"ok": 1}
     assert api.asked("PATCH", "/thing")[1].headers["Authorization"] == "Bearer fresh"
+
+
+async def test_credentials_are_looked_at_when_connections_end(api: FakeApi, tmp_path: Path) -> None:
+    """As a load balancer ends those of a client certificate that has ended. Nothing is sent twice for it."""
+    api.on("PATCH", "/thing", drop, {"ok": 1})
+    credentials = Credentials(write_kubeconfig(tmp_path, api.url))
+    async with Session(credentials, 2.0) as session:
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        assert (await refusal(session, WRITE)).code == 0
+        await until(lambda: credentials.identity.header == "Bearer fresh")
+        assert msgspec.json.decode(await session.send(WRITE)) == {"ok": 1}
+    assert [seen.headers["Authorization"] for seen in api.asked("PATCH", "/thing")] == ["Bearer secret", "Bearer fresh"]
 
 
 async def test_a_page_of_an_outage_has_no_credentials_read(api: FakeApi, tmp_path: Path) -> None:
