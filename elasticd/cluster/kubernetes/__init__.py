@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock, ServerTime
-from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError
+from elasticd.base.errors import UNREADABLE, UnavailableError
 from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.cluster import ClusterParts, Description, KubernetesCluster
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings, Name
@@ -135,8 +135,8 @@ async def _greet(session: Session) -> str:
     except ApiError as error:
         if error.code == 403:  # it may keep its version to itself
             return "unknown"
-        if error.code == 401:
-            raise ConfigError("", "cluster", f"{session.host} does not accept the credentials: {error}") from error
+        if error.code == 401:  # no mistake in a file: who checks tokens for it may not be reached yet
+            raise UnavailableError(f"cluster: {session.host} does not accept the credentials: {error}") from error
         raise UnavailableError(f"cluster: {session.host} cannot be reached: {error}") from error
     except UNREADABLE as error:
         raise UnavailableError(f"cluster: {session.host} is no Kubernetes API server") from error

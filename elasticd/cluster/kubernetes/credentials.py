@@ -55,11 +55,14 @@ class _BoundedExec(ExecProvider):
         spec = {"interactive": sys.stdout.isatty()}
         asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
         environment = {**self.env, "KUBERNETES_EXEC_INFO": msgspec.json.encode(asked).decode()}
-        output = await asyncio.to_thread(printed, self.args, environment)
+        try:
+            output = await asyncio.to_thread(printed, self.args, environment)
+        except OSError as error:
+            raise UnavailableError(f"exec: {self.args[0]} must start, does not: {error.strerror or error}") from None
         try:
             credential = msgspec.json.decode(output, type=_ExecCredential)
         except UNREADABLE as error:
-            raise ValueError(f"exec: must print an ExecCredential, does not: {error}") from None
+            raise UnavailableError(f"exec: must print an ExecCredential, does not: {error}") from None
         if credential.api_version != self.api_version:
             found = credential.api_version
             raise ValueError(f"exec: must print an ExecCredential of {self.api_version}, prints one of {found}")
@@ -70,7 +73,8 @@ class _BoundedExec(ExecProvider):
 
 class _RegularFile(kube_config.FileOrData):
     """As the library's own, which waits without end for a FIFO or a device, and takes an empty token or file for none:
-    whoever writes a token in place empties its file first, and without one elasticd would be anonymous."""
+    whoever writes a token in place empties its file first, and without one elasticd would be anonymous. A file that is
+    not there may come, as an agent that writes it may be started later."""
 
     def __init__(self, obj: Any, file_key_name: str, data_key_name: str | None = None, **more: Any) -> None:
         super().__init__(obj, file_key_name, data_key_name, **more)
@@ -78,15 +82,38 @@ class _RegularFile(kube_config.FileOrData):
         if is_empty_token and not any(key in obj for key in (*_OTHER_PROOFS, file_key_name)):
             raise UnavailableError("token: must hold something, is empty")
 
+    def as_file(self) -> str | None:
+        try:
+            return super().as_file()
+        except ConfigException:
+            raise UnavailableError(f"{self._file}: must be a file, is none") from None
+
     def as_data(self) -> str | None:
-        if self._file and not self._data and not content_of(Path(self._file), LARGEST_TOKEN).strip():
-            raise UnavailableError(f"{self._file}: must hold something, is empty")
-        return super().as_data()
+        try:
+            if self._file and not self._data and not content_of(Path(self._file), LARGEST_TOKEN).strip():
+                raise UnavailableError(f"{self._file}: must hold something, is empty")
+            return super().as_data()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or _line(error)
+            raise UnavailableError(f"{self._file}: must be readable, is not: {why}") from None
+
+
+class _Loader(kube_config.KubeConfigLoader):
+    """As the library's own, for which all that goes wrong is the same: who gives a token may not be reached yet."""
+
+    async def _refresh_oidc(self, provider: Any) -> None:
+        try:
+            await super()._refresh_oidc(provider)
+        except Exception as error:
+            raise UnavailableError(f"oidc: {_line(error)}") from error
 
 
 # Where the library looks them up, as it takes no others by its arguments.
 kube_config.ExecProvider = _BoundedExec  # type: ignore[attr-defined]  # not exported by name
 kube_config.FileOrData = _RegularFile  # type: ignore[misc, assignment]  # the same
+kube_config.KubeConfigLoader = _Loader  # type: ignore[misc]  # the same
+# It logs what it raises, which is told by whoever asked.
+logging.getLogger(kube_config.__name__).disabled = True
 
 
 def find_kubeconfig(named: str) -> str:
@@ -115,8 +142,8 @@ class Credentials:
         self._reported = LastReported()
 
     async def load(self) -> None:
-        """Read them. Raises ConfigError when there are none, they are not readable, or they are by now those of another
-        server, UnavailableError where a plugin takes too long to give them."""
+        """Read them. Raises ConfigError for what only a person can mend in a kubeconfig, and where they are by now
+        those of another server, UnavailableError where who gives them, or writes a file of theirs, may do so later."""
         path = find_kubeconfig(self._kubeconfig)
         configuration = Configuration()
         if not path:
@@ -125,7 +152,8 @@ class Credentials:
             await self._load_kubeconfig(path, configuration)
         self._check_host(path, _address(configuration))
         if not _is_sendable(header := await _header_of(configuration)):
-            raise ConfigError(path, "token", "must be what an HTTP header can hold, is not: it has other characters")
+            must = "must be what an HTTP header can hold, is not: it has other characters"
+            raise UnavailableError(": ".join(filter(None, (path, "token", must))))
         if self._header and not header and not configuration.cert_file:
             raise UnavailableError(f"{path}: token: must be given, as before, is empty")
         self._certificate = _fingerprint(configuration.cert_file)
@@ -155,7 +183,7 @@ class Credentials:
         try:
             loader.load_and_set(configuration)
         except Exception as error:
-            raise ConfigError("", "cluster", f"the pod's service account is unusable: {_line(error)}") from error
+            raise UnavailableError(f"cluster: the pod's service account is unusable: {_line(error)}") from error
 
     async def _load_kubeconfig(self, path: str, configuration: Configuration) -> None:
         if not _is_there(path):
@@ -217,8 +245,8 @@ class Credentials:
             return True
         try:
             return await asyncio.to_thread(self._context_of, self._configuration)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError("", "cluster", f"a certificate is unusable: {_line(error)}") from error
+        except (OSError, ssl.SSLError) as error:  # it may be half written
+            raise UnavailableError(f"cluster: a certificate is unusable: {_line(error)}") from error
 
     @staticmethod
     def _context_of(configuration: Configuration) -> ssl.SSLContext:
@@ -240,13 +268,14 @@ async def _header_of(configuration: Configuration) -> str:
 
 
 def _fingerprint(certificate: str | None) -> str:
-    """What tells the content of a certificate's file from another; empty where there is none. Raises ConfigError."""
+    """What tells the content of a certificate's file from another; empty where there is none. Raises
+    UnavailableError."""
     if not certificate:
         return ""
     try:
         return sha256(content_of(Path(certificate), LARGEST_TOKEN)).hexdigest()
     except OSError as error:
-        raise ConfigError("", "cluster", f"a certificate is unusable: {_line(error)}") from error
+        raise UnavailableError(f"cluster: a certificate is unusable: {_line(error)}") from error
 
 
 def _is_sendable(header: str) -> bool:

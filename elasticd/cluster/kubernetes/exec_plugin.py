@@ -26,8 +26,8 @@ _PIECE = 1 << 16
 def printed(
     arguments: Sequence[str], environment: Mapping[str, str], within: float = WITHIN, most: int = MOST
 ) -> bytes:
-    """What it prints on stdout; blocks until it has ended. Raises ValueError, in one line, where it prints too much or
-    fails, UnavailableError where it takes too long, and OSError where it cannot be started."""
+    """What it prints on stdout; blocks until it has ended. Raises UnavailableError where it prints too much, fails, or
+    takes too long, as it may do better when it is asked again, and OSError where it cannot be started."""
     end, name = time.monotonic() + within, Path(arguments[0]).name
     pipe = subprocess.PIPE
     with subprocess.Popen(arguments, env=environment, stdout=pipe, stderr=pipe) as process:  # noqa: S603  # what the kubeconfig names
@@ -37,11 +37,12 @@ def printed(
         except subprocess.TimeoutExpired:
             raise UnavailableError(f"exec: {name} must end within {within:g} s, does not") from None
         except ValueError:
-            raise ValueError(f"exec: {name} must print at most {most} bytes, prints more") from None
+            raise UnavailableError(f"exec: {name} must print at most {most} bytes, prints more") from None
         finally:
             process.kill()
     if code != 0:
-        raise ValueError(one_line(f"exec: {name} must succeed, ends with {code}: {errors.decode(errors='replace')}"))
+        said = errors.decode(errors="replace")
+        raise UnavailableError(one_line(f"exec: {name} must succeed, ends with {code}: {said}"))
     return output
 
 

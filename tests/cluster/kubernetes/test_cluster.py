@@ -12,7 +12,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
-from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.errors import UnavailableError
 from elasticd.base.tasks import cancel
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
@@ -486,18 +486,20 @@ async def test_unreachable_server_is_one_line_at_the_start(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "line"),
+    ("answer", "line"),
     [
-        pytest.param(status(401, "Unauthorized", "who?"), ConfigError, "does not accept the credentials", id="401"),
-        pytest.param(status(503, "Down", "down"), UnavailableError, "503 Down: down", id="503"),
-        pytest.param(b"<html>", UnavailableError, "is no Kubernetes API server", id="another server"),
+        pytest.param(status(401, "Unauthorized", "who?"), "does not accept the credentials: 401", id="401"),
+        pytest.param(Say(401, b"<html>no</html>"), "does not accept the credentials: 401", id="a page with 401"),
+        pytest.param(status(503, "Down", "down"), "503 Down: down", id="503"),
+        pytest.param(b"<html>", "is no Kubernetes API server", id="another server"),
     ],
 )
 async def test_unusable_server_is_reported_in_one_line_at_start(
-    api: FakeApi, open_cluster: Open, answer: Any, error: type[Exception], line: str
+    api: FakeApi, open_cluster: Open, answer: Any, line: str
 ) -> None:
+    """Each may pass by itself: who checks tokens for the API server may not be reached yet."""
     api.on("GET", "/version", answer)
-    with pytest.raises(error, match=line):
+    with pytest.raises(UnavailableError, match=rf"^cluster: http://\S+ .*{line}"):
         async with open_cluster():
             pass
 

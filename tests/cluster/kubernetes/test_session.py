@@ -380,7 +380,7 @@ async def test_a_certificate_replaced_in_place_is_of_another_user(tmp_path: Path
         identities.append(credentials.identity)
     assert identities[0] == identities[3] != identities[1] == identities[2]
     certificate.unlink()
-    with pytest.raises(ConfigError):
+    with pytest.raises(UnavailableError):
         await credentials.load()
     assert credentials.identity == identities[3]
 
@@ -428,6 +428,13 @@ async def test_a_token_that_no_header_can_hold_is_not_taken(
         api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"ok": 1})
         assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
     assert api.asked("GET", "/thing")[-1].headers["Authorization"] == "Bearer fresh"
+
+
+def write_user(kubeconfig: Path, user: dict[str, Any]) -> None:
+    """Let the kubeconfig's user be this one."""
+    config = msgspec.json.decode(kubeconfig.read_bytes())
+    config["users"][0]["user"] = user
+    kubeconfig.write_bytes(msgspec.json.encode(config))
 
 
 def write_token_file(folder: Path, kubeconfig: str, token: str) -> None:
@@ -501,7 +508,7 @@ async def test_a_token_file_that_is_none_is_not_waited_for(api: FakeApi, tmp_pat
     write_token_file(tmp_path, path, "")
     (tmp_path / "token").unlink()
     os.mkfifo(tmp_path / "token")
-    with pytest.raises(ConfigError, match="it is a FIFO"):
+    with pytest.raises(UnavailableError, match="it is a FIFO"):
         await Credentials(path).load()
 
 
@@ -621,22 +628,87 @@ async def test_exec_plugin_is_asked_again_when_its_token_is_refused(api: FakeApi
         pytest.param("yes", "exec: plugin must print at most 1048576 bytes, prints more", id="without end"),
         pytest.param("yes >&2", "exec: plugin must print at most 1048576 bytes, prints more", id="errors without end"),
         pytest.param("echo no login >&2; exit 3", "exec: plugin must succeed, ends with 3: no login", id="fails"),
-        pytest.param("echo", "exec: must print an ExecCredential, does not: ", id="nothing"),
+        pytest.param("", "exec: must print an ExecCredential, does not: ", id="nothing"),
+        pytest.param("echo log in first", "exec: must print an ExecCredential, does not: ", id="a text"),
+    ],
+)
+async def test_a_plugin_that_gives_no_credential_is_told(
+    script: str, told: str, api: FakeApi, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_kubeconfig(tmp_path, api.url)
+    write_plugin(tmp_path, path)
+    (tmp_path / "plugin").write_text(f"#!/bin/sh\n{script}\n")
+    with pytest.raises(UnavailableError) as error:
+        await Credentials(path).load()
+    assert str(error.value).startswith(f"{path}: {told}")
+    assert ("\n" in str(error.value), caplog.messages) == (False, [])
+
+
+async def test_a_plugin_that_cannot_be_started_is_told(api: FakeApi, tmp_path: Path) -> None:
+    """What it is installed on may not be mounted yet."""
+    path = write_kubeconfig(tmp_path, api.url)
+    write_plugin(tmp_path, path)
+    (tmp_path / "plugin").unlink()
+    with pytest.raises(UnavailableError) as error:
+        await Credentials(path).load()
+    assert str(error.value) == f"{path}: exec: {tmp_path}/plugin must start, does not: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("exec_", "told"),
+    [
+        pytest.param({"command": "/bin/true"}, "exec: malformed request. missing key 'apiVersion'", id="no version"),
+        pytest.param({"apiVersion": "v1"}, "exec: malformed request. missing key 'command'", id="no command"),
         pytest.param(
-            'echo \'{"apiVersion": "v9", "kind": "ExecCredential", "status": {}}\'',
-            "exec: must print an ExecCredential of client.authentication.k8s.io/v1, prints one of v9",
+            {"apiVersion": "v1", "command": "/bin/echo", "args": ['{"apiVersion":"v9","kind":"x","status":{}}']},
+            "exec: must print an ExecCredential of v1, prints one of v9",
             id="another version",
         ),
     ],
 )
-async def test_a_plugin_that_gives_no_credential_is_told(script: str, told: str, api: FakeApi, tmp_path: Path) -> None:
-    path = write_kubeconfig(tmp_path, api.url)
-    write_plugin(tmp_path, path)
-    (tmp_path / "plugin").write_text(f"#!/bin/sh\n{script}\n")
-    with pytest.raises(ConfigError) as error:
-        await Credentials(path).load()
-    assert f"must be a readable kubeconfig: {told}" in str(error.value)
-    assert "\n" not in str(error.value)
+async def test_a_mistake_about_a_plugin_is_for_a_person(
+    api: FakeApi, tmp_path: Path, exec_: dict[str, Any], told: str
+) -> None:
+    path = Path(write_kubeconfig(tmp_path, api.url))
+    write_user(path, {"exec": exec_})
+    assert await load(str(path)) == f"{path}: must be a readable kubeconfig: {told}"
+
+
+ISSUER = {"client-id": "elasticd", "client-secret": "x", "idp-issuer-url": "http://127.0.0.1:1", "refresh-token": "r"}
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        pytest.param({"tokenFile": "gone"}, "/gone: must be readable, is not: No such file", id="a token"),
+        pytest.param({"client-certificate": "gone"}, "/gone: must be a file, is none", id="a certificate"),
+        pytest.param(
+            {"client-certificate": "kubeconfig", "client-key": "gone"}, "/gone: must be a file, is none", id="a key"
+        ),
+        pytest.param({"tokenFile": "binary"}, "/binary: must be readable, is not: 'utf-8' codec", id="half a token"),
+        pytest.param({"token": "no\nlogin"}, ": token: must be what an HTTP header can hold", id="a text for a token"),
+        pytest.param({"auth-provider": {"name": "oidc", "config": ISSUER}}, ": oidc: Cannot connect", id="an issuer"),
+        pytest.param({"auth-provider": {"name": "oidc", "config": {}}}, ": oidc: No valid id-token", id="an old token"),
+    ],
+)
+async def test_what_may_come_by_itself_is_no_mistake(tmp_path: Path, user: dict[str, Any], told: str) -> None:
+    """An agent or a sidecar writes files that a kubeconfig names, and may be started later."""
+    path = Path(write_kubeconfig(tmp_path, "https://127.0.0.1:1"))
+    write_user(path, user)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(UnavailableError) as caught:
+        await Credentials(str(path)).load()
+    assert f"{path}: " in str(caught.value)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_half_a_certificate_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "user.crt").write_text("-----BEGIN CERT")
+    credentials = Credentials(write_certificate_user(tmp_path, tmp_path / "user.crt"))
+    await credentials.load()
+    with pytest.raises(UnavailableError, match=r"^cluster: a certificate is unusable"):
+        await credentials.tls()
 
 
 async def test_an_empty_token_of_a_plugin_is_not_sent(api: FakeApi, tmp_path: Path) -> None:
@@ -675,7 +747,7 @@ async def test_service_account_is_used_in_a_pod(monkeypatch: pytest.MonkeyPatch,
     assert credentials.host == f"https://127.0.0.1:{api.port}"
     assert await credentials.header() == "Bearer mounted"
     assert own_namespace() == "home"
-    with pytest.raises(ConfigError, match="cluster: a certificate is unusable"):
+    with pytest.raises(UnavailableError, match="cluster: a certificate is unusable"):
         await credentials.tls()
 
 
@@ -699,7 +771,9 @@ async def test_service_account_without_a_token_is_one_line(
 ) -> None:
     mount(monkeypatch, tmp_path, api)
     (tmp_path / "token").write_text("")
-    assert await load("") == "cluster: the pod's service account is unusable: Token file exists but empty."
+    with pytest.raises(UnavailableError) as caught:
+        await Credentials().load()
+    assert str(caught.value) == "cluster: the pod's service account is unusable: Token file exists but empty."
 
 
 def test_namespace_outside_of_a_pod_is_elasticd(monkeypatch: pytest.MonkeyPatch) -> None:
