@@ -10,6 +10,8 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.moves import RESTORED
 from elasticd.model.workload import Ref
 from tests.kube.client import JSON, wait_until
 from tests.kube.control_plane import ControlPlane, NoControlPlane
@@ -32,6 +34,37 @@ async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
 
 def pod(name: str) -> JSON:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "example.test/main:1"}]}}
+
+
+async def test_a_pod_terminating_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
+    """Its kubelet ends it all the same: etcd knows neither of its eviction nor of its record."""
+    bare = f"{PODS}/bare"
+    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
+    table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
+
+    async def terminates() -> bool:
+        return "deletionTimestamp" in (await client.get(bare))["metadata"]
+
+    async def is_recreated() -> bool:
+        annotations = (await client.get(bare))["metadata"].get("annotations", {})
+        return bool(annotations.get(RESTORED) == evict.uid)
+
+    async with plane.client() as client, table.open(WallClock()) as cluster:
+        await client.create("/api/v1/namespaces", {"metadata": {"name": "elasticd"}})
+        made = await client.create(PODS, pod("bare"))
+        await client.create(f"{bare}/binding", {**BINDING, "metadata": {"name": "bare"}})
+        await client.patch(f"{bare}/status", {"status": {"phase": "Running"}})
+        await cluster.observe(0.0, frozenset())
+        await wait_until(lambda: cluster.leading)
+        plane.back_up()
+        evict = Evict(Ref("default", "Pod", "bare", "v1"), made["metadata"]["uid"], "node-0", "drained", restore=True)
+        assert await cluster.act(evict) == Answer("done", 201)
+        assert await terminates()
+        await plane.restore()
+        async with asyncio.timeout(60):
+            await wait_until(terminates, what="it is evicted again")
+            await client.delete(bare, grace=0)
+            await wait_until(is_recreated, what="it is recreated")
 
 
 async def test_after_a_restore_of_etcd_everything_is_listed_anew(

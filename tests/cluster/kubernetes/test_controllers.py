@@ -32,7 +32,7 @@ def named(uid: str, **meta: Any) -> Any:
     return of_kind
 
 
-@pytest.mark.parametrize("kind", [*BUILT_IN])
+@pytest.mark.parametrize("kind", sorted(BUILT_IN))
 @pytest.mark.parametrize(
     ("wanted", "created", "reason"),
     [
