@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import islice
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,6 +38,10 @@ SLACK = 0.1
 
 NOT_READ = "not read yet"
 
+LEFT = 240.0
+"""Seconds for which nobody asks for a source until it counts as unread; less than the 5 minutes of its alert, so that
+one failure of the last read before that raises none."""
+
 _FIRST_PAUSE = 0.5
 _NEAR = 1e-6
 """Seconds by which sums of times may differ."""
@@ -51,7 +55,8 @@ ReadObserver = Callable[[str, float, bool], None]
 
 class SourceReport(Struct, frozen=True):
     """The state of a source, for reports. `age` counts from its newest measurement, None without one; `seconds` is the
-    mean duration of a read; `details` is what the source says of itself."""
+    mean duration of a read; `details` is what the source says of itself. `quiet` is why `health` tells of no failure,
+    whatever it is: nobody asks for the source, or it has not been read yet."""
 
     name: str
     type: str
@@ -64,6 +69,7 @@ class SourceReport(Struct, frozen=True):
     samples: int
     series: tuple[str, ...]
     details: Any = None
+    quiet: Literal["", "unread"] = ""
 
 
 @asynccontextmanager
@@ -114,7 +120,7 @@ class SourcePoller:
         self._complete = source.complete
         self._pushes, self._pace = source.pushes, Pace(source.resolution, source.every)
         self._on_read: list[Callable[[SourcePoller], None]] = []
-        self._asked_at = self._retry_at = self._served_until = float("-inf")
+        self._wanted_at = self._asked_at = self._retry_at = self._served_until = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._begun_at = 0.0
         self._closing = False
@@ -155,6 +161,7 @@ class SourcePoller:
 
     def ask(self, now: float) -> "asyncio.Task[None] | None":
         """Begin a read if one is due. Returns the read under way, if it is worth waiting for."""
+        self._wanted_at = now
         if self._task is None:
             if not self._is_due(now):
                 return None
@@ -163,6 +170,7 @@ class SourcePoller:
 
     def renew(self, now: float) -> "asyncio.Task[None] | None":
         """Begin a read that is due without being asked, and return it."""
+        self._wanted_at = now
         if now < self.due:
             return None
         self._begin(now)
@@ -178,7 +186,8 @@ class SourcePoller:
 
     async def read_to_end(self, now: float) -> None:
         """Read now as virtual time allows, which stands still meanwhile: no task is needed."""
-        self._asked_at, self._begun_at = now, self._clock.now()
+        self._wanted_at = self._asked_at = now
+        self._begun_at = self._clock.now()
         await self._read(now)
 
     def take(self, now: float) -> Readings | None:
@@ -266,7 +275,13 @@ class SourcePoller:
             samples=sum(len(subjects) for table in (*_tables(last), last.forecasts) for subjects in table.values()),
             series=tuple(sorted({name for table in (*_tables(last), last.forecasts) for name in table})),
             details=self._reader.describe() if isinstance(self._reader, Describes) else None,
+            quiet="unread" if self._is_unread(now) else "",
         )
+
+    def _is_unread(self, now: float) -> bool:
+        """Whether what is known of it is not from a read that anybody waits for: its policies were removed, or are
+        still to come, its pools have nothing to plan, or the first read is under way."""
+        return now - self._wanted_at > LEFT or (self.last.error == NOT_READ and not self._is_late())
 
     def _is_late(self) -> bool:
         """Whether the last read, or the one under way, took longer than `patience`."""

@@ -131,9 +131,11 @@ def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
         rows = (((source,), value) for source, value in values.items())
         return _family(GaugeMetricFamily, f"source_{name}", text, ("source",), rows)
 
-    text = "1 where a source's last read was good."
-    yield gauge("up", text, {report.name: report.health == "ok" for report in reports})
-    yield gauge("age_seconds", "Age of its newest sample.", {report.name: report.age for report in reports})
+    told = [report for report in reports if not report.quiet]
+    text = "1 where a source's last read was good; none for one that nobody has read for 4 minutes, or yet."
+    yield gauge("up", text, {report.name: report.health == "ok" for report in told})
+    text = "Age of its newest sample, likewise."
+    yield gauge("age_seconds", text, {report.name: report.age for report in told})
     text = "Time between its renewals, if known."
     yield gauge("resolution_seconds", text, {report.name: report.resolution for report in reports})
     counts = [(report.name, report.details.counts()) for report in reports if isinstance(report.details, Counts)]

@@ -112,5 +112,6 @@ def no_samples(series: str, reports: Sequence[SourceReport]) -> str:
     series_names = {name for report in reports for name in report.series}
     listed = f"; there are {', '.join(sorted(series_names)[:12])}" if series_names else ""
     meant = near(series, series_names) or listed
-    failing = "".join(f"; {report.name} does not answer" for report in reports if report.health != "ok")
+    silent = (report.name for report in reports if report.health != "ok" and not report.quiet)
+    failing = "".join(f"; {name} does not answer" for name in silent)
     return f"no source has samples of {one_line(series)}{meant}{failing}"

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from elasticd.base.text import one_line
-from elasticd.sources.poller import NOT_READ, SourceReport
+from elasticd.sources.poller import SourceReport
 from elasticd.ui.terminal import add_row, make_table, seconds
 
 _MANY = 8
@@ -27,15 +27,16 @@ def sources(reports: Sequence[SourceReport]) -> RenderableType:
         age = "-" if report.age is None else seconds(report.age)
         renewed = "-" if report.resolution is None else f"every {seconds(report.resolution)}"
         takes = f"{report.seconds * 1000:.0f} ms" if report.reads else "-"
-        health = Text(_word(report.health), style="default" if report.health == "ok" else "yellow")
+        health = Text(_word(report), style="default" if report.health == "ok" else "yellow")
         reads = str(report.reads), str(report.failures), takes
         add_row(table, report.name, health, age, renewed, *reads, str(report.samples))
     return Group(table, Text(), *(line for report in reports for line in _about(report)))
 
 
-def _word(health: str) -> str:
-    if health == NOT_READ:  # as on a daemon that waits to lead
-        return "unread"
+def _word(report: SourceReport) -> str:
+    health = report.health
+    if report.quiet:  # unread, as on a daemon that waits to lead
+        return report.quiet
     return health if len(health) <= _WORD and health.isascii() and " " not in health else "fails"
 
 
@@ -45,7 +46,7 @@ def _about(report: SourceReport) -> Iterator[Text]:
     kind = f", a source of type {report.type}" if report.type != report.name else ""
     hidden = f" and {len(report.series) - _MANY} more" if len(report.series) > _MANY else ""
     yield Text(one_line(f"{name}{kind}: {', '.join(report.series[:_MANY]) or 'no series yet'}{hidden}"))
-    if _word(report.health) != report.health:
+    if report.health not in ("ok", _word(report)):
         yield Text(f"  {one_line(report.health)}", style="yellow")
     if details := _in_words(report.details):
         yield Text(f"  {one_line(details)}", style="dim")

@@ -74,8 +74,11 @@ def test_a_healthy_daemon_fires_no_alert(promtool: str, tmp_path: Path, *, leadi
     """What one exports for an hour for which no workload was ever due."""
     metrics = DaemonMetrics()
     metrics.reloaded(3, ok=True)
-    source = SourceReport("prometheus", "prometheus", "ok" if leading else NOT_READ, None, None, 0, 0, 0.0, 0, ())
-    lines = metrics.render(leading=leading, journal_failures=0, sources=[source]).decode().splitlines()
+    sources = [
+        SourceReport("read", "prometheus", "ok", None, None, 1, 0, 0.0, 0, ()),
+        SourceReport("unread", "prometheus", NOT_READ, None, None, 0, 0, 0.0, 0, (), quiet="unread"),
+    ]
+    lines = metrics.render(leading=leading, journal_failures=0, sources=sources).decode().splitlines()
     exported = [LABELLED.fullmatch(line) for line in lines if not line.startswith("#")]
     inputs = [
         {"series": f'{name}{{instance="b",{labels or ""}}}', "values": f"{value}x120"}

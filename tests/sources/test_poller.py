@@ -9,7 +9,7 @@ import pytest
 from elasticd.base.clock import VirtualClock, WallClock
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Source
-from elasticd.sources.poller import SourcePoller
+from elasticd.sources.poller import LEFT, SourcePoller
 
 
 class Meter:
@@ -211,6 +211,44 @@ async def test_a_failing_reader_is_left_alone_for_longer_and_longer() -> None:
     pauses = [later - sooner for sooner, later in pairwise(meter.asked)]
     assert pauses[:4] == pytest.approx([1, 2, 4, 8])
     assert max(pauses) == pytest.approx(15)
+
+
+@pytest.mark.parametrize(
+    ("asked", "after", "quiet"),
+    [
+        pytest.param((), 0.0, "unread", id="never"),
+        pytest.param((5.0,), LEFT, "", id="not long ago"),
+        pytest.param((5.0,), LEFT + 1, "unread", id="long ago, as by a policy that was removed"),
+        pytest.param((5.0, 5.5), LEFT, "", id="though no read was due"),
+    ],
+)
+@pytest.mark.parametrize("answer", [None, _refuse], ids=["it answers", "it fails"])
+async def test_a_source_that_nobody_asks_for_is_unread(
+    asked: tuple[float, ...], after: float, quiet: str, answer: Callable[[], object] | None
+) -> None:
+    shared = poller(Meter(answer), patience=1.0)
+    for now in asked:
+        await ask(shared, now)
+    assert shared.report(max(asked, default=5.0) + after).quiet == quiet
+
+
+async def test_its_first_read_is_late_after_its_patience() -> None:
+    clock, meter = VirtualClock(5.0), Meter()
+    shared = SourcePoller(meter, Measured(), clock, patience=2.0)
+    meter.open.clear()
+    shared.ask(5.0)
+    assert (shared.report(5.0).health, shared.report(5.0).quiet) == ("not read yet", "unread")
+    await clock.sleep_until(8.0)
+    assert (shared.report(8.0).health, shared.report(8.0).quiet) == ("late", "")
+    await shared.close()
+
+
+async def test_a_source_that_is_watched_is_not_unread() -> None:
+    shared = poller(Meter())
+    await ask(shared, 5.0)
+    shared.renew(5.0 + LEFT)
+    assert shared.report(6.0 + LEFT).quiet == ""
+    await shared.close()
 
 
 async def test_a_report_says_how_it_fares() -> None:

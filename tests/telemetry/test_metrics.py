@@ -94,6 +94,14 @@ def test_sources_and_what_their_series_are_worth_are_shown() -> None:
     assert 'age_seconds{source="dead"}' not in shown
 
 
+@pytest.mark.parametrize("health", ["ok", "not read yet", "refused"])
+def test_a_source_that_nobody_reads_is_neither_up_nor_stale(health: str) -> None:
+    report = SourceReport("sensors", "mqtt", health, 15.0, 3000.0, 1, 0, 0.1, 4, ("cpu",), quiet="unread")
+    shown = text(DaemonMetrics(), sources=(report,))
+    assert "elasticd_source_up{" not in shown
+    assert "elasticd_source_age_seconds{" not in shown
+
+
 def test_what_became_of_a_sources_messages_is_counted() -> None:
     counted = Described(True, 0.0, 0, 9, 6, {"json": 1, "topic": 2}, 1, 2, 3, 4, 5)
     report = SourceReport("sensors", "mqtt", "ok", None, None, 1, 0, 0.1, 4, ("cpu",), counted)

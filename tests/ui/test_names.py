@@ -22,6 +22,12 @@ DOWN: dict[str, Any] = {"name": "prometheus", "health": "no answer", "series": (
             "no source has samples of queue; there are cpu, memory; prometheus does not answer",
             id="one that may have it is down",
         ),
+        pytest.param(
+            "queue",
+            [report(**DOWN, quiet="unread")],
+            "no source has samples of queue; there are cpu, memory",
+            id="one that nobody reads is not",
+        ),
     ],
 )
 def test_why_a_series_has_no_sample_is_reported(series: str, more: list[Any], line: str) -> None:

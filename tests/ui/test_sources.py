@@ -44,9 +44,18 @@ def test_a_source_is_a_row_and_a_line() -> None:
 
 
 def test_a_source_that_is_not_read_yet_does_not_fail() -> None:
-    lines = said(report(health=NOT_READ, reads=0, failures=0, age=None))
+    lines = said(report(health=NOT_READ, quiet="unread", reads=0, failures=0, age=None))
     assert lines[1].split() == ["resource-metrics", "unread", "-", "every", "15", "s", "0", "0", "-", "100000"]
     assert "  not read yet" in lines
+
+
+@pytest.mark.parametrize(
+    ("health", "below"), [("ok", []), (REFUSED, [f"  {REFUSED}"])], ids=["its last read was good", "its last failed"]
+)
+def test_what_nobody_reads_any_more_is_unread(health: str, below: list[str]) -> None:
+    lines = said(report(health=health, quiet="unread"), width=120)
+    assert lines[1].split()[:2] == ["resource-metrics", "unread"]
+    assert lines[4:] == below
 
 
 def test_no_row_exceeds_80_columns_and_none_is_broken() -> None:

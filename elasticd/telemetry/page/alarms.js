@@ -43,7 +43,7 @@ function* ofDaemon({ daemon, link }, now) {
   if (daemon.kept) yield { key: "kept", level: "warn", what: "Policies not reloaded", why: daemon.kept };
   if (daemon.memory) yield { key: "memory", level: "warn", what: "Memory", why: daemon.memory };
   for (const source of daemon.sources) {
-    if (source.health !== "ok" && source.health !== "idle") {
+    if (source.health !== "ok" && !source.quiet) {
       const age = source.age == null ? "" : `; its newest sample is ${lasts(source.age)} old`;
       const level = source.age != null || source.failures ? "bad" : "warn"; // one that has never given anything is missed by nobody yet
       yield { key: `source ${source.name}`, level, what: `Source ${source.name}`, why: source.health + age, href: "#/sources" };

@@ -50,8 +50,9 @@ export class Sources {
 
 function updateSource(element, source) {
   const ok = source.health === "ok";
-  setAttribute(element, "data-grade", ok ? "steady" : "blind");
-  const texts = [source.type === source.name ? source.name : `${source.name} (${source.type})`, `${ok ? "✓" : "✕"} ${source.health}`,
+  const health = source.quiet ? `– ${source.quiet}` : `${ok ? "✓" : "✕"} ${source.health}`;
+  setAttribute(element, "data-grade", ok || source.quiet ? "steady" : "blind");
+  const texts = [source.type === source.name ? source.name : `${source.name} (${source.type})`, health,
     source.age == null ? "-" : `${lasts(source.age)} old`, source.resolution == null ? "-" : `every ${lasts(source.resolution)}`,
     `${source.reads}${source.failures ? `, ${source.failures} failed` : ""}`, source.reads ? `${Math.round(source.seconds * 1000)} ms` : "-", String(source.samples),
     source.series.length > 8 ? `${source.series.slice(0, 8).join(", ")} and ${source.series.length - 8} more` : source.series.join(", ") || "-"];
