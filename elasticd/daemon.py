@@ -181,6 +181,7 @@ class Daemon:
                 self.metrics.render,
                 leading=self.cluster.leading and not self.dry_run,
                 journal_failures=self.journal.failures,
+                journal_writable=self.journal.writable,
                 sources=self.loop.router.report(self.clock.now()),
                 moves=self.mover.in_flight(self.loop.snapshot),
                 problems=self.cluster.problems(),

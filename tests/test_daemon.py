@@ -380,6 +380,17 @@ def test_readiness_tells_what_is_waited_for(
     assert process.Daemon(loop, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).readiness() == told
 
 
+@pytest.mark.parametrize("fault", ["", "its disk does not answer"])
+def test_the_metrics_tell_whether_the_journal_can_be_written(fault: str) -> None:
+    journal = Journal()
+    journal.writable, journal.fault = not fault, fault
+    loop: Any = SimpleNamespace(snapshot=None, router=SimpleNamespace(report=lambda _: []))
+    mover: Any = SimpleNamespace(in_flight=lambda _: [])
+    cluster: Any = SimpleNamespace(leading=True, problems=dict)
+    found = process.Daemon(loop, UNPLACED, mover, cluster, journal, DaemonMetrics(), VirtualClock(NOW))
+    assert f"elasticd_journal_writable {float(not fault)}\n" in found.pages().metrics()().decode()
+
+
 UNPLACED: Any = SimpleNamespace(hanging=list)
 """Nothing is placed."""
 

@@ -469,6 +469,7 @@ class Readings(Struct, frozen=True, gc=False):
     a sample is one that has nothing to measure, and not merely one that was not heard of. `forecasts` maps series, then
     "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet,
     which scale-ins wait for, so a source that gives up on one says so by a forecast with a `doubt`.
+    `learning`: all that `faults` say is that too few samples have been seen so far, which is no failure.
     `parts` maps series, then "namespace/pod", to the samples of a pod of which a container has none: it has none under
     `pods` then. `doubts` says of a series, by name, why its samples may be too low: they may raise a count, not lower
     it.
@@ -487,6 +488,7 @@ class Readings(Struct, frozen=True, gc=False):
     forecasts: Mapping[str, Mapping[str, Forecast]] = {}
     parts: Mapping[str, Mapping[str, tuple[Sample, ...]]] = {}
     doubts: Mapping[str, str] = {}
+    learning: bool = False
 
 
 Samples = tuple[Sample, ...]

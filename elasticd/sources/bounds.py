@@ -97,6 +97,7 @@ class _Check:
             newest=newest,
             forecasts=forecasts,
             doubts=doubts,
+            learning=answer.learning is True,
         )
 
     def _doubts(self, answer: Readings) -> Iterator[tuple[Any, Any]]:

@@ -56,7 +56,8 @@ ReadObserver = Callable[[str, float, bool], None]
 class SourceReport(Struct, frozen=True):
     """The state of a source, for reports. `age` counts from its newest measurement, None without one; `seconds` is the
     mean duration of a read; `details` is what the source says of itself. `quiet` is why `health` tells of no failure,
-    whatever it is: nobody asks for the source, or it has not been read yet."""
+    whatever it is: nobody asks for the source, or it has not been read yet, or
+    it has seen too few samples so far."""
 
     name: str
     type: str
@@ -69,7 +70,7 @@ class SourceReport(Struct, frozen=True):
     samples: int
     series: tuple[str, ...]
     details: Any = None
-    quiet: Literal["", "unread"] = ""
+    quiet: Literal["", "unread", "learning"] = ""
 
 
 @asynccontextmanager
@@ -275,13 +276,15 @@ class SourcePoller:
             samples=sum(len(subjects) for table in (*_tables(last), last.forecasts) for subjects in table.values()),
             series=tuple(sorted({name for table in (*_tables(last), last.forecasts) for name in table})),
             details=self._reader.describe() if isinstance(self._reader, Describes) else None,
-            quiet="unread" if self._is_unread(now) else "",
+            quiet=self._why_quiet(now),
         )
 
-    def _is_unread(self, now: float) -> bool:
-        """Whether what is known of it is not from a read that anybody waits for: its policies were removed, or are
-        still to come, its pools have nothing to plan, or the first read is under way."""
-        return now - self._wanted_at > LEFT or (self.last.error == NOT_READ and not self._is_late())
+    def _why_quiet(self, now: float) -> Literal["", "unread", "learning"]:
+        """Why what is known of it tells of no failure: nobody waits for a read, because its policies were removed, or
+        are still to come, or its pools have nothing to plan; the first is under way; or it is learning."""
+        if now - self._wanted_at > LEFT or (self.last.error == NOT_READ and not self._is_late()):
+            return "unread"
+        return "learning" if self.last.learning and not (self.last.error or self._is_late()) else ""
 
     def _is_late(self) -> bool:
         """Whether the last read, or the one under way, took longer than `patience`."""

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -118,7 +119,10 @@ class _Keeper:
         self._path = Path(options.file) if options.file else None
         self._ledger = UsageLedger(options)
         self._next, self._saved, self._early, self._trouble, self._file_trouble = 0.0, 0.0, 0, "", ""
-        self._readings = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
+        self._fed = site.clock.now()
+        """When a round last had new samples, or no pod to have any of."""
+        faults = dict.fromkeys(SERIES, "nothing was learnt yet")
+        self._readings = Readings(options.label, 0.0, faults=faults, learning=True)
 
     async def begin(self) -> None:
         """Load the saved histograms. A damaged file is reported and set aside, and learning starts from nothing."""
@@ -176,13 +180,26 @@ class _Keeper:
         else:
             statistics, self._early = await asyncio.to_thread(self._learn, pods, nodes, read, now)
         self._trouble = f"{self._options.of}: {read.error}" if read.error else ""
-        early = f"too early: {self._early} without {self._options.enough:g} h of samples"
-        why = self._trouble or (early if self._early else "nothing was learnt yet")
+        why = self._trouble or self._why_silent(now)
         faults = {name: why for name, table in statistics.items() if not table or self._trouble}
         for resource, text in self._ledger.impossible.items():
             for name in (f"{resource}_{statistic}" for statistic in histograms.STATISTICS):
                 faults[name] = "; ".join(filter(None, (faults.get(name), f"{self._options.of}: {text}")))
-        self._readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
+        young = bool(self._early) or not len(self._ledger)
+        learning = young and not (self._trouble or self._ledger.impossible or self._starves(now))
+        self._readings = Readings(self._options.label, now, workloads=statistics, faults=faults, learning=learning)
+
+    def _starves(self, now: float) -> bool:
+        """Whether pods run and no sample of them has come for long: then waiting for more is of no use."""
+        return now - self._fed > max(OLD, 2 * self._options.each)
+
+    def _why_silent(self, now: float) -> str:
+        """Why a statistic has no sample though the other source answers."""
+        if self._starves(now):
+            return f"{self._options.of}: no sample of a governed pod for {now - self._fed:.0f} s"
+        if self._early:
+            return f"too early: {self._early} without {self._options.enough:g} h of samples"
+        return "nothing was learnt yet"
 
     def _learn(
         self, pods: Mapping[str, Sequence[Pod]], nodes: Mapping[str, Node], read: Readings, now: float
@@ -190,8 +207,9 @@ class _Keeper:
         """Learn from a reading. Runs in a thread, as it takes a tenth of a second for a thousand workloads."""
         with self._lock:
             self._ledger.impossible.clear()
-            for workload, members in pods.items():
-                self._ledger.fold(workload, members, read.pods, now, nodes)
+            new = [self._ledger.fold(workload, members, read.pods, now, nodes) for workload, members in pods.items()]
+            if any(new) or not any(map(_can_be_measured, chain.from_iterable(pods.values()))):
+                self._fed = now
             self._ledger.retain({pod.uid for members in pods.values() for pod in members}, now)
             return self._ledger.say(now)
 
@@ -285,7 +303,7 @@ class UsageLedger:
         more than a pod's node has, of those that are known, is no measurement."""
         new = 0
         for pod in pods:
-            if pod.phase != "Running" or pod.deleted:
+            if not _can_be_measured(pod):
                 continue
             for resource in RESOURCES:
                 for sample in use.get(resource, {}).get(f"{pod.namespace}/{pod.name}", ()):
@@ -400,6 +418,10 @@ class UsageLedger:
             ):
                 raise ValueError(f"is no checkpoint: {'/'.join(entry.key)} has a bucket that there is not")
         self._histograms = {entry.key: self._new_histogram(entry.key, entry.content) for entry in checkpoint.entries}
+
+
+def _can_be_measured(pod: Pod) -> bool:
+    return pod.phase == "Running" and not pod.deleted
 
 
 def _container_of(sample: Sample, pod: Pod) -> str:

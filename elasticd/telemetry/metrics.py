@@ -132,7 +132,7 @@ def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
         return _family(GaugeMetricFamily, f"source_{name}", text, ("source",), rows)
 
     told = [report for report in reports if not report.quiet]
-    text = "1 where a source's last read was good; none for one that nobody has read for 4 minutes, or yet."
+    text = "1 where a source's last read was good; none while nobody reads it, or it is learning."
     yield gauge("up", text, {report.name: report.health == "ok" for report in told})
     text = "Age of its newest sample, likewise."
     yield gauge("age_seconds", text, {report.name: report.age for report in told})
@@ -280,6 +280,8 @@ class DaemonMetrics:
         self._leader = make(Gauge, "leader", "1 where this daemon may act; 0 in a dry run.")
         self._problems = {kind: make(Gauge, name, text) for kind, (name, text) in _PROBLEMS.items()}
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
+        text = "0 while the journal cannot be written: its disk refuses a record, or does not answer."
+        self._writable = make(Gauge, "journal_writable", text)
         self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
         text = "1 unless the last reload was refused."
         self._valid = make(Gauge, "config_last_reload_successful", text)
@@ -366,6 +368,7 @@ class DaemonMetrics:
         *,
         leading: bool,
         journal_failures: int,
+        journal_writable: bool = True,
         sources: Sequence[SourceReport] = (),
         moves: Sequence[Underway] = (),
         problems: Mapping[Kind, str] = MappingProxyType({}),
@@ -376,6 +379,7 @@ class DaemonMetrics:
         self._leader.set(leading)
         for kind, gauge in self._problems.items():
             gauge.set(kind in problems)
+        self._writable.set(journal_writable)
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)
         return generate_latest(self._registry)

@@ -35,7 +35,7 @@ def sources(reports: Sequence[SourceReport]) -> RenderableType:
 
 def _word(report: SourceReport) -> str:
     health = report.health
-    if report.quiet:  # unread, as on a daemon that waits to lead
+    if report.quiet:  # as unread on a daemon that waits to lead
         return report.quiet
     return health if len(health) <= _WORD and health.isascii() and " " not in health else "fails"
 

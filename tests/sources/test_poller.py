@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -241,6 +242,20 @@ async def test_its_first_read_is_late_after_its_patience() -> None:
     await clock.sleep_until(8.0)
     assert (shared.report(8.0).health, shared.report(8.0).quiet) == ("late", "")
     await shared.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "quiet"),
+    [
+        pytest.param({"faults": {"cpu_p95": "too early"}, "learning": True}, "learning", id="it says so"),
+        pytest.param({"faults": {"cpu_p95": "too early"}}, "", id="it does not"),
+        pytest.param({"error": "down", "learning": True}, "", id="it failed"),
+    ],
+)
+async def test_a_source_that_learns_has_not_failed(changes: dict[str, Any], quiet: str) -> None:
+    shared = poller(Meter(lambda: Readings("meter", 5.0, **changes)))
+    await ask(shared, 5.0)
+    assert shared.report(6.0).quiet == quiet
 
 
 async def test_a_source_that_is_watched_is_not_unread() -> None:

@@ -258,7 +258,8 @@ class _Meter:
         self._says["reads"] = self._says.get("reads", 0) + 1
         if "raises" in self._says:
             raise RuntimeError(self._says["raises"])
-        samples = {"shop/web-0": (Sample(self._says.get("value", 1.0), now, now, 15.0, "web-0", "main"),)}
+        of = self._says.get("pod", "web-0")
+        samples = {f"shop/{of}": (Sample(self._says.get("value", 1.0), now, now, 15.0, of, "main"),)}
         error = self._says.get("error", "")
         return Readings("meter", now, {} if error else {"cpu": samples}, error=error)
 
@@ -305,6 +306,45 @@ async def test_a_failing_meter_is_reported_beside_values_learnt_before(trouble: 
         found = await reader.read(NOW + 60)
         assert "meter: " in found.faults["cpu_p95"]
         assert found.workloads["cpu_p95"][WEB][0].measured == NOW  # it ages, and is soon not trusted
+
+
+@pytest.mark.parametrize(
+    ("says", "enough", "after", "learning", "fault"),
+    [
+        pytest.param({}, 12.0, 60, True, "too early: 1 without 12 h of samples", id="too few hours"),
+        pytest.param({}, 0.0, 60, False, "", id="enough"),
+        pytest.param({"pod": "other"}, 12.0, 60, True, "nothing was learnt yet", id="no sample yet"),
+        pytest.param(
+            {"pod": "other"}, 12.0, 400, False, "meter: no sample of a governed pod for 400 s", id="never one"
+        ),
+        pytest.param({"error": "it is down"}, 12.0, 60, False, "meter: it is down", id="what it learns from is down"),
+        pytest.param(
+            {"value": 1e7},
+            12.0,
+            60,
+            False,
+            "nothing was learnt yet; meter: cpu: 1e+07 of shop/web-0/main is left out, its node n has less",
+            id="absurd",
+        ),
+    ],
+)
+async def test_learning_is_no_failure_while_samples_come(
+    says: dict[str, Any], enough: float, after: float, learning: bool, fault: str
+) -> None:
+    clock = VirtualClock(NOW)
+    async with opened(clock, says, enough=enough) as reader:
+        await reader.read(NOW)
+        found = await reader.read(NOW + after)
+    assert (found.learning, found.faults.get("cpu_p95", "")) == (learning, fault)
+
+
+async def test_learning_that_gets_no_further_sample_has_failed() -> None:
+    says = dict[str, Any]()
+    async with opened(VirtualClock(NOW), says, enough=12.0) as reader:
+        await reader.read(NOW)
+        says["pod"] = "other"
+        assert (await reader.read(NOW + 300)).learning
+        assert not (await reader.read(NOW + 301)).learning
 
 
 async def test_an_absurd_sample_changes_nothing_and_is_told_once() -> None:

@@ -28,6 +28,7 @@ COUNTS = (
     "elasticd_leader_policies_differ",
     "elasticd_policies",
     "elasticd_blind",
+    "elasticd_journal_writable",
     "elasticd_config_last_reload_successful",
     "elasticd_source_up",
     "elasticd_moves_in_flight",
@@ -94,9 +95,12 @@ def test_sources_and_what_their_series_are_worth_are_shown() -> None:
     assert 'age_seconds{source="dead"}' not in shown
 
 
-@pytest.mark.parametrize("health", ["ok", "not read yet", "refused"])
-def test_a_source_that_nobody_reads_is_neither_up_nor_stale(health: str) -> None:
-    report = SourceReport("sensors", "mqtt", health, 15.0, 3000.0, 1, 0, 0.1, 4, ("cpu",), quiet="unread")
+@pytest.mark.parametrize(
+    ("health", "quiet"),
+    [("ok", "unread"), ("not read yet", "unread"), ("refused", "unread"), ("cpu_p95: too early", "learning")],
+)
+def test_a_quiet_source_is_neither_up_nor_stale(health: str, quiet: Any) -> None:
+    report = SourceReport("sensors", "mqtt", health, 15.0, 3000.0, 1, 0, 0.1, 4, ("cpu",), quiet=quiet)
     shown = text(DaemonMetrics(), sources=(report,))
     assert "elasticd_source_up{" not in shown
     assert "elasticd_source_age_seconds{" not in shown
@@ -225,6 +229,11 @@ def test_lost_lines_of_the_journal_are_counted_once() -> None:
     for failures in (0, 3, 3, 5):
         lines += [line for line in text(metrics, journal_failures=failures).splitlines() if "failures_total " in line]
     assert [line.split()[-1] for line in lines if line[0] != "#"] == ["0.0", "3.0", "3.0", "5.0"]
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_whether_the_journal_can_be_written_is_a_gauge(writable: bool) -> None:
+    assert f"elasticd_journal_writable {float(writable)}\n" in text(DaemonMetrics(), journal_writable=writable)
 
 
 def test_a_sample_from_the_near_future_has_age_zero() -> None:

@@ -49,6 +49,12 @@ def test_a_source_that_is_not_read_yet_does_not_fail() -> None:
     assert "  not read yet" in lines
 
 
+def test_what_has_too_few_samples_is_learning() -> None:
+    lines = said(report(health="cpu_p95: too early: 3 without 12 h of samples", quiet="learning"), width=120)
+    assert lines[1].split()[:2] == ["resource-metrics", "learning"]
+    assert lines[4:] == ["  cpu_p95: too early: 3 without 12 h of samples"]
+
+
 @pytest.mark.parametrize(
     ("health", "below"), [("ok", []), (REFUSED, [f"  {REFUSED}"])], ids=["its last read was good", "its last failed"]
 )

@@ -40,6 +40,11 @@ _OTHER_PROOFS = ("client-certificate", "client-certificate-data", "username")
 """What may speak for a user of a kubeconfig whose token is empty."""
 
 
+_CERTIFICATE = ("clientCertificateData", "clientKeyData")
+_PROOFS = ("token", *_CERTIFICATE)
+"""What of a plugin's status says who is asking: without any, elasticd would be anonymous."""
+
+
 class _ExecCredential(msgspec.Struct, rename="camel"):
     """What a credential plugin prints."""
 
@@ -66,9 +71,11 @@ class _BoundedExec(ExecProvider):
         if credential.api_version != self.api_version:
             found = credential.api_version
             raise ValueError(f"exec: must print an ExecCredential of {self.api_version}, prints one of {found}")
-        if "token" in credential.status and not str(credential.status["token"] or "").strip():
-            raise UnavailableError("exec: must print a token, prints an empty one")
-        return credential.status
+        # Not when it ends, which the library would read, and nobody asks for.
+        proofs = {key: value for key in _PROOFS if str(value := credential.status.get(key) or "").strip()}
+        if "token" not in proofs and len(proofs) < len(_CERTIFICATE):
+            raise UnavailableError("exec: must print a token, or a certificate with its key, prints neither")
+        return proofs
 
 
 class _RegularFile(kube_config.FileOrData):

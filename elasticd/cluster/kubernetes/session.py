@@ -43,6 +43,7 @@ RELOAD_EVERY = 10.0
 LOOK_EVERY = 60.0
 """The same where they may have been accepted, as another user's, or what is before the API server wants others."""
 _NO_ANSWER = -1
+_CLOSED = ("Connection closed.", "Session is closed")
 _BODY_FACTOR = 6
 _QUIET = 1.0
 FLOW_CONTROL = 32.0
@@ -212,6 +213,11 @@ class Session:
             code = 0
             if not isinstance(error, TimeoutError):
                 self._look()
+            raise _silence(error) from error
+        except RuntimeError as error:  # of aiohttp, where the connection was replaced while it was read
+            if str(error) not in _CLOSED:
+                raise
+            code = 0
             raise _silence(error) from error
         finally:
             if request.verb != "watch" or code == 0:

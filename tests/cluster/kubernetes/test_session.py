@@ -402,6 +402,26 @@ async def test_another_token_after_a_403_ends_no_watch(
     assert api.asked("PATCH", "/thing")[-1].headers["Authorization"] == "Bearer fourth"
 
 
+async def test_a_watch_ends_when_its_connection_is_replaced_twice(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where two tokens are refused within seconds: it is begun anew, like any that ends."""
+    monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
+    api.on("GET", "/thing", status(401, "Unauthorized", "no"))
+    api.on("GET", "/pods", Feed())
+
+    async def watch() -> None:
+        async with session.stream(LIST, silence=5.0) as lines:
+            for _ in range(2):
+                await refusal(session)
+            await lines.readline()
+
+    async with connect(api, tmp_path) as session:
+        with pytest.raises(ApiError) as caught:
+            await watch()
+    assert caught.value.code == 0
+
+
 async def test_the_same_credentials_are_not_tried_again_after_a_403(
     api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -711,13 +731,35 @@ async def test_half_a_certificate_is_no_mistake(tmp_path: Path) -> None:
         await credentials.tls()
 
 
-async def test_an_empty_token_of_a_plugin_is_not_sent(api: FakeApi, tmp_path: Path) -> None:
+PROOF = "exec: must print a token, or a certificate with its key, prints neither"
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        pytest.param({"token": ""}, PROOF, id="an empty token"),
+        pytest.param({"token": None}, PROOF, id="null for a token"),
+        pytest.param({}, PROOF, id="nothing"),
+        pytest.param(None, "exec: must print an ExecCredential, does not: ", id="null"),
+        pytest.param({"clientCertificateData": "x"}, PROOF, id="no key"),
+        pytest.param({"clientCertificateData": "", "clientKeyData": "x"}, PROOF, id="an empty certificate"),
+        pytest.param({"clientCertificateData": "x", "clientKeyData": "y"}, "", id="a certificate"),
+        pytest.param({"clientCertificateData": "x", "clientKeyData": "y", "token": None}, "", id="null beside one"),
+        pytest.param({"token": "x", "expirationTimestamp": None}, "", id="a token"),
+    ],
+)
+async def test_a_plugin_must_give_what_proves_somebody(
+    api: FakeApi, tmp_path: Path, shown: dict[str, str | None] | None, told: str
+) -> None:
+    """Without a token and a certificate elasticd would be anonymous from then on."""
     path = write_kubeconfig(tmp_path, api.url)
     write_plugin(tmp_path, path)
-    said = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":""}}'
-    (tmp_path / "plugin").write_text(f"#!/bin/sh\necho '{said}'\n")
-    with pytest.raises(UnavailableError, match="must print a token, prints an empty one"):
-        await Credentials(path).load()
+    said = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": shown}
+    (tmp_path / "plugin").write_text(f"#!/bin/sh\necho '{msgspec.json.encode(said).decode()}'\n")
+    credentials = Credentials(path)
+    with pytest.raises(UnavailableError, match=told) if told else nullcontext():
+        await credentials.load()
+    assert any(credentials.identity) == (not told)
 
 
 @pytest.mark.parametrize("script", ["exec sleep 600", "exec >&- 2>&-; exec sleep 600"], ids=["silent", "closed"])
