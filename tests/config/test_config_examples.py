@@ -12,6 +12,7 @@ import tomli
 import yaml
 from msgspec.structs import replace
 
+from elasticd.cli import main
 from elasticd.config import Settings, load_settings, read_policies
 from elasticd.registry import Registry, discover
 from elasticd.sources.tls import Tls
@@ -295,6 +296,21 @@ def test_a_component_adds_its_own_objects_and_no_other(component: str, tmp_path:
     settings = next(name for kind, name in made if kind == "ConfigMap" and name.startswith("elasticd-settings"))
     names = {(kind, "elasticd-settings" if name == settings else name) for kind, name in made}
     assert names == by_name(shipped()).keys() | by_name(added).keys()
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine")
+def test_the_kustomization_of_the_docs_brings_policies(tmp_path: Path) -> None:
+    page = (KUSTOMIZE.parents[1] / "docs" / "install.md").read_text()
+    (block,) = re.findall(r"```yaml\n(# kustomization\.yaml\n.*?)```", page, re.DOTALL)
+    assert main(["examples", str(tmp_path / "elasticd")]) == 0
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "web.toml").write_text("# web")
+    (tmp_path / "kustomization.yaml").write_text(block)
+    assert KUBECTL is not None
+    done = subprocess.run([KUBECTL, "kustomize", tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    made = by_name(list(yaml.safe_load_all(done.stdout)))
+    assert made["ConfigMap", "elasticd-policies"]["data"] == {"web.toml": "# web"}
 
 
 def test_the_docs_name_every_component() -> None:
