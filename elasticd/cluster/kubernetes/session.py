@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import msgspec
@@ -43,7 +44,6 @@ RELOAD_EVERY = 10.0
 LOOK_EVERY = 60.0
 """The same where they may have been accepted, as another user's, or what is before the API server wants others."""
 _NO_ANSWER = -1
-_CLOSED = ("Connection closed.", "Session is closed")
 _BODY_FACTOR = 6
 _QUIET = 1.0
 FLOW_CONTROL = 32.0
@@ -114,6 +114,8 @@ class Session:
         self._calls = calls
         self._http: aiohttp.ClientSession | None = None
         self._retired: aiohttp.ClientSession | None = None
+        self._answers = WeakKeyDictionary[aiohttp.ClientResponse, aiohttp.ClientSession]()
+        """By whose connections each came."""
         self._reloading = asyncio.Lock()
         self._reloaded = -LOOK_EVERY
         self._generation = 0
@@ -133,7 +135,7 @@ class Session:
             await cancel(self._looking)
         for session in (self._http, self._retired):
             if session is not None:
-                await session.close()
+                await self._close(session)
 
     _proxy: str | None = None
 
@@ -214,11 +216,6 @@ class Session:
             if not isinstance(error, TimeoutError):
                 self._look()
             raise _silence(error) from error
-        except RuntimeError as error:  # of aiohttp, where the connection was replaced while it was read
-            if str(error) not in _CLOSED:
-                raise
-            code = 0
-            raise _silence(error) from error
         finally:
             if request.verb != "watch" or code == 0:
                 self._count(request, code, started)
@@ -248,7 +245,8 @@ class Session:
         if request.body is not None:
             usual = MERGE_PATCH if request.verb == "patch" else JSON
             headers["Content-Type"] = request.content_type or usual
-        return await self._http.request(
+        http = self._http
+        response = await http.request(
             _METHODS.get(request.verb, "GET"),
             self.host + request.path,
             params=request.params,
@@ -259,6 +257,8 @@ class Session:
             server_hostname=self._credentials.server_name,
             allow_redirects=False,
         )
+        self._answers[response] = http
+        return response
 
     def _look(self) -> None:
         """Read the credentials again, once a minute, without waiting for it: what is before the API server may end
@@ -296,7 +296,15 @@ class Session:
         fresh = await self._connect()
         closing, self._retired, self._http = self._retired, self._http, fresh
         if closing is not None:
-            await closing.close()
+            await self._close(closing)
+
+    async def _close(self, http: aiohttp.ClientSession) -> None:
+        """Close its connections, and the answers that still come by them: aiohttp tells who waits for more of one
+        nothing, and raises RuntimeError for who does so later; now both have a ClientConnectionError."""
+        for response, session in list(self._answers.items()):
+            if session is http and not response.content.is_eof():
+                response.close()
+        await http.close()
 
     def _count(self, request: Request, code: int, started: float) -> None:
         if self._calls is not None:

@@ -1,5 +1,6 @@
 """HTTP with the API server: errors, credentials, counting."""
 
+import asyncio
 import os
 from contextlib import nullcontext, suppress
 from datetime import timedelta
@@ -402,24 +403,30 @@ async def test_another_token_after_a_403_ends_no_watch(
     assert api.asked("PATCH", "/thing")[-1].headers["Authorization"] == "Bearer fourth"
 
 
-async def test_a_watch_ends_when_its_connection_is_replaced_twice(
-    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("waits", [True, False], ids=["who waits", "who reads later"])
+async def test_a_watch_on_closed_connections_is_lost_at_once(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
-    """As where two tokens are refused within seconds: it is begun anew, like any that ends."""
+    """As of credentials that are refused twice, whose connections are closed at the second time."""
     monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
     api.on("GET", "/thing", status(401, "Unauthorized", "no"))
-    api.on("GET", "/pods", Feed())
+    feed = Feed()
+    api.on("GET", "/pods", feed)
+    feed.write(b"first\n")
 
-    async def watch() -> None:
+    async def watch(session: Session) -> None:
         async with session.stream(LIST, silence=5.0) as lines:
+            assert await lines.readline() == b"first\n"
+            reading = asyncio.create_task(lines.readline()) if waits else None
             for _ in range(2):
                 await refusal(session)
-            await lines.readline()
+            async with asyncio.timeout(2.0):
+                await (reading or lines.readline())
 
     async with connect(api, tmp_path) as session:
         with pytest.raises(ApiError) as caught:
-            await watch()
-    assert caught.value.code == 0
+            await watch(session)
+        assert (caught.value.code, caught.value.reason, caught.value.sent) == (0, "NoAnswer", True)
 
 
 async def test_the_same_credentials_are_not_tried_again_after_a_403(
