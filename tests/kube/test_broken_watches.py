@@ -129,10 +129,10 @@ class Spoiling(Proxy):
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
+        self._watches.add(request.transport)  # before it is open, or `hold` would not end one that opens meanwhile
         async with self._open(request) as answer:
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
             await response.prepare(request)
-            self._watches.add(request.transport)
             rest = b""
             async for chunk in answer.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
