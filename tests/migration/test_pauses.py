@@ -93,7 +93,7 @@ def manifest(name: str) -> dict[str, Any]:
     fence = (
         {"annotations": {"elasticd.io/fenced": "takeover from HorizontalPodAutoscaler web"}} if name == OTHER else {}
     )
-    return {"metadata": {"namespace": namespace, "name": own, "labels": {"app": own}, **fence}}
+    return {"kind": "Object", "metadata": {"namespace": namespace, "name": own, "labels": {"app": own}, **fence}}
 
 
 class Site:

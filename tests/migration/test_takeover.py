@@ -560,7 +560,10 @@ class Undecided(JsonHandler):
             "/version": {"gitVersion": "v1.36.2"},
             "/status": json.loads(msgspec.json.encode(StatusReport(True, True, False, ()))),
             "/apis/apps/v1": deployments,
-            "/apis/apps/v1/namespaces/shop/deployments/web": {"metadata": {"name": "web", "namespace": "shop"}},
+            "/apis/apps/v1/namespaces/shop/deployments/web": {
+                "kind": "Deployment",
+                "metadata": {"name": "web", "namespace": "shop"},
+            },
             "/apis/autoscaling/v2": autoscalers,
         }
         path = self.path.partition("?")[0]

@@ -130,7 +130,7 @@ def own_namespace() -> str:
 async def _greet(session: Session) -> str:
     """The server's version: proof that it is an API server and accepts our credentials."""
     try:
-        body = await session.send(Request(verb="get", path="/version", resource="version"))
+        body = await session.send(Request(verb="get", path="/version", resource="version", bare=True))
         return msgspec.json.decode(body, type=Version).git_version
     except ApiError as error:
         if error.code == 403:  # it may keep its version to itself

@@ -100,7 +100,15 @@ class Kubelets:
         """What one kubelet says. Never raises."""
         params = {"only_cpu_and_memory": "true"} if part == "usage" else {}
         path = f"/api/v1/nodes/{quote(node, safe='')}/proxy/stats/summary"
-        request = Request(verb="get", path=path, resource="nodes/proxy", params=params, timeout=within, largest=LARGEST)
+        request = Request(
+            verb="get",
+            path=path,
+            resource="nodes/proxy",
+            params=params,
+            timeout=within,
+            largest=LARGEST,
+            bare=True,
+        )
         try:
             summary = _SUMMARY.decode(await self._session.send(request))
         except ApiError as error:

@@ -103,6 +103,15 @@ class Request(Struct, frozen=True, kw_only=True):
     accept: str = JSON
     timeout: float | None = None
     largest: int | None = None
+    bare: bool = False
+    """Whether the answer is no object of the API, as a kubelet's."""
+
+
+class _Object(Struct):
+    kind: str
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
 
 
 class Session:
@@ -154,15 +163,18 @@ class Session:
         )
 
     async def send(self, request: Request) -> bytes:
-        """The body of the answer. Raises ApiError for any but a 2xx, and for a write that is not to be repeated yet."""
+        """The body of the answer. Raises ApiError for any but a 2xx, for one that is no object (a list's reader says
+        so), and for a write that is not to be repeated yet."""
         timeout = self._limits(request)
         self._refuse_deferred(request)
         try:
             async with self._answer(request, timeout) as response:
-                if request.largest is None:
-                    return await response.read()
-                if (body := await read_body(response, request.largest)) is None:
-                    raise ApiError(0, "TooLarge", f"the answer is larger than {request.largest} bytes")
+                limit = request.largest
+                body = await (response.read() if limit is None else read_body(response, limit))
+                if body is None:
+                    raise ApiError(0, "TooLarge", f"the answer is larger than {limit} bytes")
+                if request.verb not in ("list", "watch") and not request.bare and not _is_object(body):
+                    raise _stranger(response, body[:200].decode("utf-8", "replace"))
                 return body
         except ApiError as error:
             seconds = error.retry_after or 0.0
@@ -334,8 +346,7 @@ def _refusal(path: str, response: aiohttp.ClientResponse, body: bytes, unread: s
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
     if status.kind != "Status" and _must_be_a_status(path, response, body):
-        said = one_line(status.message or reason)
-        return ApiError(0, "NoAnswer", f"{response.status} of something before the API server: {said}")
+        return _stranger(response, status.message or reason)
     causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
     seconds = None if seconds is None else min(max(seconds, 0.0), _LONGEST)
     message = status.message or reason
@@ -354,6 +365,19 @@ def _must_be_a_status(path: str, response: aiohttp.ClientResponse, body: bytes) 
         not is_about_objects or "no-cache" in response.headers.get("Cache-Control", "")
     )
     return path.startswith("/api/v1/") or not not_served
+
+
+def _is_object(body: bytes) -> bool:
+    """Whether it is one of the API: they all say of what kind they are. What is before an API server may answer 200
+    with a page, or with JSON of its own, and then nobody knows what became of a write."""
+    try:
+        return bool(_OBJECT.decode(body).kind)
+    except UNREADABLE:
+        return False
+
+
+def _stranger(response: aiohttp.ClientResponse, said: str) -> ApiError:
+    return ApiError(0, "NoAnswer", f"{response.status} of something before the API server: {one_line(said)}")
 
 
 def _silence(error: Exception) -> ApiError:

@@ -166,7 +166,10 @@ class FakeApi:
         missing = page(version=1 << 62) if method == "ASK" else status(404, "NotFound", f"no {method} {request.path}")
         answers = self._answers.get((method, request.path), [missing])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        return _response(answer) if isinstance(answer, dict | bytes | Say) else await answer(request)
+        if isinstance(answer, dict | bytes | Say):
+            return _response(answer)
+        response = await answer(request)
+        return response if method == "WATCH" else _as_object(response)
 
 
 def _response(answer: dict[str, Any] | bytes | Say) -> web.Response:
@@ -175,12 +178,20 @@ def _response(answer: dict[str, Any] | bytes | Say) -> web.Response:
     return web.Response(status=said.code, body=body, headers=said.headers, content_type="application/json")
 
 
+def _as_object(response: web.StreamResponse) -> web.StreamResponse:
+    """The response of a function, which need not say of what kind it is either."""
+    if isinstance(response, web.Response) and response.content_type == "application/json":
+        response.body = msgspec.json.encode(_of_its_kind(msgspec.json.decode(response.text or "{}")))
+    return response
+
+
 def _of_its_kind(body: Any) -> Any:
-    """A list or an answer of discovery says what it is, as a genuine server's does. Bytes are sent as they are."""
+    """Each answer says what it is, as a genuine server's does. Bytes are sent as they are."""
     kinds = {"items": "List", "resources": "APIResourceList", "groups": "APIGroupList", "preferredVersion": "APIGroup"}
     kinds["versions"] = "APIGroup"
-    kind = next((kind for key, kind in kinds.items() if isinstance(body, dict) and key in body), None)
-    return {"kind": kind, **body} if kind else body
+    if not isinstance(body, dict):
+        return body
+    return {"kind": next((kind for key, kind in kinds.items() if key in body), "Object"), **body}
 
 
 class HurriedClock:

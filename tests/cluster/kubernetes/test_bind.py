@@ -11,7 +11,7 @@ from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.pods import PodWriter
 from elasticd.model.actions import Answer, Bind, Nominate
 from elasticd.model.workload import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status
 from tests.cluster.kubernetes.writing import pod_writer
 
 POD = "/api/v1/namespaces/shop/pods/web"
@@ -20,6 +20,7 @@ ACTION = Bind(Ref("shop", "Pod", "web", "v1"), "u", "n1")
 NOMINATION = Nominate(ACTION.workload, "u", "n1")
 DONE = {"kind": "Status", "status": "Success"}
 LOST = status(504, "Timeout", "slow")
+LOGIN = Say(200, b"<html>sign in</html>")
 ASSIGNED = status(409, "Conflict", 'pod web is already assigned to node "n9"')
 OTHER_UID = status(409, "Conflict", "Precondition failed: UID in precondition: u, UID in object meta: v")
 
@@ -75,7 +76,7 @@ async def test_what_the_server_refuses_is_reported_at_once(
     assert (answer.result, answer.reason, writes, reads) == (result, reason, 1, 0)
 
 
-@pytest.mark.parametrize("lost", [LOST, drop], ids=["504", "reset"])
+@pytest.mark.parametrize("lost", [LOST, drop, LOGIN], ids=["504", "reset", "a page"])
 @pytest.mark.parametrize(
     ("now", "result", "reason"),
     [
@@ -93,8 +94,9 @@ async def test_lost_reply_is_read_back_and_nothing_is_written_twice(
     assert (answer.result, answer.reason, writes, reads) == (result, reason, 1, 1)
 
 
-async def test_binding_that_was_not_carried_out_is_sent_again(api: FakeApi, binder: PodWriter) -> None:
-    assert await bound(binder, api, LOST, DONE, now=found()) == (Answer("done", 201), 2, 1)
+@pytest.mark.parametrize("lost", [LOST, LOGIN], ids=["504", "a page"])
+async def test_binding_that_was_not_carried_out_is_sent_again(api: FakeApi, binder: PodWriter, lost: Reply) -> None:
+    assert await bound(binder, api, lost, DONE, now=found()) == (Answer("done", 201), 2, 1)
 
 
 async def test_the_first_binding_carried_out_late_counts_as_done(api: FakeApi, binder: PodWriter) -> None:

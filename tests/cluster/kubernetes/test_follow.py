@@ -330,6 +330,24 @@ async def test_kind_no_longer_served_keeps_its_objects_until_a_list(api: FakeApi
     assert (bench.workload(), follower.problem) == (None, "")
 
 
+async def test_a_kind_not_served_is_asked_for_more_slowly(
+    api: FakeApi, make: Make, clock: HurriedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where a proxy before the API server does not know its cluster for a while, and answers as the server would."""
+    bench, began = make(), clock.now()
+    api.feed("/api/v1/pods")
+    api.on("GET", "/api/v1/pods", status(404, "NotFound", 'cluster "x" not found'))
+    follower = bench.begin(follow_pods(bench.deps, PodStore()))
+    await until(lambda: len(api.asked("GET", "/api/v1/pods")) >= 6)
+    assert clock.now() - began > (0.5 + 1 + 2 + 4 + 8) * 0.5
+    assert [record.getMessage() for record in caplog.records if "not found" in record.getMessage()] == [
+        'all namespaces/pods: cluster "x" not found'
+    ]
+    api.on("GET", "/api/v1/pods", page())
+    await until(lambda: follower.confirmed() > 0)
+    assert follower.problem == ""
+
+
 async def test_kind_that_is_refused_later_stays_with_the_problem_told(api: FakeApi, make: Make) -> None:
     feed = serve(api, scale(3, version="4"))
     bench = make()

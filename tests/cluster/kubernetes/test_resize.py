@@ -117,7 +117,7 @@ async def test_what_is_not_done_is_reported_and_not_tried_again(
 
 async def test_an_answer_that_is_no_pod_changes_nothing(api: FakeApi, resizer: Patcher) -> None:
     api.on("GET", POD, b"[]")
-    assert (await resizer.resize(CHANGE, lambda: None)).reason == "ServerError"
+    assert (await resizer.resize(CHANGE, lambda: None)).reason == "NoReply"
     assert api.asked("PATCH", f"{POD}/resize") == []
 
 

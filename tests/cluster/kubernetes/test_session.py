@@ -125,6 +125,30 @@ async def test_only_an_api_server_says_what_is_gone(
     assert (error.code, error.lost) == (code, code == 0)
 
 
+@pytest.mark.parametrize("verb", ["get", "create", "update", "patch", "delete"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"<html>sign in</html>", id="a page"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b'{"status": "ok"}', id="JSON without a kind"),
+        pytest.param(b'{"kind": ""}', id="an empty kind"),
+    ],
+)
+async def test_a_success_that_is_no_object_is_none(api: FakeApi, session: Session, verb: Verb, body: bytes) -> None:
+    """As of a gateway: nobody knows whether a write was done."""
+    api.on({"get": "GET", "create": "POST", "update": "PUT"}.get(verb, verb.upper()), "/thing", Say(200, body))
+    error = await refusal(session, Request(verb=verb, path="/thing", resource="things", body=b"{}"))
+    assert (error.code, error.lost) == (0, True)
+    assert error.message == f"200 of something before the API server: {body.decode()}"
+
+
+async def test_a_kubelets_answer_needs_no_kind(api: FakeApi, session: Session) -> None:
+    api.on("GET", KUBELET, Say(200, b'{"node": {}}'))
+    assert await session.send(Request(verb="get", path=KUBELET, resource="nodes/proxy", bare=True)) == b'{"node": {}}'
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "code"),
     [
@@ -180,8 +204,8 @@ async def test_expired_token_is_read_anew_once_and_the_request_repeated(api: Fak
 
         return handle
 
-    api.on("GET", "/thing", guard({"ok": 1}))
-    api.on("PATCH", "/thing", guard({"ok": 2}))
+    api.on("GET", "/thing", guard({"kind": "Thing", "ok": 1}))
+    api.on("PATCH", "/thing", guard({"kind": "Thing", "ok": 2}))
     counted: list[tuple[str, int]] = []
 
     def calls(verb: str, resource: str, code: int, seconds: float) -> None:
@@ -189,7 +213,7 @@ async def test_expired_token_is_read_anew_once_and_the_request_repeated(api: Fak
 
     async with connect(api, tmp_path, calls=calls) as session:
         write_kubeconfig(tmp_path, api.url, token="fresh")
-        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+        assert msgspec.json.decode(await session.send(GET)) == {"kind": "Thing", "ok": 1}
         await session.send(Request(verb="patch", path="/thing", resource="things", body=b"{}"))
     assert counted == [("get", 200), ("patch", 200)]
     assert len(api.asked("GET", "/thing")) == 2
@@ -219,7 +243,7 @@ async def test_a_kubeconfig_of_another_cluster_is_not_taken(
     monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
     api.on("GET", "/thing", status(401, "Unauthorized", "no"))
     async with FakeApi() as other, connect(api, tmp_path) as session:
-        other.on("GET", "/thing", {"ok": 2})
+        other.on("GET", "/thing", {"kind": "Thing", "ok": 2})
         write_kubeconfig(tmp_path, other.url, token="fresh")
         error = await refusal(session)
         wrong = f"server: must be {api.url} until elasticd is started again, is {other.url}"
@@ -227,8 +251,8 @@ async def test_a_kubeconfig_of_another_cluster_is_not_taken(
         assert error.message == f"no (and credentials cannot be read again: {tmp_path}/kubeconfig: {wrong})"
         assert other.asked("GET", "/thing") == []
         write_kubeconfig(tmp_path, api.url, token="fresh")
-        api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"ok": 1})
-        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+        api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"kind": "Thing", "ok": 1})
+        assert msgspec.json.decode(await session.send(GET)) == {"kind": "Thing", "ok": 1}
 
 
 LEASE = Request(verb="update", path="/lease", resource="leases")
@@ -299,40 +323,40 @@ LOGINS = [
 async def test_credentials_that_a_gateway_refuses_are_read_again(
     api: FakeApi, tmp_path: Path, login: Say | Handler
 ) -> None:
-    api.on("GET", "/thing", login, {"ok": 1})
+    api.on("GET", "/thing", login, {"kind": "Thing", "ok": 1})
     async with connect(api, tmp_path) as session:
         write_kubeconfig(tmp_path, api.url, token="fresh")
-        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+        assert msgspec.json.decode(await session.send(GET)) == {"kind": "Thing", "ok": 1}
     assert [seen.headers["Authorization"] for seen in api.asked("GET", "/thing")] == ["Bearer secret", "Bearer fresh"]
 
 
 @pytest.mark.parametrize("login", LOGINS)
 async def test_a_write_is_not_repeated_after_a_login(api: FakeApi, tmp_path: Path, login: Say | Handler) -> None:
     """What is before the API server may answer so although it was carried out."""
-    api.on("PATCH", "/thing", login, {"ok": 1})
+    api.on("PATCH", "/thing", login, {"kind": "Thing", "ok": 1})
     async with connect(api, tmp_path) as session:
         write_kubeconfig(tmp_path, api.url, token="fresh")
         with suppress(ApiError):
             await session.send(WRITE)
         assert len(api.asked("PATCH", "/thing")) == 1
-        assert msgspec.json.decode(await session.send(WRITE)) == {"ok": 1}
+        assert msgspec.json.decode(await session.send(WRITE)) == {"kind": "Thing", "ok": 1}
     assert api.asked("PATCH", "/thing")[1].headers["Authorization"] == "Bearer fresh"
 
 
 async def test_credentials_are_looked_at_when_connections_end(api: FakeApi, tmp_path: Path) -> None:
     """As a load balancer ends those of a client certificate that has ended. Nothing is sent twice for it."""
-    api.on("PATCH", "/thing", drop, {"ok": 1})
+    api.on("PATCH", "/thing", drop, {"kind": "Thing", "ok": 1})
     credentials = Credentials(write_kubeconfig(tmp_path, api.url))
     async with Session(credentials, 2.0) as session:
         write_kubeconfig(tmp_path, api.url, token="fresh")
         assert (await refusal(session, WRITE)).code == 0
         await until(lambda: credentials.identity.header == "Bearer fresh")
-        assert msgspec.json.decode(await session.send(WRITE)) == {"ok": 1}
+        assert msgspec.json.decode(await session.send(WRITE)) == {"kind": "Thing", "ok": 1}
     assert [seen.headers["Authorization"] for seen in api.asked("PATCH", "/thing")] == ["Bearer secret", "Bearer fresh"]
 
 
 async def test_a_page_of_an_outage_has_no_credentials_read(api: FakeApi, tmp_path: Path) -> None:
-    api.on("GET", "/thing", answer_page(502), {"ok": 1})
+    api.on("GET", "/thing", answer_page(502), {"kind": "Thing", "ok": 1})
     async with connect(api, tmp_path) as session:
         write_kubeconfig(tmp_path, api.url, token="fresh")
         await refusal(session)
@@ -452,8 +476,8 @@ async def test_a_token_that_no_header_can_hold_is_not_taken(
         error = await refusal(session)
         assert error.message.endswith("token: must be what an HTTP header can hold, is not: it has other characters)")
         write_kubeconfig(tmp_path, api.url, token="fresh")
-        api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"ok": 1})
-        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+        api.on("GET", "/thing", status(401, "Unauthorized", "no"), {"kind": "Thing", "ok": 1})
+        assert msgspec.json.decode(await session.send(GET)) == {"kind": "Thing", "ok": 1}
     assert api.asked("GET", "/thing")[-1].headers["Authorization"] == "Bearer fresh"
 
 
@@ -540,7 +564,7 @@ async def test_a_token_file_that_is_none_is_not_waited_for(api: FakeApi, tmp_pat
 
 
 async def test_every_request_is_counted_with_its_code_and_time(api: FakeApi, tmp_path: Path) -> None:
-    api.on("GET", "/thing", {"ok": 1}, status(404), drop)
+    api.on("GET", "/thing", {"kind": "Thing", "ok": 1}, status(404), drop)
     counted: list[tuple[str, str, int]] = []
     seconds: list[float] = []
 
@@ -641,11 +665,11 @@ async def test_exec_plugin_is_asked_again_when_its_token_is_refused(api: FakeApi
 
     async def guarded(request: web.Request) -> web.StreamResponse:
         second = request.headers["Authorization"] == "Bearer token-2"
-        return web.json_response({"ok": second}, status=200 if second else 401)
+        return web.json_response({"kind": "Thing", "ok": second}, status=200 if second else 401)
 
     api.on("GET", "/thing", guarded)
     async with Session(Credentials(path), 5.0) as session:
-        assert msgspec.json.decode(await session.send(GET)) == {"ok": True}
+        assert msgspec.json.decode(await session.send(GET)) == {"kind": "Thing", "ok": True}
     assert asked.read_text() == "x\nx\n"
 
 

@@ -161,8 +161,9 @@ class Informer:
                 self._fault = f"the server's list of kinds cannot be read: {error}"
                 await retries.wait()
             else:
-                retries.reset()
                 await self._mirror(resource)
+                if self.confirmed():  # or it is found and not served, as something before the API server may say
+                    retries.reset()
                 await retries.wait()
 
     def _miss(self, fault: str) -> None:
@@ -176,7 +177,8 @@ class Informer:
         """Mirror the resource until it is no longer served."""
         deps, feed = self._deps, self._feed(resource, self.confirmed)
         spaces = deps.namespaces if resource.namespaced and deps.namespaces else ("",)
-        self._reflectors = [Reflector(deps, resource, space, feed) for space in spaces]
+        faults = {reflector.namespace: reflector.fault for reflector in self._reflectors}
+        self._reflectors = [Reflector(deps, resource, space, feed, faults.get(space, "")) for space in spaces]
         self._scales, self._fault = feed.sink if isinstance(feed.sink, ScaleSink) else None, ""
         self._resolved.set()
         parts = [*self._reflectors, *([self._scales] if self._scales else ())]

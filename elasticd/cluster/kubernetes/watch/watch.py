@@ -129,8 +129,8 @@ class Reflector:
     list that was read to its end, or an event, removes.
     """
 
-    def __init__(self, deps: Dependencies, resource: Resource, namespace: str, feed: Feed) -> None:
-        """`namespace` is empty for all of them."""
+    def __init__(self, deps: Dependencies, resource: Resource, namespace: str, feed: Feed, fault: str = "") -> None:
+        """`namespace` is empty for all of them; `fault` was told already."""
         self._deps, self._session, self._clock = deps, deps.session, deps.clock
         self._resource, self.namespace, self._feed = resource, namespace, feed
         self._retries = Retries(deps.clock)
@@ -142,7 +142,7 @@ class Reflector:
         self._listed = 0.0
         self._failures = 0
         self.confirmed = 0.0
-        self.fault = ""
+        self.fault = fault
         self.unanswered = False
         """Whether the server did not answer when it was asked last; a refusal is an answer."""
         self.skipped = 0
