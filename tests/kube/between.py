@@ -15,6 +15,7 @@ import yaml
 from aiohttp import web
 
 from elasticd.kit.handover import FENCE, STOPPED
+from tests.kube.client import JSON
 from tests.kube.control_plane import ControlPlane
 from tests.kube.proxy import Proxy, cut
 
@@ -95,6 +96,12 @@ def kubeconfig_by(plane: ControlPlane, url: str, user: str, folder: Path) -> Pat
     return path
 
 
+def _not_found(said: str | JSON) -> web.Response:
+    if isinstance(said, str):
+        return web.Response(status=404, text=said, content_type="text/html")
+    return web.json_response(said, status=404)
+
+
 class Between(Proxy):
     """The proxy, for as long as its `async with` lasts."""
 
@@ -110,7 +117,8 @@ class Between(Proxy):
         self.twice = ""
         """The step that is sent twice, as a proxy does that tries again; the second answer is given."""
         self.misrouted = ""
-        """While set, reads of a path with this in it are answered by a page of the proxy, with 404."""
+        """While set, reads of a path with this in it are answered by the proxy, with 404 and what follows."""
+        self.misroutes_by: str | JSON = "<html>no such backend</html>"
         self.denied = ""
         """The step that is refused, as an admission webhook or a quota refuses it, and kept to be delivered late."""
         self.alone = False
@@ -197,7 +205,7 @@ class Between(Proxy):
             if request.method == "GET" and "/leases" not in request.path:
                 await self._sees.wait()
                 if self.misrouted and self.misrouted in request.path:
-                    return web.Response(status=404, text="<html>no such backend</html>", content_type="text/html")
+                    return _not_found(self.misroutes_by)
             return await self._answer(request)
         finally:
             self._transports.discard(request.transport)
@@ -259,5 +267,12 @@ class Between(Proxy):
         if request.method != "GET":
             self._lease = await request.json()
         if self._lease is None:
-            return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
+            return _not_found(
+                {
+                    "kind": "Status",
+                    "code": 404,
+                    "reason": "NotFound",
+                    "details": {"name": request.path.rpartition("/")[2]},
+                }
+            )
         return web.json_response(self._lease)

@@ -281,7 +281,14 @@ async def test_a_refused_eviction_that_comes_again_late_is_refused(scene: Stage,
     assert stays["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
-async def test_a_page_instead_of_the_record_loses_no_pod(scene: Stage, first: Daemon) -> None:
+@pytest.mark.parametrize(
+    "says",
+    [
+        pytest.param("<html>no such backend</html>", id="a page"),
+        pytest.param({"kind": "Status", "code": 404, "message": 'cluster "prod" not found'}, id="a Status of its own"),
+    ],
+)
+async def test_a_404_instead_of_the_record_loses_no_pod(scene: Stage, first: Daemon, says: str | JSON) -> None:
     """A proxy has no way to the API server for a while, once the eviction was carried out."""
     await wait_until(first.leads, what="it leads")
     pod = await begun(scene)
@@ -294,7 +301,7 @@ async def test_a_page_instead_of_the_record_loses_no_pod(scene: Stage, first: Da
     async with scene.never_lost(name):
         await scene.cordon(pod["spec"]["nodeName"])
         await wait_until(is_leaving, what="it is evicted", every=0.01)
-        first.proxy.misrouted = "/configmaps/elasticd-restore-"
+        first.proxy.misrouted, first.proxy.misroutes_by = "/configmaps/elasticd-restore-", says
         await asyncio.sleep(5)
         first.proxy.misrouted = ""
         await scene.runs(name, not_uid=pod["metadata"]["uid"])

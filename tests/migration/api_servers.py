@@ -30,6 +30,8 @@ class JsonHandler(BaseHTTPRequestHandler):
         self.answer(405, {"kind": "Status"})
 
     def answer(self, code: int, body: object) -> None:
+        if code == 404 and isinstance(body, dict):
+            body = {"details": {"name": self.path.partition("?")[0].rpartition("/")[2]}, **body}
         content = json.dumps(body).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")

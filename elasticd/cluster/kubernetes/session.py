@@ -4,11 +4,12 @@ Knows how to ask and how the server says no; knows nothing of pods or scales. Bo
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
@@ -49,7 +50,13 @@ _QUIET = 1.0
 FLOW_CONTROL = 32.0
 """The longest Retry-After, in seconds, by which an API server sheds load (priority and fairness). A longer one is about
 one object, and comes from a webhook or a proxy."""
+_NOT_FOUND = 404
 _NOT_SERVED = b"404 page not found"
+_NO_RESOURCE = "the server could not find the requested resource"
+_UNEXPECTED = "UnexpectedServerResponse"
+"""The cause that a client of an API server gives to an answer that was no Status."""
+_OBJECT_OF_V1 = re.compile("/api/v1/namespaces/[^/]+(/[^/]+/[^/]+)?|/api/v1/(nodes|persistentvolumes)/[^/]+")
+_METRICS = re.compile(r"/apis/([a-z]+\.)?metrics\.k8s\.io/")
 _LONGEST = 300.0
 """Seconds that Retry-After may ask for at most."""
 
@@ -345,13 +352,27 @@ def _refusal(path: str, response: aiohttp.ClientResponse, body: bytes, unread: s
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
-    if status.kind != "Status" and _must_be_a_status(path, response, body):
+    if _must_be_a_status(path, response, body) and not _is_by_the_server(path, response.status, status):
         return _stranger(response, status.message or reason)
     causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
     seconds = None if seconds is None else min(max(seconds, 0.0), _LONGEST)
     message = status.message or reason
     message = f"{message} (and credentials cannot be read again: {unread})" if unread else message
     return ApiError(response.status, reason, message, seconds, causes=causes)
+
+
+def _is_by_the_server(path: str, code: int, status: Status) -> bool:
+    """Whether an API server may have answered so to a request of this path. With 404 it names what is not there, or
+    says that it does not serve the resource; pods and their like it always does. What is before it may answer by a
+    Status of its own: Teleport, where it does not know the cluster, or a client of an API server that saw a page. An
+    adapter says so of a metric that it does not have."""
+    if status.kind != "Status" or code != _NOT_FOUND or _METRICS.match(path):
+        return status.kind == "Status"
+    name = status.details.name if status.details else ""
+    causes = (status.details and status.details.causes) or ()
+    if name:
+        return name in unquote(path).split("/") and all(cause.reason != _UNEXPECTED for cause in causes)
+    return status.message == _NO_RESOURCE and _OBJECT_OF_V1.fullmatch(path) is None
 
 
 def _must_be_a_status(path: str, response: aiohttp.ClientResponse, body: bytes) -> bool:

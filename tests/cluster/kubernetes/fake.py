@@ -6,6 +6,7 @@ Knows HTTP and the shape of lists and watches; knows nothing of the client it is
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
@@ -167,31 +168,35 @@ class FakeApi:
         answers = self._answers.get((method, request.path), [missing])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, dict | bytes | Say):
-            return _response(answer)
-        response = await answer(request)
-        return response if method == "WATCH" else _as_object(response)
+            return _response(answer, request.path)
+        return _as_genuine(await answer(request), request.path)
 
 
-def _response(answer: dict[str, Any] | bytes | Say) -> web.Response:
+def _response(answer: dict[str, Any] | bytes | Say, path: str) -> web.Response:
     said = answer if isinstance(answer, Say) else Say(200, answer)
-    body = said.body if isinstance(said.body, bytes) else msgspec.json.encode(_of_its_kind(said.body))
+    body = said.body if isinstance(said.body, bytes) else msgspec.json.encode(_genuine(said.body, said.code, path))
     return web.Response(status=said.code, body=body, headers=said.headers, content_type="application/json")
 
 
-def _as_object(response: web.StreamResponse) -> web.StreamResponse:
-    """The response of a function, which need not say of what kind it is either."""
+def _as_genuine(response: web.StreamResponse, path: str) -> web.StreamResponse:
+    """What a function answers, if that is JSON."""
     if isinstance(response, web.Response) and response.content_type == "application/json":
-        response.body = msgspec.json.encode(_of_its_kind(msgspec.json.decode(response.text or "{}")))
+        with suppress(msgspec.DecodeError):  # the lines of a watch
+            body = msgspec.json.decode(response.text or "")
+            response.body = msgspec.json.encode(_genuine(body, response.status, path))
     return response
 
 
-def _of_its_kind(body: Any) -> Any:
-    """Each answer says what it is, as a genuine server's does. Bytes are sent as they are."""
-    kinds = {"items": "List", "resources": "APIResourceList", "groups": "APIGroupList", "preferredVersion": "APIGroup"}
-    kinds["versions"] = "APIGroup"
+def _genuine(body: Any, code: int, path: str) -> Any:
+    """Each answer says of what kind it is, and a 404 what is not there, as a genuine server's does. Bytes are sent as
+    they are."""
     if not isinstance(body, dict):
         return body
-    return {"kind": next((kind for key, kind in kinds.items() if key in body), "Object"), **body}
+    kinds = {"items": "List", "resources": "APIResourceList", "groups": "APIGroupList", "preferredVersion": "APIGroup"}
+    kinds["versions"] = "APIGroup"
+    kind = next((kind for key, kind in kinds.items() if key in body), "Object")
+    named = {"details": {"name": path.rpartition("/")[2]}} if code == 404 else {}
+    return {"kind": kind, **named, **body}
 
 
 class HurriedClock:

@@ -1,6 +1,7 @@
 """Pods without a controller are evicted and recreated: exactly one is there in the end, whatever is lost or killed."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -191,19 +192,42 @@ async def test_who_finds_it_made_anew_already_leaves_no_record_behind(
     assert (server.steps.count("POST configmaps"), server.records, server.created) == (1, {}, [])
 
 
-async def test_a_page_of_a_proxy_tells_nothing_of_a_record(
-    server: Server, session: Session, clock: HurriedClock
-) -> None:
-    """It answers 404 where it knows no way to the API server: the record is there, and the pod comes back."""
+def misrouted(server: Server, said: Say) -> Callable[[int, str], str]:
+    """The first look for the record, once its pod was evicted, is answered so."""
 
-    def misrouted(step: int, what: str) -> str:
+    def fault(step: int, what: str) -> str:
         if what == "POST eviction":
             read = server.step(lambda: server.records["elasticd-restore-u"])
-            server.api.on("GET", RECORD, Say(404, b"<html>no such backend</html>"), read)
+            server.api.on("GET", RECORD, said, read)
         return ""
 
-    server.fault = misrouted
+    return fault
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(Say(404, b"<html>no such backend</html>"), id="a page"),
+        pytest.param(
+            Say(404, {"kind": "Status", "reason": "NotFound", "message": 'cluster "prod" not found', "details": None}),
+            id="a Status of its own",
+        ),
+    ],
+)
+async def test_a_404_of_a_proxy_tells_nothing_of_a_record(
+    server: Server, session: Session, clock: HurriedClock, said: Say
+) -> None:
+    """It answers so where it knows no way to the API server: the record is there, and the pod comes back."""
+    server.fault = misrouted(server, said)
     async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
+
+
+async def test_a_record_that_is_found_later_counts(server: Server, session: Session, clock: HurriedClock) -> None:
+    """That it was not found is no proof that its pod was brought back."""
+    server.fault = misrouted(server, status(404, "NotFound", "none"))
+    async with daemon(session, clock, resumes=True) as one:
         await one.evict(ACTION, granted)
         await until(server.made_anew)
 

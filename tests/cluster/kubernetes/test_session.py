@@ -94,13 +94,37 @@ async def test_refusals_are_one_type_of_error(
 
 PAGE = b"404 page not found\n"
 POD, KUBELET = "/api/v1/namespaces/shop/pods/web", "/api/v1/nodes/n/proxy/x"
+PODS = POD.rpartition("/")[0]
 SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+METRIC = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/*/requests"
+UNKNOWN = Say(404, {"kind": "Status", "reason": "NotFound", "message": 'cluster "prod" not found', "details": None})
+UNSERVED = Say(404, {"kind": "Status", "message": "the server could not find the requested resource", "details": {}})
+PAGED = {"reason": "UnexpectedServerResponse", "message": "404 page not found"}
 
 
 @pytest.mark.parametrize(
     ("path", "answer", "code"),
     [
-        pytest.param(POD, status(404, "NotFound", "none"), 404, id="a Status"),
+        pytest.param(POD, status(404, "NotFound", "none", name="web", kind="pods"), 404, id="a Status"),
+        pytest.param(f"{POD}/binding", status(404, "NotFound", "none", name="web"), 404, id="of a pod to bind"),
+        pytest.param(
+            "/api/v1/nodes/a%3Ab", status(404, "NotFound", "none", name="a:b"), 404, id="a name that is quoted"
+        ),
+        pytest.param(PODS, status(404, "NotFound", "none", name="shop", kind="namespaces"), 404, id="a namespace"),
+        pytest.param(POD, UNKNOWN, 0, id="a proxy's Status"),
+        pytest.param(PODS, UNKNOWN, 0, id="a proxy's Status, for a list"),
+        pytest.param("/apis/policy", UNKNOWN, 0, id="a proxy's Status, for a group"),
+        pytest.param(SCALE, UNKNOWN, 0, id="a proxy's Status, for a scale"),
+        pytest.param(POD, status(404, "NotFound", "none", name="prod"), 0, id="a Status that names another"),
+        pytest.param(
+            POD, status(404, "NotFound", "none", name="web", causes=[PAGED]), 0, id="a client's that saw a page"
+        ),
+        pytest.param(f"{POD}/resize", UNSERVED, 404, id="a subresource that it does not serve"),
+        pytest.param("/apis/apps/v1/foos", UNSERVED, 404, id="a resource that it does not serve"),
+        pytest.param(POD, UNSERVED, 0, id="a pod that it would not serve"),
+        pytest.param("/api/v1/namespaces/shop", UNSERVED, 0, id="a namespace that it would not serve"),
+        pytest.param("/api/v1/nodes/n", UNSERVED, 0, id="a node that it would not serve"),
+        pytest.param(METRIC, UNKNOWN, 404, id="a metric that an adapter does not have"),
         pytest.param(POD, Say(404, b"<html>no such backend</html>"), 0, id="a page"),
         pytest.param(POD, Say(404, PAGE), 0, id="that of a Go program"),
         pytest.param(POD, Say(404, {"message": "no Route matched"}), 0, id="JSON"),

@@ -302,7 +302,7 @@ class Restorer:
             await steps.run()
             if steps.over:
                 self._over.append(steps.underway)
-            elif steps.gone:
+            elif steps.restored:
                 self._restored.append(steps.restoration.uid)
         finally:
             del self._steps[steps.restoration.uid]

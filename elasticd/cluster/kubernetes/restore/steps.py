@@ -115,8 +115,6 @@ class RestorationSteps:
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
         self._rejected_by, self._why_ended = frozenset[str](), ""
         self._compared_at, self._differs = 0.0, ""
-        self.gone = False
-        """Whether the pod was seen to be gone, or replaced."""
         self.over = False
         """Whether it was given up."""
         self._complete = False
@@ -137,6 +135,12 @@ class RestorationSteps:
             rejected_by=self._rejected_by,
             copy=self._copy if step == WAITING else "",
         )
+
+    @property
+    def restored(self) -> bool:
+        """Whether its pod was seen to be brought back, or to need it no more. That its record was not found is no
+        proof: one that is found later counts."""
+        return self._recreated or self._complete
 
     async def run(self) -> None:
         """Go on until nothing is left to do."""
@@ -205,7 +209,6 @@ class RestorationSteps:
         if self._complete and self._parts.leading():
             return await self._forget()
         state = await read_pod(self._parts.session, self.restoration.pod)
-        self.gone = state is None or state.uid != self.restoration.uid
         self._recreated = state is not None and state.annotations.get(RESTORED) == self.restoration.uid
         if self._record_unsure and not self._recreated:
             await self._records.write(

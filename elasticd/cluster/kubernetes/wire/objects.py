@@ -247,6 +247,7 @@ class Reason(Wire, frozen=True):
 
 
 class _StatusDetails(Wire, frozen=True):
+    name: str = ""
     retry_after_seconds: float | None = None
     causes: list[Reason] | None = None
 
