@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import RESTORED
 from elasticd.model.workload import Ref
-from tests.kube.client import JSON, wait_until
+from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.control_plane import ControlPlane, NoControlPlane
 from tests.kube.test_cluster import DEPLOYMENT, PATHS, manifest
 
@@ -65,6 +66,40 @@ async def test_a_pod_terminating_at_a_restore_of_etcd_is_recreated(plane: Contro
             await wait_until(terminates, what="it is evicted again")
             await client.delete(bare, grace=0)
             await wait_until(is_recreated, what="it is recreated")
+
+
+async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
+    """The daemon has removed its record since, as it had brought the pod back: the backup has the record, and no pod."""
+    bare, quotas = f"{PODS}/bare", "/api/v1/namespaces/default/resourcequotas"
+    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
+    table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
+
+    async def brought_back() -> bool:
+        with suppress(ApiError):  # it is gone already
+            await client.delete(f"{quotas}/full")
+        found = [one for one in await client.list(PODS) if one["metadata"]["name"] == "bare"]
+        return bool(found) and found[0]["metadata"].get("annotations", {}).get(RESTORED) == evict.uid
+
+    async def is_over() -> bool:
+        return not await client.list(f"{PODS.rpartition('/')[0]}/configmaps", labelSelector="elasticd.io/restore")
+
+    async with plane.client() as client, table.open(WallClock()) as cluster:
+        await client.create("/api/v1/namespaces", {"metadata": {"name": "elasticd"}})
+        made = await client.create(PODS, pod("bare"))
+        await client.create(f"{bare}/binding", {**BINDING, "metadata": {"name": "bare"}})
+        await client.patch(f"{bare}/status", {"status": {"phase": "Running"}})
+        await cluster.observe(0.0, frozenset())
+        await wait_until(lambda: cluster.leading)
+        evict = Evict(Ref("default", "Pod", "bare", "v1"), made["metadata"]["uid"], "node-0", "drained", restore=True)
+        assert await cluster.act(evict) == Answer("done", 201)
+        await client.create(quotas, {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "0"}}})
+        await client.delete(bare, grace=0)
+        plane.back_up()
+        await wait_until(brought_back, what="it is recreated")
+        await client.patch(f"{bare}/status", {"status": {"phase": "Running"}})
+        await wait_until(is_over, within=60, what="its record is removed")
+        await plane.restore()
+        await wait_until(brought_back, within=90, what="it is recreated once more")
 
 
 async def test_after_a_restore_of_etcd_everything_is_listed_anew(

@@ -392,7 +392,6 @@ class KubernetesCluster:
             parts.lease,
         )
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
-        deps.rollbacks.callbacks.append(self._restorer.forget_restored)
         self._pod_actions = PodActions(
             (view.pod_store, view.node_store), writer, self._restorer, self._allowed, self._events.begin
         )

@@ -62,8 +62,6 @@ class Restorer:
         self._preparing: dict[str, Promise | None] = {}
         """By the UID of each pod that is about to be evicted, the place for its copy."""
         self._copies = Copies(parts.pods, parts.nodes, self._coming)
-        self._restored = deque[str](maxlen=_REMEMBERED)
-        """UIDs of the pods that were brought back, so that copies of their records do nothing."""
         self._over = deque[Underway](maxlen=_REMEMBERED)
         """Pods that are not created again."""
         self._of_others: list[Restoration] = []
@@ -128,10 +126,6 @@ class Restorer:
         if self._looked_at is None or self._looked_at < led_since:
             await self._look()
         return [steps.promise for steps in self._steps.values() if steps.promise]
-
-    def forget_restored(self) -> None:
-        """Forget which pods were brought back: etcd was restored to a state in which they may have yet to be."""
-        self._restored.clear()
 
     async def close(self) -> None:
         """Stop. What is unfinished is in the records, so another daemon can resume it."""
@@ -263,7 +257,7 @@ class Restorer:
             own = [each for each in restorations if each.lease in ("", self._parts.lease)]
             self._of_others = [each for each in restorations if each not in own]
             for restoration in own:
-                await self._resume(restoration)
+                self._resume(restoration)
             self.unread = ""
         except ApiError as error:
             before, self.unread = self.unread, f"what has yet to be recreated cannot be looked for: {error}"
@@ -271,12 +265,10 @@ class Restorer:
                 logger.warning("%s", self.unread)
         self._looked_at = began
 
-    async def _resume(self, restoration: Restoration) -> None:
-        if restoration.uid in self._restored:
-            with contextlib.suppress(ApiError):  # one that stays is found by the next look
-                if await self._records.remove(restoration):
-                    logger.warning("%s was recreated before: another record of it was removed", restoration.pod)
-        elif restoration.uid not in self._steps and restoration.uid not in self._preparing:
+    def _resume(self, restoration: Restoration) -> None:
+        """Go on, also with a record that this daemon has removed before: an etcd that was put back has it again, and
+        may lack the pod."""
+        if restoration.uid not in self._steps and restoration.uid not in self._preparing:
             self._begin(restoration, evicted=False)
 
     def _tell(self, left_alone: list[LeftAlone]) -> None:
@@ -302,8 +294,6 @@ class Restorer:
             await steps.run()
             if steps.over:
                 self._over.append(steps.underway)
-            elif steps.restored:
-                self._restored.append(steps.restoration.uid)
         finally:
             del self._steps[steps.restoration.uid]
 

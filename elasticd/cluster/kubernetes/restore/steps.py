@@ -136,12 +136,6 @@ class RestorationSteps:
             copy=self._copy if step == WAITING else "",
         )
 
-    @property
-    def restored(self) -> bool:
-        """Whether its pod was seen to be brought back, or to need it no more. That its record was not found is no
-        proof: one that is found later counts."""
-        return self._recreated or self._complete
-
     async def run(self) -> None:
         """Go on until nothing is left to do."""
         while not await self._attempt():
@@ -416,9 +410,9 @@ class RestorationSteps:
     async def _remove_record(self) -> bool:
         """Remove the record, unless another daemon has claimed the pod since."""
         record = await self._records.read(self.restoration)
-        if record is not None and record.by == self.restoration.by:
-            await self._records.remove(record)
-        return True
+        if record is None or record.by != self.restoration.by:
+            return True
+        return await self._records.remove(record)  # False: it is gone by now, or was changed
 
 
 def _step_of(copy: PodState) -> str:

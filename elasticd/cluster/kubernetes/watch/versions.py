@@ -4,7 +4,6 @@ Knows nothing of what is read of the server, or of what its reader does about it
 """
 
 import logging
-from collections.abc import Callable
 
 from elasticd.base.clock import Clock
 
@@ -24,13 +23,12 @@ def is_older(version: str, than: str) -> bool:
 
 
 class Rollbacks:
-    """What is known of the server's versions having gone back. `callbacks` are called once for each time."""
+    """What is known of the server's versions having gone back."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at = float("-inf")
         self._text = ""
-        self.callbacks: list[Callable[[], None]] = []
 
     def note(self, resource: str, before: str, after: str) -> None:
         """A list of a resource had version `after`, and one that was read earlier had `before`."""
@@ -43,8 +41,6 @@ class Rollbacks:
             "restored from a backup: everything is listed anew"
         )
         logger.warning("%s", self._text)
-        for callback in self.callbacks:
-            callback()
 
     @property
     def problem(self) -> str:
