@@ -85,6 +85,7 @@ class Loop:
         self.actions: Actions[Key] = Actions()
         self._turn = 0
         self._led, self._ended = True, False
+        self._led_since = clock.now()
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
         self._kinds: frozenset[Kind] = frozenset()
@@ -113,7 +114,10 @@ class Loop:
     def site(self) -> Site:
         """What a source may use of the daemon."""
         journal, snapshot = self._journal.folder, lambda: self.snapshot
-        return Site(MetricsReader(self._cluster), self._clock, self.wake, self.governed, snapshot, journal=journal)
+        return Site(
+            MetricsReader(self._cluster), self._clock, self.wake, self.governed, snapshot,
+            journal=journal, since=lambda: self._led_since,
+        )  # fmt: skip
 
     def governed(self) -> frozenset[Ref]:
         """The workloads that policies govern."""
@@ -236,6 +240,7 @@ class Loop:
         """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""
         leading = self._cluster.leading
         if leading and not self._led:
+            self._led_since = now
             self._journal.reopen(now)
             for key in self._schedule:  # what fell due while another led is not late
                 self._schedule.drop(key)

@@ -429,6 +429,7 @@ def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:
         wake=_WakeQueue(site.wake, loop),
         governed=lambda: questions.ask(site.governed),
         snapshot=lambda: questions.snapshot(site),
+        since=lambda: questions.ask(site.since),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
 from elasticd.cli import main
@@ -161,6 +162,30 @@ async def test_a_prometheus_that_is_restarted_is_read_again(frail: PrometheusSer
         await frail.has("queue")
         said = await reader.read(clock.now())
     assert (said.error, list(said.workloads["queue"])) == ("", [WEB_KEY])
+
+
+async def test_who_begins_to_lead_knows_of_an_outage_before(frail: PrometheusServer) -> None:
+    frail.target.metrics = {f"requests_total{{{WEB}}}": 1}
+    rate = "sum by (namespace, deployment) (rate(requests_total[8s]))"
+    asked = source(frail, {"name": "rate", "query": rate, "window": 8})
+
+    async def doubt(clock: WallClock, led: float) -> str:
+        async with asked.open(replace(site(clock=clock), since=lambda: led)) as reader:
+            return (await reader.read(clock.now())).doubts.get("rate", "")
+
+    async def trusted() -> bool:
+        clock = WallClock()
+        return not await doubt(clock, clock.now())
+
+    await wait_until(trusted, what="it has scraped for a window")
+    await frail.program.kill()
+    await asyncio.sleep(2)
+    frail.program.start()
+    await frail.until_ready()
+    await frail.has("up")
+    clock = WallClock()
+    assert "the server scraped nothing for" in await doubt(clock, clock.now())
+    await wait_until(trusted, what="its window is full again")
 
 
 async def error_of(reader: Reader, clock: WallClock) -> str:

@@ -385,6 +385,18 @@ async def test_ticks_are_counted_also_where_nothing_is_due(*, leading: bool) -> 
     assert (play.idle_ticks >= 59, play.ticks) == (True, [])
 
 
+async def test_sources_are_told_since_when_the_daemon_leads() -> None:
+    play = Play(policy(), web=9)
+    await play.to(10)
+    assert play.loop.site.since() == 0.0
+    play.cluster.leading = False
+    await play.to(50)
+    assert play.loop.site.since() == 0.0
+    play.cluster.leading = True
+    await play.to(60)
+    assert 50.0 <= play.loop.site.since() <= 51.0
+
+
 async def test_what_fell_due_while_another_led_is_not_late() -> None:
     play = Play(policy(interval=1.0), policy("q", workload=Target("shop", "db"), interval=30.0), web=3, db=3)
     await play.to(10)

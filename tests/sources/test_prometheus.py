@@ -448,3 +448,48 @@ async def test_averages_are_doubted_after_the_server_was_down(
             await clock.sleep_until(NOW + at)
             said.append(await one.read(NOW + at))
         assert [[*each.doubts] for each in said] == [[], [], ["requests"] * doubted, []]
+
+
+SCRAPES = "max_over_time((time() - (max(timestamp(up)) or vector(0)))[80000ms:1500ms])"
+
+
+def paused(seconds: object) -> dict[str, Any]:
+    """The longest time without a scrape, as the server answers."""
+    return vector(({}, seconds))
+
+
+@pytest.mark.parametrize(
+    ("scrapes", "doubted"),
+    [
+        pytest.param([paused(1.2)], [False] * 4, id="it scraped all the time"),
+        pytest.param([paused(31)], [True, True, True, False], id="it was down before"),
+        pytest.param([paused(31), paused(31), paused(2)], [True, True, False, False], id="it was, long enough ago"),
+        pytest.param([paused(NOW)], [True, True, True, False], id="it shows no scrapes"),
+        pytest.param([vector()], [True, True, True, False], id="its answer is empty"),
+        pytest.param([paused("NaN")], [True, True, True, False], id="its answer is no number"),
+        pytest.param([vector(({}, 0), at="x")], [True, True, True, False], id="its answer is garbled"),  # type: ignore[arg-type]
+        pytest.param([{**paused(0), "warnings": ["x"]}], [True, True, True, False], id="its answer is partial"),
+        pytest.param([DOWN, paused(0)], [True, False, False, False], id="it answered late"),
+    ],
+)
+async def test_who_begins_to_lead_doubts_averages_at_first(
+    server: Scripted, scrapes: list[Any], doubted: list[bool]
+) -> None:
+    """A standby reads nothing: it does not know that the server was down a moment before."""
+    server.on(QUERY, vector((WEB, 5)), query=RATE)
+    server.on(QUERY, *scrapes, query=SCRAPES)
+    server.on(QUERY, vector(), query="errors_total")
+    server.on(QUERY, vector(), query="timestamp(errors_total)")
+    clock, led = VirtualClock(NOW), [NOW - 3600]
+    where = msgspec.structs.replace(site(clock=clock), since=lambda: led[-1])
+    async with source(server, {"name": "requests", "query": RATE, "window": 60}, OTHER).open(where) as one:
+        await one.read(NOW)  # for a page, while another leads
+        await clock.sleep_until(NOW + 600)
+        led.append(NOW + 590)
+        server.on(QUERY, *scrapes, query=SCRAPES)
+        said = []
+        for at in (600, 615, 660, 681):
+            await clock.sleep_until(NOW + at)
+            said.append(await one.read(NOW + at))
+    assert [[*each.doubts] for each in said] == [["requests"] * each for each in doubted]
+    assert [values(each.workloads["requests"]) for each in said] == [{"shop/Deployment/web": [5.0]}] * 4

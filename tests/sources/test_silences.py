@@ -1,9 +1,12 @@
 """How long a server gave no answer, and for how long that makes an average over its past doubtful."""
 
+import math
+from math import nan
+
 import pytest
 
 from elasticd.base.shapes import moment
-from elasticd.sources.prometheus.silences import Silences
+from elasticd.sources.prometheus.silences import Beginning, Silences
 
 START = 1_700_000_000.0
 
@@ -66,3 +69,53 @@ def test_what_is_doubted_says_why_and_until_when() -> None:
 def test_it_is_not_doubted_before_it_answers_again() -> None:
     """It has no samples then that could be."""
     assert not doubted(told([(0, True), (15, False)]), 60, 20)
+
+
+def begun(*notes: tuple[float, str], window: float = 60) -> Beginning:
+    """Read since START by a daemon that leads since then, with what the server showed of its scrapes."""
+    beginning = Beginning()
+    beginning.begin(START, START)
+    for longest, fault in notes:
+        beginning.note(window, longest, fault)
+    return beginning
+
+
+@pytest.mark.parametrize(
+    ("notes", "told"),
+    [
+        pytest.param([], "it was not asked", id="it was not asked"),
+        pytest.param([(6.0, "")], "", id="it scraped all the time, nearly"),
+        pytest.param([(31.2, "")], "the server scraped nothing for 31 s", id="it was away"),
+        pytest.param([(31.2, ""), (2.0, "")], "", id="it was away before what counts now"),
+        pytest.param([(START, "")], "the server shows no scrapes (up)", id="it has none"),
+        pytest.param([(nan, "no answer")], "no answer", id="it did not answer"),
+        pytest.param([(nan, "")], "the server shows no scrapes (up)", id="it answered without a number"),
+    ],
+)
+def test_a_beginning_is_doubted_until_scrapes_are_shown(notes: list[tuple[float, str]], told: str) -> None:
+    beginning = begun(*notes)
+    words = beginning.doubt(60, START + 79.9)
+    assert (bool(words), told in words) == (bool(told), True)
+    assert beginning.unknown([60, 60, 0], START + 79.9) == [60] * bool(told)
+    assert words.endswith(f"until {moment(START + 80)}") is bool(told)
+    assert (beginning.doubt(60, START + 80), beginning.unknown([60], START + 80)) == ("", [])
+    assert beginning.doubt(0, START) == ""
+
+
+def test_each_window_of_a_beginning_is_shown_apart() -> None:
+    assert begun((5.0, ""), window=60).unknown([0, 60, 300], START) == [300]
+
+
+def test_who_leads_again_begins_to_read_again() -> None:
+    beginning = begun((0.0, ""))
+    beginning.begin(START, START + 600)
+    assert beginning.unknown([60], START + 600) == []
+    beginning.begin(START + 590, START + 601)
+    assert beginning.unknown([60], START + 680.9) == [60]
+    assert beginning.doubt(60, START + 681) == ""
+
+
+def test_nothing_is_doubted_where_nobody_leads() -> None:
+    beginning = Beginning()
+    beginning.begin(-math.inf, START)
+    assert beginning.doubt(60, START) == ""

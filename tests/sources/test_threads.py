@@ -329,12 +329,15 @@ async def test_a_sources_snapshot_lookups_are_made_by_the_daemon() -> None:
         seen.append(
             (there.governed(), found.version, type(found.workloads()), found.workload(WEB), hasattr(found, "no"))
         )
+        seen.append(there.since())
 
-    async with opened(looks, site(world, clock, governed=[WEB], snapshot=snapshot)) as reader:
+    here = site(world, clock, governed=[WEB], snapshot=snapshot)
+    async with opened(looks, replace(here, since=lambda: float(threading.get_ident()))) as reader:
         await read(reader)
     async with opened(looks, site(world, clock)) as reader:
         assert await read(reader) == "AssertionError: assert None is not None"
-    assert seen == [([WEB], snapshot.version, tuple, snapshot.workload(WEB), False)]
+    by = float(threading.get_ident())
+    assert seen == [([WEB], snapshot.version, tuple, snapshot.workload(WEB), False), by]
 
 
 @pytest.mark.slow

@@ -8,12 +8,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from math import nan
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
 from elasticd.api import hookimpl
-from elasticd.base.clock import Clock, ServerTime
+from elasticd.base.clock import ServerTime
 from elasticd.base.news import LastReported
 from elasticd.base.tasks import cancel
 from elasticd.model.workload import Readings, Sample
@@ -23,12 +24,15 @@ from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.history import Remembering
 from elasticd.sources.prometheus.rules import RuleTable
-from elasticd.sources.prometheus.silences import Silences
+from elasticd.sources.prometheus.silences import Beginning, Silences, full_after
 from elasticd.sources.prometheus.tables import SeriesTable
 
 logger = logging.getLogger("elasticd.sources.prometheus.reader")  # whoever filters logs knows it by this name
 
 QUERY = "/api/v1/query"
+
+_LOOKS = 40
+"""How often in a window the server looks for its latest scrape."""
 
 
 class Prometheus(HttpSource, frozen=True, tag="prometheus"):
@@ -57,7 +61,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Connections to the server, which need not be up."""
-        async with HttpClient(self) as http, aclosing(Queries(self, http, site.clock)) as queries:
+        async with HttpClient(self) as http, aclosing(Queries(self, http, site)) as queries:
             yield queries
 
     @asynccontextmanager
@@ -77,12 +81,12 @@ class QueryResult(Struct, frozen=True):
 class Queries:
     """The reader of an open Prometheus source: sends all queries at once, and combines the answers."""
 
-    def __init__(self, options: Prometheus, http: HttpClient, clock: Clock) -> None:
-        self._options, self._http, self._clock, self._times = options, http, clock, ServerTime(clock)
+    def __init__(self, options: Prometheus, http: HttpClient, site: Site) -> None:
+        self._options, self._http, self._clock, self._times = options, http, site.clock, ServerTime(site.clock)
         self._finder = Finder(http, options)
         self._search: asyncio.Task[None] | None = None
         self._reported = LastReported()
-        self._silences = Silences()
+        self._led_since, self._beginning, self._silences = site.since, Beginning(), Silences()
 
     async def read(self, now: float) -> Readings:
         asked = self._clock.now()
@@ -95,18 +99,36 @@ class Queries:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._find(table), name=f"query {table.name}") for table in self._finder.tables]
         results = [task.result() for task in tasks]
-        doubts = self._doubts(asked, results)
+        doubts = await self._doubts(asked, results)
         return _readings(self._options.label, self._clock.now(), results, self._finder.faults, doubts)
 
-    def _doubts(self, asked: float, results: Sequence[QueryResult]) -> dict[str, str]:
-        """Which averages may be too low, and why: the server had no answer to any query a short while ago."""
+    async def _doubts(self, asked: float, results: Sequence[QueryResult]) -> dict[str, str]:
+        """Which averages may be too low, and why: the server had no answer to any query a short while ago, or it is
+        not known whether it had some before the daemon began to lead."""
         now = self._clock.now()
+        self._beginning.begin(self._led_since(), now)
         if any(result.samples is not None for result in results):
             self._silences.answered(now)
+            windows = self._beginning.unknown([result.table.window for result in results], now)
+            await asyncio.gather(*map(self._look_back, windows))
         elif results:
             self._silences.failed(asked)
-        doubts = {result.table.name: self._silences.doubt(result.table.window, now) for result in results}
+        doubts = {result.table.name: self._doubt(result.table.window, now) for result in results}
         return {name: doubt for name, doubt in doubts.items() if doubt}
+
+    def _doubt(self, window: float, now: float) -> str:
+        return self._silences.doubt(window, now) or self._beginning.doubt(window, now)
+
+    async def _look_back(self, window: float) -> None:
+        """Ask for how long the server scraped nothing: whatever it scrapes shows that it did."""
+        past, step = round(full_after(window) * 1000), max(1, round(window / _LOOKS * 1000))
+        query = f"max_over_time((time() - (max(timestamp(up)) or vector(0)))[{past}ms:{step}ms])"
+        form = {"query": query, "timeout": f"{self._options.timeout:g}s"}
+        try:
+            answer = await answer_of(await self._http.ask(QUERY, form), self._options.max_samples)
+            self._beginning.note(window, nan if answer.warning else answer.number, answer.warning)
+        except (QueryFault, HttpFault) as fault:
+            self._beginning.note(window, nan, str(fault))
 
     async def _find(self, table: SeriesTable) -> QueryResult:
         """The samples of a series now. Faults of the server are returned, not raised."""

@@ -94,6 +94,14 @@ class QueryAnswer(Struct):
         except ValueError:
             return None
 
+    @property
+    def number(self) -> float:
+        """The one number it consists of; NaN for anything else."""
+        try:
+            return number(_TIMED.decode(self.items[0]).value.value) if len(self.items) == 1 else _NAN
+        except ValueError:
+            return _NAN
+
 
 T = TypeVar("T", bound=_Envelope)
 
