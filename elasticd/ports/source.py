@@ -95,8 +95,8 @@ class Site(Struct, frozen=True):
     `wake` says that there is news of a subject, so that its workloads are judged at once; a source that is only polled
     need not call it. `governed` gives the workloads that policies govern, `snapshot` the cluster as last observed; None
     before that. `beside` are the other open sources, by label; `journal` is the folder of the daemon's journal, None
-    where it has none on disk. `since` tells since when the daemon has led: it read no source before, so that nobody
-    here knows what became of a server then; minus infinity where nobody leads.
+    where it has none on disk. `since` tells since when the daemon has led, and run without a pause: it
+    read no source before, so that nobody here knows what became of a server then; minus infinity where nobody leads.
     """
 
     metrics: MetricsApi

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
+from elasticd.base.tasks import cancel
 from elasticd.base.text import raised
 from elasticd.decision.decide import Case, Evaluated, announcements, evaluate, held
 from elasticd.decision.observe import observe
@@ -29,6 +30,7 @@ from elasticd.runtime.basis import BasisWriter
 from elasticd.runtime.cases import LastEvaluation, Scene, case_of
 from elasticd.runtime.execute import carry_out
 from elasticd.runtime.governed import PolicyIndex
+from elasticd.runtime.presence import Presence
 from elasticd.runtime.repeats import Repeat, Repeats
 from elasticd.runtime.schedule import Schedule, spread
 from elasticd.runtime.screening import Bander, Screening
@@ -85,7 +87,7 @@ class Loop:
         self.actions: Actions[Key] = Actions()
         self._turn = 0
         self._led, self._ended = True, False
-        self._led_since = clock.now()
+        self._presence = Presence(clock)
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
         self._kinds: frozenset[Kind] = frozenset()
@@ -116,7 +118,7 @@ class Loop:
         journal, snapshot = self._journal.folder, lambda: self.snapshot
         return Site(
             MetricsReader(self._cluster), self._clock, self.wake, self.governed, snapshot,
-            journal=journal, since=lambda: self._led_since,
+            journal=journal, since=self._presence.since,
         )  # fmt: skip
 
     def governed(self) -> frozenset[Ref]:
@@ -152,12 +154,14 @@ class Loop:
 
     async def run(self) -> None:
         """Tick at once, and then whenever something is due, until cancelled."""
+        presence = asyncio.create_task(self._presence.run(), name="presence")
         try:
             await self.tick(self._clock.now())
             while True:
                 await self.step()
         finally:
             self._ended = True
+            await cancel(presence)
 
     async def step(self) -> None:
         if not (self._news or self._screening.fresh):  # what set it has been handled
@@ -240,7 +244,7 @@ class Loop:
         """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""
         leading = self._cluster.leading
         if leading and not self._led:
-            self._led_since = now
+            self._presence.begin(now)
             self._journal.reopen(now)
             for key in self._schedule:  # what fell due while another led is not late
                 self._schedule.drop(key)

@@ -186,6 +186,11 @@ async def test_who_begins_to_lead_knows_of_an_outage_before(frail: PrometheusSer
     clock = WallClock()
     assert "the server scraped nothing for" in await doubt(clock, clock.now())
     await wait_until(trusted, what="its window is full again")
+    frail.program.signal(signal.SIGSTOP)
+    await asyncio.sleep(3)
+    frail.program.signal(signal.SIGCONT)  # and this process, as far as it knows
+    await frail.has("timestamp(up) > time() - 0.5")
+    assert "the server scraped nothing for" in await doubt(clock, clock.now())
 
 
 async def error_of(reader: Reader, clock: WallClock) -> str:

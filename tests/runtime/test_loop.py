@@ -1,5 +1,6 @@
 """The loop: when it looks, which workloads it governs, and who leads."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from elasticd.api import (
     Strategy,
     hookimpl,
 )
+from elasticd.base.tasks import cancel
 from elasticd.kit.history import HORIZON, begin
 from elasticd.kit.windows import Rate
 from elasticd.limits.behavior import RateLimit, Stabilization
@@ -395,6 +397,17 @@ async def test_sources_are_told_since_when_the_daemon_leads() -> None:
     play.cluster.leading = True
     await play.to(60)
     assert 50.0 <= play.loop.site.since() <= 51.0
+
+
+async def test_sources_are_told_of_a_pause_of_the_process() -> None:
+    """Virtual time passes between two looks at the clock as it does while a process is suspended."""
+    play = Play(policy(), web=9)
+    running = asyncio.create_task(play.loop.run())
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert play.clock.now() >= 60
+    assert play.loop.site.since() >= 60
+    await cancel(running)
 
 
 async def test_what_fell_due_while_another_led_is_not_late() -> None:
