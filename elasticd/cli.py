@@ -383,6 +383,8 @@ def _moves(arguments: argparse.Namespace) -> int:
     _note_unready(settings)
     record = {key: field for key, field in moves._asdict().items() if key != "note"}
     nothing = Text(moves.unread or "no move is in flight")
+    for line in () if arguments.json else moves.stale:
+        print(one_line(line), file=sys.stderr)
     in_flight = show_pods.moves(moves.in_flight, now) if moves.in_flight else nothing
     held_back = show_pods.held(moves.held_back, now) if moves.held_back else ()
     show(arguments, record, in_flight, *held_back)

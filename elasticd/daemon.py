@@ -41,7 +41,17 @@ from elasticd.model.moves import Underway
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport, in_force
-from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, SCALES, VERSIONS, Cluster, Reviewing, Shared
+from elasticd.ports.cluster import (
+    LEFT_ALONE,
+    OTHER_POLICIES,
+    RECORDS,
+    SCALES,
+    VERSIONS,
+    Cluster,
+    Kind,
+    Reviewing,
+    Shared,
+)
 from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file
 from elasticd.runtime.loop import Loop
@@ -50,6 +60,7 @@ from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import IN_FLIGHT, Placer
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
+from elasticd.runtime.views import StaleViews, stale
 from elasticd.runtime.workers import (
     BandWorker,
     DecisionWorker,
@@ -65,7 +76,7 @@ from elasticd.telemetry.access import Access, Reviewer
 from elasticd.telemetry.connections import most_connections
 from elasticd.telemetry.events import STREAMS, Events
 from elasticd.telemetry.failure_log import FailureLog
-from elasticd.telemetry.metrics import DaemonMetrics
+from elasticd.telemetry.metrics import ClusterHealth, DaemonMetrics
 from elasticd.telemetry.mqtt_publisher import MqttPublisher
 from elasticd.telemetry.out_of_memory import MemoryGuard, guarded
 from elasticd.telemetry.summaries import DaemonSummary
@@ -92,6 +103,9 @@ MEMORY_LOOK = 10.0
 
 TAKEOVER_LOOK = 5.0
 """Seconds between looks for workloads that nobody scales."""
+
+VIEWS_LOOK = 5.0
+"""Seconds between looks for views of the cluster that are too old to act on."""
 
 FILES = 64
 """Files that a daemon must be allowed to have open: with connections to its pages it has 13 to 26 (docs/faults.md)."""
@@ -133,6 +147,7 @@ class Daemon:
     """Which workloads nobody scales since a takeover; empty: there are none."""
     kept: str = ""
     """Why the last reload has not replaced the policies in force; empty if it has."""
+    stale_views: StaleViews = field(default_factory=StaleViews)
 
     def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
@@ -184,7 +199,7 @@ class Daemon:
                 journal_writable=self.journal.writable,
                 sources=self.loop.router.report(self.clock.now()),
                 moves=self.mover.in_flight(self.loop.snapshot),
-                problems=self.cluster.problems(),
+                cluster=ClusterHealth(self.cluster.problems(), self._view_ages()),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -240,7 +255,12 @@ class Daemon:
             cluster=cluster,
             outlet=None if self.outlet is None else self.outlet.describe(),
             memory=self.memory,
-            faults=(*filter(None, leaderless), *self._notes_of_cluster(), *self._move_faults()),
+            faults=(
+                *filter(None, leaderless),
+                *self._stale().values(),
+                *self._notes_of_cluster(),
+                *self._move_faults(),
+            ),
             kept=self.kept,
             undone=self.failures.undone,
             under_way=tuple(sorted({ref for _, ref in [*self.loop.actions.keys()]})),
@@ -251,8 +271,25 @@ class Daemon:
 
     def _cluster_problems(self) -> Iterator[str]:
         """What of the cluster cannot be watched, and what should be known of it, in a line each."""
-        yield from (f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items() if kind[0])
+        old = self._stale()
+        yield from old.values()
+        problems = self.cluster.problems().items()
+        yield from (f"{kind[1]}: {problem}" for kind, problem in problems if kind[0] and kind not in old)
         yield from self._notes_of_cluster()
+
+    def _stale(self) -> dict[Kind, str]:
+        return stale(self.cluster.views(), self.clock.now())
+
+    def _view_ages(self) -> dict[str, float]:
+        """By kind, how old what is known of it is; of kinds of one name in several groups the greatest age."""
+        now, ages = self.clock.now(), dict[str, float]()
+        for view in self.cluster.views():
+            ages[view.kind[1]] = max(ages.get(view.kind[1], 0.0), now - view.current)
+        return ages
+
+    def look_for_stale_views(self) -> None:
+        """Log, once, which views of the cluster have become too old to act on, and which are current again."""
+        self.stale_views.note(self.cluster.views(), self.clock.now())
 
     def _notes_of_cluster(self) -> Iterator[str]:
         """That it was restored, that who leads has other policies, which scales cannot be read, that pods are not
@@ -295,7 +332,8 @@ class Daemon:
     async def _moves(self) -> object:
         in_flight, problems = self._explained(await self.mover.underway()), self.cluster.problems()
         left_alone, unread = (problems.get(kind, "") for kind in (LEFT_ALONE, RECORDS))
-        return {"in_flight": in_flight, "left_alone": left_alone, "unread": unread}
+        old = [*self._stale().values()]
+        return {"in_flight": in_flight, "left_alone": left_alone, "unread": unread, "stale": old}
 
     def _explained(self, moves: Iterable[Underway]) -> list[Underway]:
         """Moves, with why pods that were created again have no node yet, as `explain pod` says it."""
@@ -493,6 +531,7 @@ class _Process:
                         self._feed_watchdog(daemon),
                         self._watch_memory(daemon),
                         self._watch_takeovers(daemon),
+                        self._watch_views(daemon),
                     )
                     await run_together(*map(self.guard.over, works))
 
@@ -585,6 +624,11 @@ class _Process:
         while True:
             daemon.look_for_unscaled()
             await asyncio.sleep(TAKEOVER_LOOK)
+
+    async def _watch_views(self, daemon: Daemon) -> None:
+        while True:
+            daemon.look_for_stale_views()
+            await asyncio.sleep(VIEWS_LOOK)
 
     def _holdings(self, daemon: Daemon) -> str:
         """What the daemon holds most of."""

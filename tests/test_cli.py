@@ -651,7 +651,7 @@ def test_a_running_daemon_shows_moves_and_rebalances_on_command(
         assert called(capsys, "moves", "--config", settings) == (0, "no move is in flight\n", "")
         assert called(capsys, "moves", "--json", "--config", settings)[:2] == (
             0,
-            '{"in_flight":[],"held_back":[],"left_alone":"","unread":""}\n',
+            '{"in_flight":[],"held_back":[],"left_alone":"","unread":"","stale":[]}\n',
         )
         answer = called(capsys, "rebalance", "--now", "--state", tmp_path / "state", "--config", settings)
         assert answer == (0, "no policy in force has a strategy that moves pods\n", "")

@@ -33,6 +33,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.policy import Bounds, Policy, Select, Target
 from elasticd.model.reports import PolicyInForce
 from elasticd.model.workload import Ref
+from elasticd.ports.cluster import View
 from elasticd.registry import Registry
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.telemetry.metrics import DaemonMetrics
@@ -386,7 +387,7 @@ def test_the_metrics_tell_whether_the_journal_can_be_written(fault: str) -> None
     journal.writable, journal.fault = not fault, fault
     loop: Any = SimpleNamespace(snapshot=None, router=SimpleNamespace(report=lambda _: []))
     mover: Any = SimpleNamespace(in_flight=lambda _: [])
-    cluster: Any = SimpleNamespace(leading=True, problems=dict)
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, views=tuple)
     found = process.Daemon(loop, UNPLACED, mover, cluster, journal, DaemonMetrics(), VirtualClock(NOW))
     assert f"elasticd_journal_writable {float(not fault)}\n" in found.pages().metrics()().decode()
 
@@ -411,6 +412,7 @@ RESTING: Any = SimpleNamespace(actions={})
 def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faults: tuple[str, ...]) -> None:
     cluster: Any = SimpleNamespace(
         leading=leading,
+        views=tuple,
         problems=lambda: {("coordination.k8s.io/v1", "Lease"): "no answer in time"},
         describe=lambda: SimpleNamespace(leader=leader),
         restoring=list,
@@ -425,6 +427,7 @@ def test_while_nobody_leads_the_status_says_why(leading: bool, leader: str, faul
 def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
     cluster: Any = SimpleNamespace(
         leading=False,
+        views=tuple,
         problems=lambda: {("", kind): "they went back"},
         describe=lambda: SimpleNamespace(leader="other"),
         restoring=list,
@@ -449,7 +452,7 @@ def test_the_status_tells_what_is_no_reason_to_be_unready(kind: str) -> None:
 def test_what_nobody_scales_since_a_takeover_is_told_once(
     caplog: pytest.LogCaptureFixture, names: list[str], text: str
 ) -> None:
-    cluster: Any = SimpleNamespace(leading=True, problems=dict, describe=lambda: None, restoring=list)
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, views=tuple, describe=lambda: None, restoring=list)
     unscaled = list[str]()
     loop: Any = SimpleNamespace(actions={}, unscaled=lambda: unscaled)
     unused: Any = None
@@ -461,6 +464,36 @@ def test_what_nobody_scales_since_a_takeover_is_told_once(
         told.append(found.status().faults)
     line = f"{text} (elasticd takeover --back)"
     assert (told, caplog.messages) == ([(), (line,), (line,), ()], [line])
+
+
+async def test_it_tells_which_views_are_old_and_since_when(caplog: pytest.LogCaptureFixture) -> None:
+    down = "500 InternalError: down"
+    watched = [View(("v1", "Node"), NOW - 900.0, down), View(("v1", "Pod"), NOW - 1.0), View(("a", "Pod"), NOW - 2.0)]
+    cluster: Any = SimpleNamespace(
+        leading=True,
+        problems=lambda: {("v1", "Node"): down, ("apps/v1", "Deployment"): down},
+        views=lambda: watched,
+        describe=lambda: None,
+        restoring=list,
+    )
+    router = SimpleNamespace(report=lambda _: [])
+    loop: Any = SimpleNamespace(snapshot=SimpleNamespace(confirmed=NOW - 1.0), actions={}, router=router)
+
+    async def underway() -> list[Underway]:
+        return []
+
+    mover: Any = SimpleNamespace(surging=UNMOVED.surging, in_flight=lambda _: [], underway=underway)
+    found = process.Daemon(loop, UNPLACED, mover, cluster, Journal(), DaemonMetrics(), VirtualClock(NOW))
+    line = f"Node: not current since {datetime.fromtimestamp(NOW - 900.0, UTC):%Y-%m-%d %H:%M:%S} UTC: {down}"
+    assert found.status().faults == (line,)
+    assert found.summary().problems == (line, f"Deployment: {down}")
+    pages: Any = found.pages()
+    assert (await pages.moves())["stale"] == [line]
+    assert 'elasticd_view_age_seconds{kind="Node"} 900.0\n' in pages.metrics()().decode()
+    assert 'elasticd_view_age_seconds{kind="Pod"} 2.0\n' in pages.metrics()().decode()
+    found.look_for_stale_views()
+    found.look_for_stale_views()
+    assert caplog.messages == [line]
 
 
 def test_a_dry_run_tells_nothing_of_a_takeover(caplog: pytest.LogCaptureFixture) -> None:
@@ -483,7 +516,7 @@ def test_the_status_names_evicted_pods_that_have_not_run() -> None:
         ("", "evicted pods"): "namespace gone; no PriorityClass",
     }
     cluster: Any = SimpleNamespace(
-        leading=True, problems=lambda: problems, describe=lambda: None, restoring=lambda: moves
+        leading=True, problems=lambda: problems, views=tuple, describe=lambda: None, restoring=lambda: moves
     )
     unused: Any = None
     shown = process.Daemon(RESTING, UNPLACED, UNMOVED, cluster, Journal(), unused, VirtualClock(NOW)).status()
@@ -492,7 +525,7 @@ def test_the_status_names_evicted_pods_that_have_not_run() -> None:
 
 def test_the_status_tells_whom_policies_concern() -> None:
     """As also an action of a policy that has been removed since."""
-    cluster: Any = SimpleNamespace(leading=True, problems=dict, describe=lambda: None, restoring=list)
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, views=tuple, describe=lambda: None, restoring=list)
     loop: Any = SimpleNamespace(actions={("removed", WEB): ...})
     unused: Any = None
     named, selecting = Target("shop", "web"), Select(("shop",))
@@ -525,7 +558,9 @@ FORBIDDEN = Answer("failed", 422, "422 Invalid: refused by policy x", "Invalid")
 )
 async def test_why_a_recreated_pod_has_no_node_is_told(cpu: float, refuse: Any, why: str) -> None:
     move = Underway(Ref("shop", "Pod", "p"), "u", "anew", "waiting for a node", NOW, fault="for 61 s", copy="uid-p")
-    cluster: Any = SimpleNamespace(leading=True, problems=dict, describe=lambda: None, restoring=lambda: [move])
+    cluster: Any = SimpleNamespace(
+        leading=True, problems=dict, views=tuple, describe=lambda: None, restoring=lambda: [move]
+    )
     unused: Any = None
     async with bench([node("n1", cpu=cpu)], [pod("p", cpu=0.6)]) as it:
         it.board.refuse = refuse or it.board.refuse
@@ -539,7 +574,7 @@ async def test_why_a_recreated_pod_has_no_node_is_told(cpu: float, refuse: Any, 
 @pytest.mark.parametrize(("dry_run", "leader"), [(False, 1), (True, 0)], ids=["acts", "dry run"])
 def test_a_dry_run_is_no_leader_to_prometheus(dry_run: bool, leader: int) -> None:
     unused: Any = None
-    cluster: Any = SimpleNamespace(leading=True, problems=dict)
+    cluster: Any = SimpleNamespace(leading=True, problems=dict, views=tuple)
     loop: Any = SimpleNamespace(router=SimpleNamespace(report=lambda now: []), snapshot=None)
     mover: Any = SimpleNamespace(in_flight=lambda snapshot: [])
     clock = VirtualClock(NOW)

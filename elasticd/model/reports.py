@@ -52,11 +52,11 @@ class StatusReport(Struct, frozen=True):
     Without a daemon (`running`), `note` says so and `decisions` are the last in the journal; `leading` is then unknown,
     and so are the policies if their files have mistakes (None). `leader` is the identity of the leader, if known.
     `memory` says that its limit is near, and what the daemon has most of; `kept`, why the policies in force are not
-    those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; that etcd was
-    restored; that who leads has other policies; that bindings are not answered; that nobody scales a workload since a
-    takeover; what keeps evicted pods from running again, a line for each, and which of their records cannot be used.
-    `undone`: the last outcome of each workload whose last action failed. `under_way`: the workloads about which a
-    decision or an action has not ended; None: not known.
+    those of the files. `faults`: why this daemon cannot do its work, while nobody is known to lead; which views of the
+    cluster are not current; that etcd was restored; that who leads has other policies; that bindings are not answered;
+    that nobody scales a workload since a takeover; what keeps evicted pods from running again, a line for each, and
+    which of their records cannot be used. `undone`: the last outcome of each workload whose last action failed.
+    `under_way`: the workloads about which a decision or an action has not ended; None: not known.
     """
 
     running: bool
@@ -192,12 +192,14 @@ class Moving(Struct, frozen=True):
 
 
 class PoolReport(Struct, frozen=True):
-    """A pool: its nodes, the most loaded first, and, where a strategy moves pods, what would move next."""
+    """A pool: its nodes, the most loaded first, and, where a strategy moves pods, what would move next. `stale`: which
+    kinds of objects are not current, a line for each."""
 
     pool: str
     mode: str
     nodes: tuple[NodeReport, ...]
     moving: Moving | None = None
+    stale: tuple[str, ...] = ()
 
 
 class HeapPod(Struct, frozen=True, gc=False):
@@ -239,6 +241,8 @@ class NodeView(Struct, frozen=True):
     """To whom, in a clause."""
     failures: tuple[Failure, ...] = ()
     """Strategies that failed to say which pods are preempted."""
+    stale: tuple[str, ...] = ()
+    """Which kinds of objects are not current, a line for each."""
 
 
 class PoolAbout(Struct, frozen=True):

@@ -38,6 +38,15 @@ def scales_of(kind: Kind) -> Kind:
     return "", f"{SCALES}{'/'.join(kind)}"
 
 
+class View(NamedTuple):
+    """A kind of objects that is watched. `current` is when the cluster last proved current what is known of them, or
+    since when they are asked for; `problem` why they cannot be watched, in one line, or empty."""
+
+    kind: Kind
+    current: float
+    problem: str = ""
+
+
 class Snapshot(Protocol):
     """A consistent view of a cluster. Looking things up costs no I/O and no copy."""
 
@@ -187,6 +196,9 @@ class Cluster(MetricsApi, Protocol):
 
     def problems(self) -> Mapping[Kind, str]:
         """By kind, why it cannot be watched or held (a lease), in a line each; empty: all is well."""
+
+    def views(self) -> Sequence[View]:
+        """What is watched, as far as it is served, or should be, and this daemon was ever allowed to read it."""
 
     def describe(self) -> object:
         """What the status page shows of it: anything that JSON can express."""

@@ -144,6 +144,14 @@ def _collect_sources(reports: Iterable[SourceReport]) -> Iterator[Metric]:
     yield _family(CounterMetricFamily, "source_messages", text, ("source", "result"), messages)
 
 
+def _collect_views(ages: Mapping[str, float]) -> Iterator[Metric]:
+    text = (
+        "Time since the API server last proved current what is known of a kind that is watched, or since it is asked."
+    )
+    rows = [((kind,), age) for kind, age in ages.items()]
+    yield _family(GaugeMetricFamily, "view_age_seconds", text, ("kind",), rows)
+
+
 def _collect_memory() -> Iterator[Metric]:
     present = memory()
     for name, text, value in (
@@ -239,6 +247,13 @@ _PROBLEMS = {
 """Problems of the cluster that are a metric: its name and help."""
 
 
+class ClusterHealth(NamedTuple):
+    """The problems of a cluster, and how old, in seconds, what is known of each kind that is watched is."""
+
+    problems: Mapping[Kind, str] = MappingProxyType({})
+    view_ages: Mapping[str, float] = MappingProxyType({})
+
+
 class DaemonMetrics:
     """Listens to the loops, and counts. All series are in a registry of their own."""
 
@@ -249,9 +264,14 @@ class DaemonMetrics:
         self._sources: Sequence[SourceReport] = ()
         self._lost = 0
         self._age_by_source: dict[str, Histogram] = {}
-        registry.register(_Collector(lambda: _collect_decisions(list(self._latest.values()))))
-        registry.register(_Collector(lambda: _collect_sources(self._sources)))
-        registry.register(_Collector(_collect_memory))
+        self._cluster = ClusterHealth()
+        for collect in (
+            lambda: _collect_decisions(list(self._latest.values())),
+            lambda: _collect_sources(self._sources),
+            lambda: _collect_views(self._cluster.view_ages),
+            _collect_memory,
+        ):
+            registry.register(_Collector(collect))
 
         def make(kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **options: Any) -> Any:
             return kind(f"elasticd_{name}", text, labels, registry=registry, **options)
@@ -371,14 +391,13 @@ class DaemonMetrics:
         journal_writable: bool = True,
         sources: Sequence[SourceReport] = (),
         moves: Sequence[Underway] = (),
-        problems: Mapping[Kind, str] = MappingProxyType({}),
+        cluster: ClusterHealth = ClusterHealth(),  # noqa: B008  # nothing changes it
     ) -> bytes:
-        """The exposition text; `problems` are the cluster's. Takes milliseconds for thousands of workloads: call it
-        outside the loop."""
-        self._sources, self._pods.moves = sources, moves
+        """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
+        self._sources, self._pods.moves, self._cluster = sources, moves, cluster
         self._leader.set(leading)
         for kind, gauge in self._problems.items():
-            gauge.set(kind in problems)
+            gauge.set(kind in cluster.problems)
         self._writable.set(journal_writable)
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)

@@ -32,9 +32,12 @@ _LEGEND = 6
 
 
 def shown(reports: Sequence[PoolReport | NodeView], now: float) -> RenderableType:
-    """Each pool, or each view of a node, one below the other."""
+    """Each pool, or each view of a node, one below the other, and before them what is not current."""
+    lines = dict.fromkeys(line for report in reports for line in report.stale)
     parts = [_pool(report, now) if isinstance(report, PoolReport) else _view(report, now) for report in reports]
-    return Group(*chain.from_iterable(part if place == 0 else (Text(), *part) for place, part in enumerate(parts)))
+    apart = chain.from_iterable(part if place == 0 else (Text(), *part) for place, part in enumerate(parts))
+    old = [Text(one_line(line), style="yellow") for line in lines]
+    return Group(*old, *apart)
 
 
 def _pool(pool: PoolReport, now: float) -> list[RenderableType]:

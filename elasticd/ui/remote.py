@@ -50,11 +50,13 @@ class QueryReply(Struct, frozen=True):
 
 
 class InFlight(Struct, frozen=True):
-    """The moves in flight, which records of evicted pods do not count, and why others may be missing here."""
+    """The moves in flight, which records of evicted pods do not count, why others may be missing here, and which kinds
+    of objects are not current."""
 
     in_flight: list[Underway]
     left_alone: str = ""
     unread: str = ""
+    stale: tuple[str, ...] = ()
 
 
 def unready(http: HttpSettings) -> str:

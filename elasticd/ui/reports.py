@@ -122,12 +122,14 @@ def _explain_nothing(folder: Path, name: str, policy: str | None, report: PodRep
 
 class Moves(NamedTuple):
     """What is being moved, and which pods are held back; `note`: why that is not known. `left_alone`: which records of
-    evicted pods do not count; `unread`: why records cannot be read, so that more pods may be in flight."""
+    evicted pods do not count; `unread`: why records cannot be read, so that more pods may be in flight;
+    `stale`: which kinds of objects are not current, a line for each."""
 
     in_flight: list[Underway]
     held_back: list[Held]
     left_alone: str = ""
     unread: str = ""
+    stale: tuple[str, ...] = ()
     note: str = ""
 
 
@@ -135,19 +137,15 @@ def moves(settings: Settings) -> Moves:
     """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
     UnavailableError where no daemon answers."""
     shown = remote.moves(settings.http)
-    in_flight, left_alone, unread = shown.in_flight, shown.left_alone, shown.unread
+    found = Moves(shown.in_flight, [], shown.left_alone, shown.unread, shown.stale)
     status = remote.pod(settings.http, pod="")
     if not status.leading:
         note = "what is held back is told by the elasticd that leads, and this one does not"
-        return Moves(in_flight, [], left_alone, unread, note)
+        return found._replace(note=note)
     try:
         held_back = journaled.held(settings.state)
     except UnavailableError as error:
-        return Moves(in_flight, [], left_alone, unread, f"what is held back is not known: {error}")
-    policies, going = {pool.policy for pool in status.pools}, {move.pod for move in in_flight}
-    return Moves(
-        in_flight,
-        [entry for entry in held_back if entry.decision.policy in policies and entry.decision.pod not in going],
-        left_alone,
-        unread,
-    )
+        return found._replace(note=f"what is held back is not known: {error}")
+    policies, going = {pool.policy for pool in status.pools}, {move.pod for move in found.in_flight}
+    held_back = [entry for entry in held_back if entry.decision.policy in policies and entry.decision.pod not in going]
+    return found._replace(held_back=held_back)

@@ -29,6 +29,8 @@ class Board(Scripted):
         self.pods = {pod.name: pod for pod in pods}
         self.limits: tuple[DisruptionBudget, ...] | None = ()
         self.storage = Storage()
+        self.behind = 0.0
+        """How many seconds old what it shows is."""
         self.silent: tuple[type[Action], ...] = ()
         """The actions that are never answered."""
         self.lingers = False
@@ -101,7 +103,7 @@ class Standing(Shown):
 
     def __init__(self, board: Board, now: float) -> None:
         super().__init__(nodes=tuple(board.nodes[name] for name in sorted(board.nodes)))
-        self.confirmed = now
+        self.confirmed = now - board.behind
         self._board = board
 
     def pending(self) -> tuple[Pod, ...]:

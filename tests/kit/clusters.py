@@ -12,7 +12,7 @@ from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.ports.cluster import Kind, Snapshot, View
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 
@@ -125,6 +125,7 @@ class Scripted(Unasked):
 
     def __init__(self) -> None:
         self.summaries: list[tuple[str, Part]] = []
+        self.watched: Sequence[View] = ()
         self.answer_summary: Callable[[str, float], Awaitable[Readings]] = nothing
         self.pulled: Callable[[Pull], None] | None = None
         self.following = Following()
@@ -135,6 +136,9 @@ class Scripted(Unasked):
 
     def problems(self) -> Mapping[Kind, str]:
         return {}
+
+    def views(self) -> Sequence[View]:
+        return self.watched
 
     def describe(self) -> object:
         return {}

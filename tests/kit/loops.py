@@ -29,7 +29,7 @@ from elasticd.model.moves import Promise, Underway
 from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Readings
-from elasticd.ports.cluster import Kind
+from elasticd.ports.cluster import Kind, View
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.workers import Decider
@@ -140,6 +140,9 @@ class Cluster(Unasked):
 
     def problems(self) -> dict[Kind, str]:
         return self.trouble
+
+    def views(self) -> Sequence[View]:
+        return ()
 
     def describe(self) -> object:
         return {}

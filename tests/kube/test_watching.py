@@ -16,7 +16,7 @@ import pytest
 
 from elasticd.migration.exporters import query_of
 from elasticd.sources.poller import NOT_READ, SourceReport
-from elasticd.telemetry.metrics import DaemonMetrics
+from elasticd.telemetry.metrics import ClusterHealth, DaemonMetrics
 from tests.kit.daemons import Daemon, daemon, until
 from tests.kube.fetch import HOW_TO_GET, find_program
 from tests.kube.processes import free_port
@@ -44,6 +44,7 @@ SELDOM = {
     "move_plan": "no policy of the demo moves pods",
     "limited": "it binds only where load has risen",
     "holds": "only while something is unknown",
+    "view_age": "the simulated cluster is always current",
 }
 """Metrics without a series in the first seconds of the demo, and why."""
 
@@ -78,7 +79,9 @@ def test_a_healthy_daemon_fires_no_alert(promtool: str, tmp_path: Path, *, leadi
         SourceReport("read", "prometheus", "ok", None, None, 1, 0, 0.0, 0, ()),
         SourceReport("unread", "prometheus", NOT_READ, None, None, 0, 0, 0.0, 0, (), quiet="unread"),
     ]
-    lines = metrics.render(leading=leading, journal_failures=0, sources=sources).decode().splitlines()
+    cluster = ClusterHealth(view_ages={"Pod": 1.0, "Node": 59.5, "PodDisruptionBudget": 0.0})
+    shown = metrics.render(leading=leading, journal_failures=0, sources=sources, cluster=cluster)
+    lines = shown.decode().splitlines()
     exported = [LABELLED.fullmatch(line) for line in lines if not line.startswith("#")]
     inputs = [
         {"series": f'{name}{{instance="b",{labels or ""}}}', "values": f"{value}x120"}

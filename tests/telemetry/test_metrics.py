@@ -18,7 +18,7 @@ from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref
 from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, Kind
 from elasticd.sources.mqtt import Described
 from elasticd.sources.poller import SourceReport
-from elasticd.telemetry.metrics import DaemonMetrics
+from elasticd.telemetry.metrics import ClusterHealth, DaemonMetrics
 from tests.kit.loops import Play, policy
 from tests.kit.records import WEB, decision, outcome
 
@@ -275,8 +275,15 @@ def test_it_can_be_rendered_beside_a_journal() -> None:
 )
 def test_a_problem_of_the_cluster_is_a_gauge(kind: Kind, name: str) -> None:
     metrics = DaemonMetrics()
-    assert f"elasticd_{name} 1.0\n" in text(metrics, problems={kind: "403 Forbidden"})
+    assert f"elasticd_{name} 1.0\n" in text(metrics, cluster=ClusterHealth({kind: "403 Forbidden"}))
     assert f"elasticd_{name} 0.0\n" in text(metrics)
+
+
+def test_the_age_of_each_view_is_a_gauge() -> None:
+    metrics = DaemonMetrics()
+    cluster = ClusterHealth(view_ages={"Node": 900.0, "Pod": 1.0})
+    assert 'elasticd_view_age_seconds{kind="Node"} 900.0\n' in text(metrics, cluster=cluster)
+    assert "elasticd_view_age_seconds{" not in text(metrics)
 
 
 def test_actual_and_recommended_requests_are_exported_by_container() -> None:

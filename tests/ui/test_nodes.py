@@ -66,6 +66,15 @@ def test_a_pool_is_its_nodes_and_where_they_stand() -> None:
     )
 
 
+def test_what_is_not_current_is_said_once_and_first() -> None:
+    line = "Node: not current since 2026-11-28 14:42:04 UTC: 500 InternalError: x"
+    pools = [PoolReport(name, "act", (A,), stale=(line,)) for name in ("one", "two")]
+    text = printed(*pools)
+    assert text.splitlines()[:2] == [line, "pool one (act)"]
+    assert text.count(line) == 1
+    assert printed(NodeView("act", A, stale=(line,))).splitlines()[0] == line
+
+
 def test_where_nobody_says_how_nodes_stand_they_have_their_score() -> None:
     text = printed(PoolReport("pool", "observe", tuple(replace(one, level=None) for one in (A, B))))
     assert [row[-1] for row in rows(text)[2:]] == ["score", "-2.50", "-"]

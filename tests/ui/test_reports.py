@@ -90,6 +90,7 @@ class Daemon:
         self.folder, self.seen = folder, SEEN
         self.in_flight: list[Underway] = []
         self.unfit = self.left_alone = self.unread = ""
+        self.stale: tuple[str, ...] = ()
         (folder / "policies").mkdir()
         cluster = '[cluster]\ntype = "simulated"\nnodes = [{ name = "n", cpu = "1", memory = "1Gi" }]\n'
         self.config = folder / "elasticd.toml"
@@ -102,7 +103,7 @@ class Daemon:
         return self.unfit
 
     def moves(self, http: HttpSettings) -> remote.InFlight:
-        return remote.InFlight(self.in_flight, self.left_alone, self.unread)
+        return remote.InFlight(self.in_flight, self.left_alone, self.unread, self.stale)
 
 
 @pytest.fixture
@@ -242,7 +243,15 @@ def test_moves_warns_of_records_that_do_not_count(capsys: pytest.CaptureFixture[
     assert called(capsys, "moves", "--config", running.config)[2] == "ConfigMaps in home that do not count\n"
     code, text, error = called(capsys, "moves", "--json", "--config", running.config)
     assert (code, error) == (0, "")
-    assert text.endswith('"left_alone":"ConfigMaps in home that do not count","unread":""}\n')
+    assert text.endswith('"left_alone":"ConfigMaps in home that do not count","unread":"","stale":[]}\n')
+
+
+def test_moves_says_first_what_is_not_current(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:
+    journal(running.folder, PLACED)
+    running.stale, running.left_alone = ("Node: not current since then",), "ConfigMaps in home that do not count"
+    assert called(capsys, "moves", "--config", running.config)[2].splitlines() == [*running.stale, running.left_alone]
+    code, text, error = called(capsys, "moves", "--json", "--config", running.config)
+    assert (code, json.loads(text)["stale"], error) == (0, [*running.stale], "")
 
 
 UNREAD = "what has yet to be recreated cannot be looked for: 403 Forbidden: may not"

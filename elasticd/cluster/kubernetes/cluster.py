@@ -92,7 +92,7 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
-from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, Snapshot, scales_of
+from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, Snapshot, View, scales_of
 from elasticd.ports.metrics_api import Followed, Pull
 
 logger = logging.getLogger(__name__)
@@ -192,6 +192,10 @@ class LiveSnapshot:
         unwatched = {kind: informer.problem for kind, informer in informers if informer.problem}
         unread = {scales_of(kind): informer.scale_problem for kind, informer in informers if informer.scale_problem}
         return unwatched | unread
+
+    def views(self) -> list[View]:
+        found = [(kind, informer.current(), informer.problem) for kind, informer in self._informers()]
+        return [View(kind, current, problem) for kind, current, problem in found if current is not None]
 
     @property
     def skipped(self) -> int:
@@ -608,6 +612,9 @@ class KubernetesCluster:
         if rollback := self._parts.deps.rollbacks.problem:
             problems[VERSIONS] = rollback
         return problems
+
+    def views(self) -> list[View]:
+        return self.snapshot.views()
 
     def describe(self) -> Description:
         elector = self._parts.elector

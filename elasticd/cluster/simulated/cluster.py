@@ -40,7 +40,7 @@ from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.volumes import Storage
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.ports.cluster import Kind, Snapshot, View
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 ANNOUNCEMENTS = 1000
@@ -240,6 +240,10 @@ class SimulatedCluster:
 
     def problems(self) -> Mapping[Kind, str]:
         return {}
+
+    def views(self) -> Sequence[View]:
+        """None: it is always current."""
+        return ()
 
     def describe(self) -> object:
         return {"simulated": True}

@@ -15,7 +15,7 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.text import counted, raised
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.filter_score import look, rank
-from elasticd.decision.pool.plan import Draft
+from elasticd.decision.pool.plan import Draft, outdated
 from elasticd.kit.evictability import rooted
 from elasticd.kit.mounts import local_claim, shared_claim
 from elasticd.kit.node_selection import lasting
@@ -234,7 +234,7 @@ class _Draft:
         """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
         at, past = self._case.observation.at, self._case.past
-        why = self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, at)
+        why = outdated(self._case) or rooted(pod) or _why_unfit(pod, policy.moves, at)
         why = why or self._why_local(pod) or self._why_shared(pod)
         why = why or _why_returned(pod, past.comebacks.get((whose(pod), pod.node)), at)
         if why := why or _why_failing(past.failing.get(pod.uid), at):

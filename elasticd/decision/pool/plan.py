@@ -73,6 +73,13 @@ def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
     return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
 
 
+def outdated(case: PoolCase) -> Refused | None:
+    """Why what is known of pods and nodes is too old to act on; None: it is not."""
+    if case.observation.at - case.observation.confirmed <= case.policy.max_age:
+        return None
+    return "StaleView", "what is known of the pods and nodes is older than max_age"
+
+
 SUPPOSED = 500
 """Nodes on which one plan looks for pods that would be preempted if the pending pod were different, to tell what would
 help. Of a pod that would need more of them nothing is told."""
@@ -157,7 +164,7 @@ class Draft:
         if bound is not None and bound.fault:
             mend = f"{bound.why} would have to be mended, or taken away: {bound.fault.removeprefix(f'{bound.why}: ')}"
             return self.decision(pod, "wait", "InvalidBinding", bound.fault, filtered, mend=mend)
-        if why := self.stale():
+        if why := outdated(self._case):
             return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", filtered)
         either = bound is not None and bound.full == "preempt_or_any"
         if either or allowed.any() or self._case.hooks.implements("select_victims"):
@@ -302,13 +309,6 @@ class Draft:
                 place = Placement(0, filtered.ranked.first(allowed, self.columns))
                 return self._bind(filtered, allowed, place, UNFORCED)
         return self._wait(filtered, "Unschedulable", detail, yields)
-
-    def stale(self) -> Refused | None:
-        """Why what is known of pods and nodes is too old to act on; None: it is not."""
-        observation = self._case.observation
-        if observation.at - observation.confirmed <= self._case.policy.max_age:
-            return None
-        return "StaleView", "what is known of the pods and nodes is older than max_age"
 
     def _find_room(self, filtered: Filtered) -> Preemption | NoVictims:
         """Find victims. Skips a pod equivalent to one that already found none in this plan."""

@@ -16,6 +16,7 @@ from elasticd.base.errors import near
 from elasticd.decision.disruption import refusal
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import restraint
+from elasticd.decision.pool.plan import outdated
 from elasticd.decision.pool.preemption import NodeOrder, eviction_order
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
@@ -30,6 +31,7 @@ from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.node_report import Why, asked_labels, heaps, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
+from elasticd.runtime.views import stale
 from elasticd.runtime.workers import Worker, at_once
 
 Finder = Worker[PoolCase, NodeOrder]
@@ -51,6 +53,7 @@ class _Look(NamedTuple):
     snapshot: Snapshot
     latest: Latest
     underway: Mapping[str, Underway]
+    stale: tuple[str, ...]
 
     def nodes(self) -> list[NodeReport]:
         return report(self.pool.policy.name, self.case.columns, self.latest.plan.levels)
@@ -69,16 +72,16 @@ class PoolReports:
         """Report every pool; with a node's name, that node in each pool that has it."""
         now = self._clock.now()
         snapshot = await self._placer.look(now)
-        looks = list[_Look]()
+        looks, old = list[_Look](), tuple(stale(self._cluster.views(), now).values())
         for pool in self._placer.pools:
             case = await self._placer.shown(pool, snapshot, now)
             underway = {move.uid: move for move in self._mover.in_flight(snapshot) if not move.over}
-            looks.append(_Look(pool, case, snapshot, self._mover.latest(pool.policy.name), underway))
+            looks.append(_Look(pool, case, snapshot, self._mover.latest(pool.policy.name), underway, old))
         if node:
             indexes = [(look, look.case.columns.index(node)) for look in looks]
             return [await self._view(look, index) for look, index in indexes if index is not None]
         return [
-            PoolReport(look.pool.policy.name, look.pool.policy.mode, tuple(look.nodes()), self._moving(look))
+            PoolReport(look.pool.policy.name, look.pool.policy.mode, tuple(look.nodes()), self._moving(look), old)
             for look in looks
         ]
 
@@ -99,7 +102,10 @@ class PoolReports:
             answers = (why(pod) for pod in (() if index is None else columns.pods(index)))
             return Counter(answer[0] if answer else "" for answer in answers)
 
-        return next_moves.moving(latest, look.underway, reasons)
+        moving = next_moves.moving(latest, look.underway, reasons)
+        if moving.moves or not (refusal := outdated(look.case)):
+            return moving
+        return replace(moving, summary=f"nothing moves, and whether a pod should is unknown: {refusal[1]}")
 
     async def _view(self, look: _Look, index: int) -> NodeView:
         pool, case = look.pool, look.case
@@ -127,6 +133,7 @@ class PoolReports:
             yields=found.order is not None,
             rule=found.order.rule if found.order else "",
             failures=found.failures,
+            stale=look.stale,
         )
 
     async def _eviction_order(self, pool: Pool, case: PoolCase) -> NodeOrder:

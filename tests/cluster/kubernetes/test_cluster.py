@@ -762,6 +762,48 @@ async def test_hpas_and_budgets_that_are_old_are_unknown(
         await until(lambda: (snapshot.autoscaler(REF), snapshot.budgets()) == (UNREAD, None))
 
 
+DOWN = status(503, "Down", "down")
+NO = status(403, "Forbidden", "not for you")
+GONE = status(404, "NotFound", "no such path")
+
+
+@pytest.mark.usefixtures("feeds")
+@pytest.mark.parametrize(
+    ("answers", "was_read", "problem"),
+    [
+        pytest.param([page(PDB), DOWN], True, "503 Down: down", id="the list fails after it was read"),
+        pytest.param([page(PDB), NO], True, "not for you", id="the right was taken away"),
+        pytest.param([page(PDB), GONE], True, "no such path", id="it is not served any more"),
+        pytest.param([DOWN], False, "503 Down: down", id="it was never read"),
+        pytest.param([NO], None, "not for you", id="it might never be read"),
+        pytest.param([], False, "the server does not serve policy", id="it should be served"),
+    ],
+)
+async def test_views_tell_since_when_nothing_proved_them(
+    api: FakeApi, open_cluster: Open, answers: list[Any], was_read: bool | None, problem: str
+) -> None:
+    if answers:
+        serve_policy(api)
+        api.on("GET", PDBS, *answers)
+        api.on("WATCH", PDBS, answers[-1])
+    budget = ("policy", "PodDisruptionBudget")
+    async with open_cluster(request_timeout=0.2) as cluster:
+        (await cluster.observe(0.0, KINDS)).budgets()
+        asked = {kind: since for kind, since, _ in cluster.views()}[budget]
+        await cluster.observe(0.0, KINDS)
+        await until(lambda: cluster.problems().get(budget, "").endswith(problem))
+        views = {kind: (current, why) for kind, current, why in cluster.views()}
+        assert ("autoscaling", "HorizontalPodAutoscaler") not in views  # it is not served, and need not be
+        assert {kind for kind, (_, why) in views.items() if not why} == {("v1", "Pod"), ("v1", "Node"), *KINDS}
+        assert (budget in views) == (was_read is not None)
+        if was_read is not None:
+            current, why = views[budget]
+            assert why.endswith(problem)
+            assert current > asked if was_read else current == asked
+            await asyncio.sleep(1.0 if GONE in answers else 0.05)  # then it is looked for again
+            assert {kind: since for kind, since, _ in cluster.views()}[budget] == current
+
+
 @pytest.mark.usefixtures("feeds")
 async def test_hpas_forbidden_since_the_former_term_are_unknown(api: FakeApi, open_cluster: Open) -> None:
     serve_autoscaling(api)

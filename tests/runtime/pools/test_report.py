@@ -24,7 +24,7 @@ from elasticd.model.pod_spec import Taint
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView, PoolReport
 from elasticd.model.workload import Failure, Node, Pod
-from elasticd.ports.cluster import Snapshot
+from elasticd.ports.cluster import Snapshot, View
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.report import PoolReports
@@ -52,6 +52,14 @@ class Leave(Strategy, tag="leave", frozen=True):
     def explain_nodes(self, nodes: Nodes) -> Sequence[NodeLevel]:
         leaving = [one.name for one in nodes.nodes if one.labels.get("leave")]
         return [NodeLevel(name, "gives") for name in leaving]
+
+
+class Rests(Strategy, tag="rests", frozen=True):
+    """Wants nobody moved."""
+
+    @hookimpl
+    def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
+        return []
 
 
 class Tired(Strategy, tag="tired", frozen=True):
@@ -187,6 +195,31 @@ async def test_who_does_not_lead_says_so() -> None:
         found = await it.pool()
         assert found.moving is not None
         assert (found.moving.summary, found.moving.moves) == ("this elasticd does not lead: another moves pods", ())
+
+
+@pytest.mark.parametrize(
+    ("old", "summary"),
+    [
+        pytest.param(100.0, "nothing moves: no pod should", id="the view is current"),
+        pytest.param(
+            900.0,
+            "nothing moves, and whether a pod should is unknown: "
+            "what is known of the pods and nodes is older than max_age",
+            id="it is not",
+        ),
+    ],
+)
+async def test_whether_pods_should_move_is_unknown_on_old_views(old: float, summary: str) -> None:
+    async with bench((node("a"), node("b")), [running("p", "a")], Fits(), Rests()) as it:
+        await it.look()
+        it.board.behind = old
+        it.board.watched = [View(("v1", "Node"), it.clock.now() - old, "500 InternalError: x")]
+        found, view = await it.pool(), await it.node("a")
+        assert found.moving is not None
+        assert view.moving is not None
+        assert (found.moving.summary, view.moving.summary) == (summary, summary)
+        stale = [re.sub("since .* UTC", "since then", line) for line in (*found.stale, *view.stale)]
+        assert stale == (["Node: not current since then: 500 InternalError: x"] * 2 if old > 120 else [])
 
 
 async def test_where_nothing_is_ever_moved_nothing_is_said_of_it() -> None:

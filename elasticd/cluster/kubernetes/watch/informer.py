@@ -89,6 +89,8 @@ class Informer:
         self._reflectors: list[Reflector] = []
         self._scales: ScaleSink | None = None
         self._fault = ""
+        self._asked = deps.clock.now()
+        """Since when the present reflectors, or those to come, ask for what they have not read yet."""
         self.awaited = False
         """Whether somebody has once waited for it to settle."""
 
@@ -100,6 +102,16 @@ class Informer:
             if not namespace or reflector.namespace in ("", namespace)
         ]
         return min(times, default=0.0)
+
+    def current(self) -> float | None:
+        """When its list was last proved current, or since when it is asked for; None: there is nothing to be known, as
+        the kind is not served and need not be, or as the right to read it was missing from the start."""
+        if self.absent:
+            return None
+        reflectors = [one for one in self._reflectors if one.confirmed or not one.refused]
+        if self._reflectors and not reflectors:
+            return None
+        return min([one.confirmed or self._asked for one in reflectors], default=self._asked)
 
     def confirmed_for(self, namespace: str, name: str) -> float:
         """When the server last proved current what is known of one object, its scale included."""
@@ -176,6 +188,7 @@ class Informer:
     async def _mirror(self, resource: Resource) -> None:
         """Mirror the resource until it is no longer served."""
         deps, feed = self._deps, self._feed(resource, self.confirmed)
+        self._asked = max(self._asked, self.confirmed())
         spaces = deps.namespaces if resource.namespaced and deps.namespaces else ("",)
         faults = {reflector.namespace: reflector.fault for reflector in self._reflectors}
         self._reflectors = [Reflector(deps, resource, space, feed, faults.get(space, "")) for space in spaces]

@@ -145,6 +145,8 @@ class Reflector:
         self.fault = fault
         self.unanswered = False
         """Whether the server did not answer when it was asked last; a refusal is an answer."""
+        self.refused = False
+        """Whether the right to read it was missing when it was asked for last."""
         self.skipped = 0
         self.settled = asyncio.Event()
         """Set once the list was read, or it is known that it cannot be."""
@@ -188,7 +190,7 @@ class Reflector:
         """Decide between going on from where the watch was and a new list, and wait before either."""
         self._failures += 1
         self._doubted, self.unanswered = True, error.code == 0
-        refused = error.code in (403, 405)
+        self.refused = refused = error.code in (403, 405)
         if refused:
             self._refuse(error)
         elif error.code != 410:
