@@ -275,4 +275,4 @@ class Between(Proxy):
                     "details": {"name": request.path.rpartition("/")[2]},
                 }
             )
-        return web.json_response(self._lease)
+        return web.json_response({"kind": "Lease", **self._lease})

@@ -69,7 +69,7 @@ async def test_a_pod_terminating_at_a_restore_of_etcd_is_recreated(plane: Contro
 
 
 async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
-    """The daemon has removed its record since, as it had brought the pod back: the backup has the record, and no pod."""
+    """The daemon had brought it back, and removed its record: the backup has the record, and no pod."""
     bare, quotas = f"{PODS}/bare", "/api/v1/namespaces/default/resourcequotas"
     lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
     table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
