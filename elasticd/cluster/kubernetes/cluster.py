@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -370,6 +371,7 @@ class KubernetesCluster:
         self.snapshot = view = LiveSnapshot(parts.deps, tasks, self._resume, self._led_since)
         if elector is not None:
             elector.why_blind = view.why_blind
+            elector.note_rollback = partial(parts.deps.rollbacks.note, "leases")
         deps, session, clock = parts.deps, parts.deps.session, parts.deps.clock
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, deps.discovery, parts.budget, clock, self._assume)

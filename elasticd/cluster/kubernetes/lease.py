@@ -98,6 +98,8 @@ class Elector:
         """Whether another process was seen to hold the lease in our name."""
         self.why_blind: Callable[[], str] = lambda: ""
         """Why another should lead, as this daemon does not see the cluster; empty: it does."""
+        self.note_rollback: Callable[[str, str], None] = lambda before, after: None
+        """Is told the versions when the lease is an earlier one than was read before."""
         self._reported, self._other_reported = LastReported(first=False), LastReported(first="")
         self.fault = ""
         self.policies = ""
@@ -224,6 +226,7 @@ class Elector:
         version = _version_of(raw)
         if is_older(version, than=self._version):
             logger.info("the lease is an earlier one, as after a restore of etcd: it is left to run out")
+            self.note_rollback(self._version, version)
             self._restored, self._last_spec = True, None
             self._written.clear()
         self._version = version

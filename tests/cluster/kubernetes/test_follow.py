@@ -300,6 +300,21 @@ async def test_kind_that_comes_later_is_found(api: FakeApi, make: Make) -> None:
     assert (follower.problem, bool(follower.confirmed())) == ("", True)
 
 
+async def test_a_restore_that_somebody_saw_lists_anew(api: FakeApi, make: Make) -> None:
+    """Though the versions of these lists do not go back, as they were raised: the pod is on no node any more."""
+    bound = {**pod("a", 5), "spec": {"nodeName": "n1"}}
+    api.on("GET", "/api/v1/pods", page(bound, version=9), page(pod("a", 5), version=1000))
+    feed, bench, store = api.feed("/api/v1/pods"), make(), PodStore()
+    bench.begin(follow_pods(bench.deps, store))
+    await until(lambda: feed.opened and store.get("shop", "a"))
+    bench.deps.rollbacks.note("leases", "8", "4")
+    feed.push("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    await until(lambda: feed.opened == 2)
+    listed = store.get("shop", "a")
+    assert listed is not None
+    assert (listed.node, len(api.asked("GET", "/api/v1/pods"))) == ("", 2)
+
+
 async def test_a_restored_server_is_asked_for_every_scale(api: FakeApi, make: Make) -> None:
     """A version may come again with another count."""
     serve(api, scale(3, version="9"), scale(5, version="9"))

@@ -654,15 +654,19 @@ async def test_a_missing_namespace_is_logged_once_with_a_remedy(
 async def test_a_lease_restored_from_a_backup_runs_out_first(
     pair: Pair, caplog: pytest.LogCaptureFixture, renewals: int
 ) -> None:
-    """Nobody is a twin then, and what was done since the backup is not known."""
-    backup = pair.server.lease
+    """Nobody is a twin then, and what was done since the backup is not known. Each tells that versions went back."""
+    backup, told = pair.server.lease, list[tuple[str, str]]()
+    pair.one.note_rollback = pair.two.note_rollback = lambda *versions: told.append(versions)
     for _ in range(renewals):
         await pair.wait(2)
         await pair.one.step()
         await pair.two.step()
-    pair.server.lease = backup
+    last, pair.server.lease = pair.server.lease, backup
     await pair.one.step()
     await pair.two.step()
+    assert last is not None
+    assert backup is not None
+    assert told == [tuple(each["metadata"]["resourceVersion"] for each in (last, backup))] * 2
     assert pair.leading == (False, False)
     await pair.wait(14.9)
     await pair.one.step()

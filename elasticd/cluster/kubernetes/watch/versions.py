@@ -29,13 +29,16 @@ class Rollbacks:
         self._clock = clock
         self._at = float("-inf")
         self._text = ""
+        self.count = 0
+        """How often versions went back: who has read anything before the last time reads it anew."""
 
     def note(self, resource: str, before: str, after: str) -> None:
-        """A list of a resource had version `after`, and one that was read earlier had `before`."""
+        """A list of a resource, or the Lease, had version `after`, and one that was read earlier had `before`."""
         now = self._clock.now()
         if now - self._at < _SAME:
             return
         self._at = now
+        self.count += 1
         self._text = (
             f"the API server's resourceVersions went back (of {resource}, from {before} to {after}), as when etcd is "
             "restored from a backup: everything is listed anew"

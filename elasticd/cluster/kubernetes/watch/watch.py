@@ -140,6 +140,7 @@ class Reflector:
         self._doubted = False
         """Whether the server may have been restored to an older version since it was last heard."""
         self._listed = 0.0
+        self._rollbacks = deps.rollbacks.count
         self._failures = 0
         self.confirmed = 0.0
         self.fault = fault
@@ -171,8 +172,10 @@ class Reflector:
         """Whether to watch on from where the last watch ended. After trouble the server is asked for its version first:
         one whose etcd was restored has not reached that, and would be silent until it has. The answer costs one object,
         and is read from etcd, or from a cache that has caught up with it. What cannot be compared is listed anew."""
-        if self._must_list or not self._doubted:
-            return not self._must_list
+        if self._must_list or self._is_rolled_back:
+            return False
+        if not self._doubted:
+            return True
         request = Request(
             verb="list",
             path=self._resource.path(self.namespace),
@@ -185,6 +188,12 @@ class Reflector:
             return False
         self._doubted = False
         return True
+
+    @property
+    def _is_rolled_back(self) -> bool:
+        """Whether somebody has seen since the last list that etcd was put back. The versions of this resource need not
+        show it: they may have been raised, or passed the old ones by now."""
+        return self._rollbacks != self._deps.rollbacks.count
 
     async def _recover(self, error: ApiError) -> None:
         """Decide between going on from where the watch was and a new list, and wait before either."""
@@ -242,11 +251,12 @@ class Reflector:
 
     async def _list_pages(self, limit: int) -> None:
         """Store each page as it comes; objects that vanished are removed after the last page."""
-        started, keys = self._clock.now(), set[Key]()
-        params = {"limit": str(limit)} if limit else {}
+        started, keys, rollbacks = self._clock.now(), set[Key](), self._deps.rollbacks
+        params, count, is_rolled_back = {"limit": str(limit)} if limit else {}, rollbacks.count, self._is_rolled_back
         while True:
             metadata, items, faults = self._page(await self._session.send(self._request("list", params)))
-            restored = is_older(metadata.resource_version, than=self._version)
+            went_back = is_older(metadata.resource_version, than=self._version)
+            restored = went_back or is_rolled_back
             keys.update(self._feed.sink.put(item, listed=True, restored=restored) for item in items)
             # An object that cannot be read keeps its last readable form.
             keys.update((meta.namespace, meta.name) for meta, _ in faults)
@@ -255,8 +265,10 @@ class Reflector:
                 break
             params = {**params, "continue": metadata.continue_}
         self._feed.sink.retain(self.namespace, keys)
-        if restored:
-            self._deps.rollbacks.note(self._resource.plural, self._version, metadata.resource_version)
+        if went_back and not is_rolled_back:
+            rollbacks.note(self._resource.plural, self._version, metadata.resource_version)
+            count = rollbacks.count
+        self._rollbacks = count
         self._version, self._listed = metadata.resource_version, started
         self._must_list, self._doubted = not self._version, False
         self._confirm(started)  # a list is as old as the moment it was asked for
@@ -294,6 +306,8 @@ class Reflector:
             async for chunk in stream.iter_any():
                 for line in lines.feed(chunk):
                     self._take(line)
+                if self._is_rolled_back:
+                    raise ApiError(410, "Expired", "etcd was restored from a backup")
         ended = self._clock.now()
         if ended - started < _SHORTEST_WATCH:
             await self._retries.wait()
