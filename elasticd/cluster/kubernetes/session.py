@@ -55,7 +55,9 @@ _NOT_SERVED = b"404 page not found"
 _NO_RESOURCE = "the server could not find the requested resource"
 _UNEXPECTED = "UnexpectedServerResponse"
 """The cause that a client of an API server gives to an answer that was no Status."""
-_OBJECT_OF_V1 = re.compile("/api/v1/namespaces/[^/]+(/[^/]+/[^/]+)?|/api/v1/(nodes|persistentvolumes)/[^/]+")
+_ALWAYS_SERVED = re.compile(
+    "/api/v1/namespaces/[^/]+(/[^/]+/[^/]+(/(binding|eviction|status))?)?|/api/v1/(nodes|persistentvolumes)/[^/]+"
+)
 _METRICS = re.compile(r"/apis/([a-z]+\.)?metrics\.k8s\.io/")
 _LONGEST = 300.0
 """Seconds that Retry-After may ask for at most."""
@@ -370,9 +372,11 @@ def _is_by_the_server(path: str, code: int, status: Status) -> bool:
         return status.kind == "Status"
     name = status.details.name if status.details else ""
     causes = (status.details and status.details.causes) or ()
+    if any(cause.reason == _UNEXPECTED for cause in causes):
+        return False
     if name:
-        return name in unquote(path).split("/") and all(cause.reason != _UNEXPECTED for cause in causes)
-    return status.message == _NO_RESOURCE and _OBJECT_OF_V1.fullmatch(path) is None
+        return name in unquote(path).split("/")
+    return status.message == _NO_RESOURCE and _ALWAYS_SERVED.fullmatch(path) is None
 
 
 def _must_be_a_status(path: str, response: aiohttp.ClientResponse, body: bytes) -> bool:

@@ -98,8 +98,10 @@ PODS = POD.rpartition("/")[0]
 SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
 METRIC = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/*/requests"
 UNKNOWN = Say(404, {"kind": "Status", "reason": "NotFound", "message": 'cluster "prod" not found', "details": None})
-UNSERVED = Say(404, {"kind": "Status", "message": "the server could not find the requested resource", "details": {}})
+NO_RESOURCE = "the server could not find the requested resource"
+UNSERVED = Say(404, {"kind": "Status", "message": NO_RESOURCE, "details": {}})
 PAGED = {"reason": "UnexpectedServerResponse", "message": "404 page not found"}
+PAGE_SEEN = Say(404, {"kind": "Status", "message": NO_RESOURCE, "details": {"causes": [PAGED]}})
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,9 @@ PAGED = {"reason": "UnexpectedServerResponse", "message": "404 page not found"}
         pytest.param(f"{POD}/resize", UNSERVED, 404, id="a subresource that it does not serve"),
         pytest.param("/apis/apps/v1/foos", UNSERVED, 404, id="a resource that it does not serve"),
         pytest.param(POD, UNSERVED, 0, id="a pod that it would not serve"),
+        pytest.param(f"{POD}/eviction", UNSERVED, 0, id="evictions that it would not serve"),
+        pytest.param(f"{POD}/binding", UNSERVED, 0, id="bindings that it would not serve"),
+        pytest.param(f"{POD}/resize", PAGE_SEEN, 0, id="a client's that saw a page, of a subresource"),
         pytest.param("/api/v1/namespaces/shop", UNSERVED, 0, id="a namespace that it would not serve"),
         pytest.param("/api/v1/nodes/n", UNSERVED, 0, id="a node that it would not serve"),
         pytest.param(METRIC, UNKNOWN, 404, id="a metric that an adapter does not have"),
