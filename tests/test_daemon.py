@@ -131,6 +131,17 @@ def test_wrong_settings_are_reported_in_one_line(tmp_path: Path, settings: str |
 
 
 @pytest.mark.slow
+def test_a_file_that_is_not_there_yet_is_no_mistake(tmp_path: Path) -> None:
+    """As that of a token, which an agent writes that may be started later: systemd starts the daemon again."""
+    path = write(tmp_path, web=policy())
+    path.write_text(path.read_text().replace("[http]", '[http]\ntoken_file = "token"'))
+    done = run("run", "--config", path)
+    assert done.returncode == 69
+    told = rf"{path}: http\.token_file: {tmp_path}/token: must be readable, is not: No such file or directory"
+    assert re.fullmatch(rf"\S+Z ERROR {told}", done.stderr.strip()), done.stderr
+
+
+@pytest.mark.slow
 def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -23,7 +23,7 @@ from elasticd.config.tables import no_such, typed
 from elasticd.ports.source import JOURNAL, Source
 from elasticd.registry import Registry
 from elasticd.sources.bounds import MOST_SAMPLES
-from elasticd.sources.settled import guarded, settled
+from elasticd.sources.settled import StuckError, guarded, settled
 from elasticd.telemetry.mqtt_publisher import PublisherSettings
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
@@ -181,10 +181,13 @@ def examine(settings: Settings, file: str) -> list[ConfigError]:
     if settings.outlet is not None:
         checks.append(("outlet", settings.outlet.examine))
     checks.append(("http.token_file", settings.http.examine))
-    errors = []
+    errors: list[ConfigError] = []
     for key, ask in checks:
         try:
             guarded(ask, "", "")
+        except StuckError:
+            text = "the files that it names must be readable, are not: their mount does not answer"
+            errors.append(StuckError(file, key, text))
         except ConfigError as error:
             errors.append(type(error)(file, key, str(error)))
     return errors

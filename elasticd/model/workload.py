@@ -242,6 +242,11 @@ class Node(Struct, frozen=True, gc=False, omit_defaults=True):
         return most is None or use <= MEASURING_ERROR * most
 
 
+def reasons_to_leave(node: Node | None) -> object:
+    """What of a node may be a reason to move pods off it, to be compared; None: there is no such node."""
+    return node and (node.uid, node.ready, node.unschedulable, node.labels, node.taints, node.annotations)
+
+
 class Room(Struct, frozen=True, gc=False):
     """A node and what is left of it: allocatable less what the pods on it request, by resource; of `pods`, how many
     more it takes."""

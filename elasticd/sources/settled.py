@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import EXIT_UNAVAILABLE, ConfigError
 from elasticd.base.stacks import blocking, frames_of, place
 from elasticd.base.text import raised, shown
 from elasticd.ports.source import Source
@@ -47,6 +47,12 @@ _ANSWERS: dict[str, tuple[Any, str]] = {
 """What a source says of itself, as attributes and methods: the type of each, and that in words."""
 
 
+class StuckError(ConfigError):
+    """It may be no mistake of a person's: a mount with a file of it may not answer."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
 def settled(decode: Callable[[], Source], file: str, key: str) -> Source:
     """The source that `decode` gives; of a third party's, a copy that gives the same answers for ever. Raises
     ConfigError, also for whatever the plugin raises, and where it is stuck."""
@@ -64,7 +70,7 @@ def guarded(call: Callable[[], T], file: str, key: str) -> T:
     frames = frames_of(thread)
     if not result.done():
         at = place(blocking(frames)[0])
-        raise ConfigError(file, key, f"its plugin must answer within {PATIENCE:g} s, is stuck in {at}")
+        raise StuckError(file, key, f"its plugin must answer within {PATIENCE:g} s, is stuck in {at}")
     error = result.exception()
     if error is None or isinstance(error, ConfigError):
         return result.result()

@@ -1,5 +1,5 @@
-"""Opens the sources of a daemon, those of third parties each on an event loop in a thread of its own, so that one that
-blocks, or raises whatever it likes, harms itself alone.
+"""Opens the sources of a daemon, those of third parties, and those that read files, each on an event loop in a thread
+of its own, so that one that blocks, or raises whatever it likes, harms itself alone.
 
 Knows threads and event loops; knows nothing of what is read. A thread that is stuck cannot be ended, only left behind.
 What such a source asks of the daemon is forwarded to the daemon's event loop: the source waits for the loop, never the
@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.errors import ElasticdError
@@ -126,6 +127,20 @@ def is_strange(source: Source, beside: Mapping[str, Source]) -> bool:
         return True
     origins = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
     return any(is_strange(origin, beside) for origin in origins if origin is not source)
+
+
+def may_block(source: Source, beside: Mapping[str, Source]) -> bool:
+    """Whether a source gets a thread of its own: strange ones, and those that read a file again and again, as of a
+    token, since its mount may not answer."""
+    origins = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
+    is_own = is_strange(source, beside) or _names_file(msgspec.to_builtins(source))
+    return is_own or any(may_block(origin, beside) for origin in origins if origin is not source)
+
+
+def _names_file(options: object) -> bool:
+    if isinstance(options, dict):
+        return any((key.endswith("_file") and entry) or _names_file(entry) for key, entry in options.items())
+    return isinstance(options, list | tuple) and any(map(_names_file, options))
 
 
 class Opening:
@@ -376,14 +391,16 @@ class Opened(NamedTuple):
 async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: bool) -> AsyncIterator[list[Opened]]:
     """A reader of each source, for as long as the block runs.
 
-    `most`: samples that an answer may have. `threads`: whether third-party sources run in threads of their own; not in
-    virtual time, which stands still meanwhile. elasticd's own sources share the daemon's loop, and with it its
+    `most`: samples that an answer may have. `threads`: whether those that may block run in threads of their own; not in
+    virtual time, which stands still meanwhile. Others of elasticd's own share the daemon's loop, and with it its
     connections to the cluster: they are tested never to block.
     """
     async with AsyncExitStack() as stack:
         strange = {source.label for source in sources if is_strange(source, site.beside)}
         in_threads = {
-            source.label: ThreadReader(source, site, most) for source in sources if threads and source.label in strange
+            source.label: ThreadReader(source, site, most)
+            for source in sources
+            if threads and may_block(source, site.beside)
         }
         stack.push_async_callback(closed, list(in_threads.values()))
         troubles = await asyncio.gather(*[reader.begun(PATIENCE) for reader in in_threads.values()])

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from msgspec import Struct
 
+from elasticd.base.blocking import BlockingCall
 from elasticd.base.errors import ConfigError
 from elasticd.base.news import LastReported
 from elasticd.telemetry.connections import PROBES
@@ -75,11 +76,16 @@ def is_address(host: str, *, loopback: bool = False) -> bool:
     return address.is_loopback or not loopback
 
 
+PATIENCE = 2.0
+"""Seconds that reading the token's file may take."""
+
+
 class Guard:
     """Lets through who may read. `host` is the address on which the pages are served."""
 
     def __init__(self, access: Access, host: str) -> None:
         self._access, self._local = access, is_local(host)
+        self._token = BlockingCall(access.token, PATIENCE, "http.token_file") if access.token else None
         self._reviews: dict[bytes, asyncio.Task[str]] = {}
         self._unreadable = LastReported()
 
@@ -106,20 +112,23 @@ class Guard:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return _unauthorized("a token is needed")
-        if self._is_ours(token):
+        if await self._is_ours(token):
             return None
         why = await self._review(token, request.path)
         return _unauthorized(why) if why else None
 
-    def _is_ours(self, token: str) -> bool:
+    async def _is_ours(self, token: str) -> bool:
         """Whether it is the token of the file. A file that cannot be read lets nobody through, and is logged."""
-        if self._access.token is None:
+        if self._token is None:
             return False
         try:
-            own = self._access.token()
-        except ConfigError as error:
-            if self._unreadable.changed(str(error)):
-                log.error("http.token_file: %s: it lets nobody through", error)
+            own = await self._token.result()
+        except (ConfigError, TimeoutError) as error:
+            why = (
+                str(error) if isinstance(error, ConfigError) else "must be readable, is not: its mount does not answer"
+            )
+            if self._unreadable.changed(why):
+                log.error("http.token_file: %s: it lets nobody through", why)
             return False
         self._unreadable.changed(None)
         return bool(own) and hmac.compare_digest(own.encode(), token.encode(errors="replace"))

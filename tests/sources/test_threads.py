@@ -18,8 +18,9 @@ from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources import threads
 from elasticd.sources.bounds import Counted
 from elasticd.sources.forecast import ForecastSource
+from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.resource_metrics import ResourceMetrics
-from elasticd.sources.threads import LEFT_BEHIND, Opened, ThreadReader, is_strange, readers
+from elasticd.sources.threads import LEFT_BEHIND, Opened, ThreadReader, is_strange, may_block, readers
 from elasticd.sources.usage_histogram import UsageHistogram
 from elasticd.testing import site
 
@@ -380,6 +381,28 @@ def derived(of: str) -> Source:
 def test_those_that_run_a_strangers_code_have_a_thread(source: Source, strange: bool) -> None:
     beside = {one.label: one for one in (ResourceMetrics(), Thirds(does=nothing))}
     assert is_strange(source, beside) is strange
+
+
+def prometheus(**options: Any) -> Prometheus:
+    series = {"name": "load", "query": "load"}
+    return msgspec.convert({"type": "prometheus", "url": "http://p", "series": [series], **options}, Prometheus)
+
+
+@pytest.mark.parametrize(
+    ("source", "blocks"),
+    [
+        pytest.param(ResourceMetrics(), False, id="bundled"),
+        pytest.param(Thirds(does=nothing), True, id="a third party's"),
+        pytest.param(prometheus(), False, id="without a file"),
+        pytest.param(prometheus(bearer_file="/t"), True, id="of a token"),
+        pytest.param(prometheus(header=[{"name": "A", "value": "b"}]), False, id="a header"),
+        pytest.param(prometheus(header=[{"name": "A", "value_file": "/t"}]), True, id="of a header"),
+        pytest.param(derived("filed"), True, id="the past of one of a token"),
+    ],
+)
+def test_those_that_read_files_again_have_a_thread(source: Source, blocks: bool) -> None:
+    beside = {one.label: one for one in (prometheus(bearer_file="/t", name="filed"), Thirds(does=nothing))}
+    assert may_block(source, beside) is blocks
 
 
 async def test_sources_in_virtual_time_share_a_thread_and_stay_checked() -> None:

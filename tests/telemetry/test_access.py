@@ -1,16 +1,22 @@
 """Who may read the pages: this machine, and who has a token; probes are for everybody."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
-from elasticd.base.errors import ConfigError
-from elasticd.config.settings import HttpSettings
+from elasticd.base.errors import EXIT_UNAVAILABLE, ConfigError
+from elasticd.config.settings import HttpSettings, examine
+from elasticd.sources import settled
+from elasticd.telemetry import access as access_module
 from elasticd.telemetry.access import UNASKED, Access
 from elasticd.telemetry.web import serve
+from tests.kit.policies import settings_of
 from tests.telemetry.test_web import Told
 
 TOKEN = "correct-horse-battery"
@@ -108,6 +114,41 @@ async def test_a_token_that_cannot_be_read_lets_nobody_in(caplog: pytest.LogCapt
         assert [await ask("/status", f"Bearer {word}") for word in (TOKEN, "x")] == [401, 401]
     (line,) = [record.getMessage() for record in caplog.records if record.name == "elasticd"]
     assert line == "http.token_file: /token: must be readable, is not: it lets nobody through"
+
+
+async def test_a_token_whose_mount_does_not_answer_lets_nobody_in(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages that need no token are served meanwhile, and the others once it answers."""
+    answers = threading.Event()
+
+    def slow() -> str:
+        assert answers.wait(30), "the test lets it go on"
+        return TOKEN
+
+    monkeypatch.setattr(access_module, "PATIENCE", 0.05)
+    async with served(Access(slow)) as ask:
+        assert [await ask("/status", f"Bearer {TOKEN}"), await ask("/healthz")] == [401, 200]
+        answers.set()
+        async with asyncio.timeout(10):
+            while await ask("/status", f"Bearer {TOKEN}") != 200:
+                continue
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "elasticd"]
+    assert line == "http.token_file: must be readable, is not: its mount does not answer: it lets nobody through"
+
+
+def test_a_silent_mount_at_the_start_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So systemd starts the daemon again."""
+    answers = threading.Event()
+    monkeypatch.setattr(settled, "PATIENCE", 0.05)
+    monkeypatch.setattr(HttpSettings, "token", lambda _: answers.wait(30))
+    try:
+        (error,) = examine(replace(settings_of(()), http=HttpSettings(token_file="/token")), "elasticd.toml")
+    finally:
+        answers.set()
+    assert error.exit_code == EXIT_UNAVAILABLE
+    place = "elasticd.toml: http.token_file"
+    assert str(error) == f"{place}: the files that it names must be readable, are not: their mount does not answer"
 
 
 async def test_the_api_server_is_asked_once_for_a_token() -> None:

@@ -60,7 +60,7 @@ from elasticd.cluster.kubernetes.watch.watch import Dependencies
 from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.wire.selector import SelectorError
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.claims import ClaimBinder
 from elasticd.cluster.kubernetes.write.events import Events
 from elasticd.cluster.kubernetes.write.jobs import Jobs
@@ -528,19 +528,20 @@ class KubernetesCluster:
         """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
         if not self.leading:
             return NOT_LEADING
+        judged = self._pod_actions.as_judged(action) if isinstance(action, Evict) else None
         elector = self._parts.elector if disruption_of(action) else None
         if elector is not None and (fault := await elector.foretell_disruption()):
             return Answer("refused", message=f"the Lease does not say that pods go: {fault}", reason="Disturbed")
         may_be_done = True
         try:
-            answer = await self._act(action)
+            answer = await self._act(action, judged)
             may_be_done = answer.result in ("done", "failed")
         finally:  # also of what is cancelled, as when the daemon ends
             if may_be_done and elector is not None:
                 elector.note_disruption()
         return answer
 
-    async def _act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
+    async def _act(self, action: Action, judged: Allowed | None) -> Answer:  # noqa: PLR0911  # one for each kind
         match action:
             case Scale() | Create():
                 answer = await self._count(action)
@@ -558,7 +559,7 @@ class KubernetesCluster:
             case Announce():
                 return await self._events.announce(action)
             case Bind() | Evict() | TryEvict() | Nominate():
-                return await self._pod_actions.act(action)
+                return await self._pod_actions.act(action, judged)
             case BindClaim():
                 return await self._claims.bind(action, self._allowed)
 

@@ -25,12 +25,16 @@ from kubernetes_asyncio.config.incluster_config import (
     InClusterConfigLoader,
 )
 
+from elasticd.base.blocking import BlockingCall
 from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError, nearest
 from elasticd.base.files import content_of
 from elasticd.base.news import LastReported
 from elasticd.cluster.kubernetes.exec_plugin import printed
 
 logger = logging.getLogger(__name__)
+
+PATIENCE = 75.0
+"""Seconds that reading the credentials may take: a plugin alone has 60."""
 
 LARGEST_TOKEN = 1 << 20
 """Bytes of a file that are looked at, for whether it is empty, or another."""
@@ -61,7 +65,7 @@ class _BoundedExec(ExecProvider):
         asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
         environment = {**self.env, "KUBERNETES_EXEC_INFO": msgspec.json.encode(asked).decode()}
         try:
-            output = await asyncio.to_thread(printed, self.args, environment)
+            output = printed(self.args, environment)  # on a loop of its own, in a thread
         except OSError as error:
             raise UnavailableError(f"exec: {self.args[0]} must start, does not: {error.strerror or error}") from None
         try:
@@ -139,33 +143,58 @@ class Identity(NamedTuple):
     certificate: str
 
 
+class _Loaded(NamedTuple):
+    """What was read, and where: a kubeconfig, or nothing for a pod's service account."""
+
+    path: str
+    configuration: Configuration
+    header: str
+    certificate: str
+    tls: ssl.SSLContext | bool | UnavailableError
+    """Also why a certificate cannot be used."""
+
+
 class Credentials:
     """The credentials as last read. Call `load` again when the server no longer accepts them."""
 
-    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+    def __init__(self, kubeconfig: str = "", context: str = "", patience: float = PATIENCE) -> None:
         self._kubeconfig, self._context = kubeconfig, context
         self._configuration = Configuration()
+        self._tls: ssl.SSLContext | bool | UnavailableError = True
         self._first_host = self._header = self._certificate = ""
         self._reported = LastReported()
+        # With an event loop of its own, as the library reads files on the loop that it is called on.
+        self._reading = BlockingCall(lambda: asyncio.run(self._read()), patience, "credentials")
 
     async def load(self) -> None:
         """Read them. Raises ConfigError for what only a person can mend in a kubeconfig, and where they are by now
-        those of another server, UnavailableError where who gives them, or writes a file of theirs, may do so later."""
+        those of another server, UnavailableError where who gives them, or writes a file of theirs, may do so later, or
+        a mount with one of the files does not answer."""
+        try:
+            loaded = await self._reading.result()
+        except TimeoutError as error:
+            where = self._kubeconfig or "cluster"
+            raise UnavailableError(f"{where}: it and its files must be readable, are not: {error}") from None
+        path, header = loaded.path, loaded.header
+        self._check_host(path, _address(loaded.configuration))
+        if not _is_sendable(header):
+            must = "must be what an HTTP header can hold, is not: it has other characters"
+            raise UnavailableError(": ".join(filter(None, (path, "token", must))))
+        if self._header and not header and not loaded.configuration.cert_file:
+            raise UnavailableError(f"{path}: token: must be given, as before, is empty")
+        self._configuration, self._header = loaded.configuration, header
+        self._certificate, self._tls = loaded.certificate, loaded.tls
+        await self._warn_of_exposure(path)
+
+    async def _read(self) -> _Loaded:
         path = find_kubeconfig(self._kubeconfig)
         configuration = Configuration()
         if not path:
             self._load_service_account(configuration)
         else:
             await self._load_kubeconfig(path, configuration)
-        self._check_host(path, _address(configuration))
-        if not _is_sendable(header := await _header_of(configuration)):
-            must = "must be what an HTTP header can hold, is not: it has other characters"
-            raise UnavailableError(": ".join(filter(None, (path, "token", must))))
-        if self._header and not header and not configuration.cert_file:
-            raise UnavailableError(f"{path}: token: must be given, as before, is empty")
-        self._certificate = _fingerprint(configuration.cert_file)
-        self._configuration, self._header = configuration, header
-        await self._warn_of_exposure(path)
+        header = await _header_of(configuration)
+        return _Loaded(path, configuration, header, _fingerprint(configuration.cert_file), _tls_of(configuration))
 
     def _check_host(self, path: str, host: str) -> None:
         """A context that was switched, or a file that was replaced, is of another cluster: what is known here of this
@@ -246,26 +275,32 @@ class Credentials:
     def proxy(self) -> str | None:
         return self._configuration.proxy or None
 
-    async def tls(self) -> ssl.SSLContext | bool:
-        """What the server must prove, and what we show it."""
-        if not self.host.startswith("https"):
-            return True
-        try:
-            return await asyncio.to_thread(self._context_of, self._configuration)
-        except (OSError, ssl.SSLError) as error:  # it may be half written
-            raise UnavailableError(f"cluster: a certificate is unusable: {_line(error)}") from error
+    def tls(self) -> ssl.SSLContext | bool:
+        """What the server must prove, and what we show it. Raises UnavailableError."""
+        if isinstance(self._tls, UnavailableError):
+            raise self._tls
+        return self._tls
 
-    @staticmethod
-    def _context_of(configuration: Configuration) -> ssl.SSLContext:
-        ssl_context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-        # Go, and so every kubectl, accepts certificates without the extensions that Python 3.13 began to want.
-        ssl_context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if configuration.cert_file:
-            ssl_context.load_cert_chain(configuration.cert_file, configuration.key_file)
-        if not configuration.verify_ssl:
-            ssl_context.check_hostname = False
-            ssl_context.verify_mode = ssl.CERT_NONE
-        return ssl_context
+
+def _tls_of(configuration: Configuration) -> ssl.SSLContext | bool | UnavailableError:
+    if not _address(configuration).startswith("https"):
+        return True
+    try:
+        return _context_of(configuration)
+    except (OSError, ssl.SSLError) as error:  # it may be half written
+        return UnavailableError(f"cluster: a certificate is unusable: {_line(error)}")
+
+
+def _context_of(configuration: Configuration) -> ssl.SSLContext:
+    ssl_context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Go, and so every kubectl, accepts certificates without the extensions that Python 3.13 began to want.
+    ssl_context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.cert_file:
+        ssl_context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        ssl_context.check_hostname = False
+        ssl_context.verify_mode = ssl.CERT_NONE
+    return ssl_context
 
 
 async def _header_of(configuration: Configuration) -> str:

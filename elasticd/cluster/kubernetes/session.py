@@ -145,7 +145,7 @@ class Session:
 
     async def __aenter__(self) -> Self:
         await self._credentials.load()
-        self._http = await self._connect()
+        self._http = self._connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -161,12 +161,12 @@ class Session:
     def host(self) -> str:
         return self._credentials.host
 
-    async def _connect(self) -> aiohttp.ClientSession:
+    def _connect(self) -> aiohttp.ClientSession:
         # No compression: inflating a list takes longer than decoding it. No limit: each watch holds a connection, and
         # writes have a budget. Proxies are taken from the environment, as kubectl does, but once: with trust_env
         # aiohttp looks for them, and for a ~/.netrc, in threads of its own for every request.
         self._proxy = self._credentials.proxy or proxy_of(self.host)
-        connector = aiohttp.TCPConnector(ssl=await self._credentials.tls(), limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._credentials.tls(), limit=0)
         return aiohttp.ClientSession(
             connector=connector, headers={"Accept-Encoding": "identity", "User-Agent": "elasticd"}
         )
@@ -314,7 +314,7 @@ class Session:
     async def _replace_connections(self) -> None:
         """Writes may be under way on the old connections, so they are closed one reload later. Another token needs no
         new ones: a plugin may print another each time, and watches must not end for that."""
-        fresh = await self._connect()
+        fresh = self._connect()
         closing, self._retired, self._http = self._retired, self._http, fresh
         if closing is not None:
             await self._close(closing)

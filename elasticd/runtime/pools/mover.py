@@ -5,8 +5,9 @@ goes is decided when it is placed again, by the Placer or by another scheduler.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,11 +18,11 @@ from elasticd.decision.pool.finished_moves import dropped, over
 from elasticd.decision.pool.moves import KEEPS_RETURNING, plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
-from elasticd.model.actions import Announce, Answer, Evict
+from elasticd.model.actions import OUTDATED, Announce, Answer, Evict
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import ENOUGH, FAILING, NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
-from elasticd.model.policy import MovesTable, PoolPolicy
-from elasticd.model.workload import Failure, Pod
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.workload import Failure, Node, Pod, reasons_to_leave
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.actions import Actions, attempt, record
 from elasticd.runtime.execute import given_up, pod_outcome
@@ -34,6 +35,14 @@ from elasticd.runtime.workers import Worker, at_once
 
 SETTLE = 1.0
 """Seconds between an event of a node and the evaluation of its pool: events seldom come alone."""
+
+
+class _Judged(NamedTuple):
+    """A pod to be moved, as it was seen when that was decided; what it uses, and the node that it is on."""
+
+    pod: Pod | None
+    node: Node | None
+    use: Mapping[str, float]
 
 
 class Mover:
@@ -209,7 +218,8 @@ class Mover:
                 pod = next((pod for pod in pods if pod.uid == decision.uid), None)
                 name = decision.pod.full_name
                 pod_use = {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}
-                act = self._act(history, decision, action, pod, pod_use, written=is_news)
+                node = next((node for node in snapshot.nodes() if node.name == decision.node), None)
+                act = self._act(history, decision, action, _Judged(pod, node, pod_use), written=is_news)
                 self.actions.begin(decision.uid, decision.id, act)
         history.reported.keep({decision.uid for decision in decisions})
 
@@ -222,15 +232,14 @@ class Mover:
         history: PoolHistory,
         decision: MoveDecision,
         action: Evict,
-        pod: Pod | None,
-        use: Mapping[str, float],
+        judged: _Judged,
         *,
         written: bool,
     ) -> None:
         """Begin a move. `written`: its decision is written down. One that was held back at first was written down then;
         when the pod goes at last, the decision is written again, with its own time and target."""
-        promise = partial(self._promise, history.policy, action, pod, use)
-        answer = await attempt(self._clock, self._carry_out(history.policy.moves, action, decision, promise))
+        pod, _, use = judged
+        answer = await attempt(self._clock, self._carry_out(history.policy, action, decision, judged))
         self.actions.end(decision.uid)
         outcome = pod_outcome(decision, action, answer)
         self._placer.promises.answered(decision.uid, outcome)
@@ -255,12 +264,17 @@ class Mover:
             now, own = self._clock.now(), policy.pool.has(pod)
             self._placer.promises.make(pod, action.target, now, use, own=own)
 
-    async def _carry_out(
-        self, moves: MovesTable, action: Evict, decision: MoveDecision, promise: Callable[[], None]
-    ) -> Answer:
+    async def _carry_out(self, policy: PoolPolicy, action: Evict, decision: MoveDecision, judged: _Judged) -> Answer:
         """Evict the pod, or surge if the policy says so. A dry run does not surge, and promises nothing: it counts the
         pod as moved. The promise is made first: others see the pod go before the answer comes."""
-        pretends = isinstance(await self._placer.look(self._clock.now()), Pretending)
+        snapshot = await self._placer.look(self._clock.now())
+        pretends = isinstance(snapshot, Pretending)
+        node = next((node for node in snapshot.nodes() if node.name == decision.node), None)
+        if reasons_to_leave(node) != reasons_to_leave(judged.node):  # while sources were asked, and the moves planned
+            message = f"{decision.node} has changed meanwhile, and it is judged anew"
+            return Answer("refused", message=message, reason=OUTDATED)
+        promise = partial(self._promise, policy, action, judged.pod, judged.use)
+        moves = policy.moves
         if moves.surge and decision.how == "reschedule" and not pretends:
             answer = await self.surging.begin(action, moves.surge_within, decision.id)
             if answer is not None:

@@ -43,7 +43,7 @@ from tests.cluster.kubernetes.fake import (
 from tests.cluster.kubernetes.test_evict import ACTION as EVICT
 from tests.cluster.kubernetes.test_evict import POD as EVICTED
 from tests.cluster.kubernetes.test_evict import VIOLATES, found, served
-from tests.cluster.kubernetes.test_lease import LeaseServer
+from tests.cluster.kubernetes.test_lease import LEASE, LeaseServer
 
 KINDS: frozenset[Kind] = frozenset({("apps/v1", "Deployment")})
 REF = Ref("shop", "Deployment", "web")
@@ -341,6 +341,30 @@ async def test_the_lease_tells_of_the_first_eviction_before(api: FakeApi, open_c
         assert DISRUPTED not in server.annotations
         await cluster.act(EVICT)
     assert DISRUPTED in told
+
+
+async def test_no_pod_goes_whose_node_changes_beside_the_lease(
+    api: FakeApi, feeds: dict[str, Feed], open_cluster: Open
+) -> None:
+    server, cordoned = LeaseServer(api), asyncio.Event()
+    api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", EVICTED, found())
+    api.on("POST", f"{EVICTED}/eviction", {"kind": "Status", "status": "Success"})
+
+    async def update(request: web.Request) -> web.StreamResponse:
+        meta = {"name": "n1", "uid": "n", "resourceVersion": "2"}
+        feeds["/api/v1/nodes"].push("MODIFIED", {"metadata": meta, "spec": {"unschedulable": True}})
+        await cordoned.wait()
+        return await server.update(request)
+
+    api.on("PUT", LEASE, update)
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await until(lambda: cluster.leading)
+        await cluster.observe(0.0, KINDS)
+        cluster.on_change(cordoned.set)
+        answer = await cluster.act(replace(EVICT, node="n1"))
+    assert (answer.result, answer.reason) == ("refused", "Outdated")
+    assert not api.asked("POST", f"{EVICTED}/eviction")
 
 
 async def test_the_lease_tells_of_an_eviction_that_was_cut_off(api: FakeApi, open_cluster: Open) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from contextlib import nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from kubernetes_asyncio.config import incluster_config
 
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
+from elasticd.cluster.kubernetes import credentials as credentials_module
 from elasticd.cluster.kubernetes import session as session_module
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
 from elasticd.cluster.kubernetes.exec_plugin import printed
@@ -783,12 +785,41 @@ async def test_what_may_come_by_itself_is_no_mistake(tmp_path: Path, user: dict[
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("function", ["content_of", "_is_there"], ids=["the token", "the kubeconfig"])
+async def test_a_mount_that_does_not_answer_holds_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: str
+) -> None:
+    """The credentials are there as before, and are read again once it answers."""
+    path, token, answers = Path(write_kubeconfig(tmp_path, "http://127.0.0.1:1")), tmp_path / "token", threading.Event()
+    write_user(path, {"tokenFile": str(token)})
+    token.write_text("first")
+    credentials = Credentials(str(path), patience=0.05)
+    await credentials.load()
+    token.write_text("second")
+
+    def wait(*arguments: Any) -> Any:
+        assert answers.wait(30), "the test lets it go on"
+        return real(*arguments)
+
+    real = getattr(credentials_module, function)
+    monkeypatch.setattr(credentials_module, function, wait)
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match=f"^{path}: it and its files must be readable, are not: no answer"):
+            await credentials.load()
+    assert await credentials.header() == "Bearer first"
+    answers.set()
+    while await credentials.header() == "Bearer first":
+        with suppress(UnavailableError):
+            await credentials.load()
+    assert await credentials.header() == "Bearer second"
+
+
 async def test_half_a_certificate_is_no_mistake(tmp_path: Path) -> None:
     (tmp_path / "user.crt").write_text("-----BEGIN CERT")
     credentials = Credentials(write_certificate_user(tmp_path, tmp_path / "user.crt"))
     await credentials.load()
     with pytest.raises(UnavailableError, match=r"^cluster: a certificate is unusable"):
-        await credentials.tls()
+        credentials.tls()
 
 
 PROOF = "exec: must print a token, or a certificate with its key, prints neither"
@@ -850,7 +881,7 @@ async def test_service_account_is_used_in_a_pod(monkeypatch: pytest.MonkeyPatch,
     assert await credentials.header() == "Bearer mounted"
     assert own_namespace() == "home"
     with pytest.raises(UnavailableError, match="cluster: a certificate is unusable"):
-        await credentials.tls()
+        credentials.tls()
 
 
 async def test_the_last_token_is_sent_while_its_file_is_none(

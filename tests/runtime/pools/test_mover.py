@@ -16,6 +16,7 @@ from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strate
 from elasticd.base.clock import VirtualClock
 from elasticd.daemon import Daemon
 from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
@@ -620,6 +621,25 @@ async def test_policies_no_longer_in_force_are_not_examined() -> None:
     placer.apply(old)
     await it.mover.tick(NOW)
     assert asked == ["x"]
+
+
+@pytest.mark.parametrize("owner", [OWNED, ("", "", "")], ids=["controlled", "bare"])
+async def test_no_pod_goes_whose_node_changes_while_moves_are_planned(owner: tuple[str, str, str]) -> None:
+    """Planning takes a while, in a process of its own."""
+
+    async def planned(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
+        plans = [plan_moves(case) for case in cases]
+        it.board.add(node("a"))
+        decisions.extend(plans[0].decisions)
+        return [*plans]
+
+    decisions = list[MoveDecision]()
+    pods = [replace(running("p", "a"), owner=owner)]
+    async with bench([node("a", labels=LEAVE), node("b")], pods, planner=planned, surge=True) as it:
+        await it.until(100)
+    assert [decision.verdict for decision in decisions[:1]] == ["move"]
+    assert [outcome.reason for outcome in it.heard.outcomes] == ["Outdated"]
+    assert it.board.tried(Evict) == []
 
 
 async def test_all_actions_under_way_share_one_drain_timeout() -> None:

@@ -39,7 +39,7 @@ from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, OUTDATED, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
 from elasticd.model.moves import is_copy
 from elasticd.model.pod_spec import Taint
-from elasticd.model.workload import Node, Pod, Ref
+from elasticd.model.workload import Node, Pod, Ref, reasons_to_leave
 
 TRIES = 4
 """Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
@@ -487,12 +487,13 @@ class PodActions:
         (self._pods, self._nodes), self._writer, self._restorer = stores, writer, restorer
         self._allowed, self._tell = allowed, tell
 
-    async def act(self, action: Bind | Evict | TryEvict | Nominate) -> Answer:
+    async def act(self, action: Bind | Evict | TryEvict | Nominate, judged: Allowed | None = None) -> Answer:
+        """Carry it out. `judged`: what `as_judged` gave before anything was waited for."""
         match action:
             case Bind():
                 return await self._bind(action)
             case Evict():
-                return await self._evict(action)
+                return await self._evict(action, judged or self.as_judged(action))
             case TryEvict(evict):
                 return await self._try_evict(evict)
             case Nominate():
@@ -541,11 +542,10 @@ class PodActions:
                 return resource
         return ""
 
-    async def _evict(self, action: Evict) -> Answer:
+    async def _evict(self, action: Evict, allowed: Allowed) -> Answer:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
-        allowed = partial(self._allowed_as_judged, action.node, self._inviting(action.node))
         answer = await (self._restorer if action.restore else self._writer).evict(action, allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume(action.workload, action.uid, deleted=True)
@@ -553,16 +553,19 @@ class PodActions:
             self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
 
-    def _allowed_as_judged(self, name: str, before: object) -> Answer | None:
-        """Whether a pod may be evicted whose node was like that when it was judged. It waited for its turn, a bare pod
-        for several, as its record is written first."""
-        changed = Answer("refused", message=f"{name} has changed meanwhile, and it is judged anew", reason=OUTDATED)
-        return self._allowed() or (changed if self._inviting(name) != before else None)
+    def as_judged(self, action: Evict) -> Allowed:
+        """Whether a pod may be evicted, for as long as its node is like it is now, when it is judged. It waits for its
+        turn, a bare pod for several, as its record is written first."""
+        name, before = action.node, reasons_to_leave(self._nodes.get(action.node))
+        message = f"{name} has changed meanwhile, and it is judged anew"
 
-    def _inviting(self, name: str) -> object:
-        """What of a node may be a reason to move pods off it; None: there is no such node."""
-        node = self._nodes.get(name)
-        return node and (node.uid, node.ready, node.unschedulable, node.labels, node.taints, node.annotations)
+        def allowed() -> Answer | None:
+            if stop := self._allowed():
+                return stop
+            changed = reasons_to_leave(self._nodes.get(name)) != before
+            return Answer("refused", message=message, reason=OUTDATED) if changed else None
+
+        return allowed
 
     async def _try_evict(self, action: Evict) -> Answer:
         """Ask whether the pod would be evicted now, and could be created again."""
