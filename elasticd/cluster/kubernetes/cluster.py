@@ -73,6 +73,7 @@ from elasticd.decision.disruption import disruption_of
 from elasticd.kit.handover import HALF_STOPPED, UNREAD
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import (
+    OUTDATED,
     Action,
     Announce,
     Answer,
@@ -187,6 +188,11 @@ class LiveSnapshot:
 
     async def close(self) -> None:
         await cancel(*self._tasks, self._autoscalers_task, *[task for _, task in self._kinds.values()])
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether pods or nodes are as they were before etcd was put back, and are being listed anew."""
+        return any(self._always[kind].is_rolled_back for kind in (_POD, _NODE))
 
     def problems(self) -> dict[Kind, str]:
         informers = self._informers()
@@ -399,7 +405,7 @@ class KubernetesCluster:
         )
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
         self._pod_actions = PodActions(
-            (view.pod_store, view.node_store), writer, self._restorer, self._allowed, self._events.begin
+            (view.pod_store, view.node_store), writer, self._restorer, self._allowed_of_pods, self._events.begin
         )
         self._claims = ClaimBinder(session, parts.budget, view.storage_stores)
         self._jobs = Jobs(session, parts.budget, clock, deps.times, view.job_store)
@@ -442,6 +448,12 @@ class KubernetesCluster:
 
     def _allowed(self) -> Answer | None:
         return None if self.leading else NOT_LEADING
+
+    def _allowed_of_pods(self) -> Answer | None:
+        """As for all, and not while what is known of nodes and pods is from before etcd was put back."""
+        message = "etcd was put back: nodes and pods are listed anew first"
+        anew = Answer("refused", message=message, reason=OUTDATED) if self.snapshot.is_rolled_back else None
+        return self._allowed() or anew
 
     @property
     def honours_deletion_costs(self) -> bool:

@@ -710,6 +710,34 @@ async def test_pod_just_bound_is_on_its_node_despite_older_events(
         assert [one.name for one in snapshot.pending()] == ["later"]
 
 
+async def test_no_pod_is_bound_by_nodes_from_before_a_restore(
+    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
+) -> None:
+    """The list of pods shows that etcd was put back; that of nodes, which differ by now, comes later."""
+    listed = asyncio.Event()
+
+    async def later(_: web.Request) -> web.StreamResponse:
+        await listed.wait()
+        return web.json_response(page(READY, version=9))
+
+    api.on("GET", "/api/v1/nodes", page(READY, version=20), later)
+    api.on("GET", PODS, page(waiting(), version=20), page(waiting(), version=9))
+    api.on("POST", BINDING, {})
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        (found,) = snapshot.pending()
+        bind = Bind(found.ref, found.uid, "n1")
+        feeds[PODS].push("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+        await until(lambda: feeds[PODS].opened == 2)
+        answer = await cluster.act(bind)
+        assert (answer.result, answer.reason) == ("refused", "Outdated")
+        feeds["/api/v1/nodes"].push("MODIFIED", READY)
+        listed.set()
+        await until(lambda: feeds["/api/v1/nodes"].opened == 2)
+        assert (await cluster.act(bind)).result == "done"
+    assert len(api.asked("POST", BINDING)) == 1
+
+
 async def test_a_listener_to_changes_is_told_of_pods_and_nodes(open_cluster: Open, feeds: dict[str, Feed]) -> None:
     async with open_cluster() as cluster:
         await cluster.observe(0.0, frozenset())

@@ -94,6 +94,11 @@ class Informer:
         self.awaited = False
         """Whether somebody has once waited for it to settle."""
 
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether its copy is from before etcd was put back to an older state, as far as somebody has seen that."""
+        return any(reflector.is_rolled_back for reflector in self._reflectors)
+
     def confirmed(self, namespace: str = "") -> float:
         """When the server last proved its list current, in a namespace or (empty) in all; 0: never."""
         times = [

@@ -172,7 +172,7 @@ class Reflector:
         """Whether to watch on from where the last watch ended. After trouble the server is asked for its version first:
         one whose etcd was restored has not reached that, and would be silent until it has. The answer costs one object,
         and is read from etcd, or from a cache that has caught up with it. What cannot be compared is listed anew."""
-        if self._must_list or self._is_rolled_back:
+        if self._must_list or self.is_rolled_back:
             return False
         if not self._doubted:
             return True
@@ -190,7 +190,7 @@ class Reflector:
         return True
 
     @property
-    def _is_rolled_back(self) -> bool:
+    def is_rolled_back(self) -> bool:
         """Whether somebody has seen since the last list that etcd was put back. The versions of this resource need not
         show it: they may have been raised, or passed the old ones by now."""
         return self._rollbacks != self._deps.rollbacks.count
@@ -252,7 +252,7 @@ class Reflector:
     async def _list_pages(self, limit: int) -> None:
         """Store each page as it comes; objects that vanished are removed after the last page."""
         started, keys, rollbacks = self._clock.now(), set[Key](), self._deps.rollbacks
-        params, count, is_rolled_back = {"limit": str(limit)} if limit else {}, rollbacks.count, self._is_rolled_back
+        params, count, is_rolled_back = {"limit": str(limit)} if limit else {}, rollbacks.count, self.is_rolled_back
         while True:
             metadata, items, faults = self._page(await self._session.send(self._request("list", params)))
             went_back = is_older(metadata.resource_version, than=self._version)
@@ -306,7 +306,7 @@ class Reflector:
             async for chunk in stream.iter_any():
                 for line in lines.feed(chunk):
                     self._take(line)
-                if self._is_rolled_back:
+                if self.is_rolled_back:
                     raise ApiError(410, "Expired", "etcd was restored from a backup")
         ended = self._clock.now()
         if ended - started < _SHORTEST_WATCH:
