@@ -44,11 +44,14 @@ def preview(decisions: Sequence[Decision], http: HttpSettings) -> Preview:
     """Compare what policies would decide with the counts now, and with what a running daemon governs, if one answers.
     A policy that only observes changes no count."""
     before: dict[str, Decision] = {}
-    note = ""
+    note, unknown = "", "which workloads would newly be governed is not known"
     try:
-        before = {str(decision.workload): decision for decision in remote.status(http).decisions}
+        report = remote.status(http)
+        before = {str(decision.workload): decision for decision in report.decisions}
+        if report.leading is False:  # it may never have decided
+            note, before = f"{unknown}: this daemon does not lead; ask {report.leader or 'the one that does'}", {}
     except UnavailableError as error:
-        note = f"which workloads would newly be governed is not known: {error}"
+        note = f"{unknown}: {error}"
     rows = []
     for decision in decisions:
         new = not note and str(decision.workload) not in before

@@ -288,11 +288,24 @@ def test_a_journal_that_is_elsewhere_leaves_what_is_in_flight(
     assert err.startswith(f"what is held back is not known: {running.folder}/state: ")
 
 
-def test_a_preview_names_who_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def made(name: str, current: int, replicas: int) -> Decision:
-        ref = Ref("shop", "Deployment", name)
-        return Decision("d", NOW, "p", ref, "act", current, replicas, "keep", "Why", "")
+def made(name: str, current: int, replicas: int) -> Decision:
+    """A decision about a Deployment."""
+    return Decision("d", NOW, "p", Ref("shop", "Deployment", name), "act", current, replicas, "keep", "Why", "")
 
+
+@pytest.mark.parametrize("leader", ["a-0", ""])
+def test_a_preview_asks_no_standby_who_would_come(monkeypatch: pytest.MonkeyPatch, leader: str) -> None:
+    """It may never have decided, or long ago."""
+    standby = StatusReport(True, False, False, (made("old", 5, 5),), leader=leader)
+    monkeypatch.setattr(remote, "status", lambda _: standby)
+    preview = reports.preview([made("web", 2, 3), made("new", 1, 1)], HttpSettings())
+    assert [(row.workload.name, row.governed) for row in preview.changes] == [("web", "")]
+    who = leader or "the one that does"
+    told = f"which workloads would newly be governed is not known: this daemon does not lead; ask {who}"
+    assert preview.note == told
+
+
+def test_a_preview_names_who_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     governed = StatusReport(True, True, False, (made("web", 2, 2), made("old", 5, 5)))
     monkeypatch.setattr(remote, "status", lambda _: governed)
     preview = reports.preview([made("web", 2, 3), made("new", 1, 1)], HttpSettings())
