@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,16 @@ import pytest
 import pytest_asyncio
 
 from elasticd.base.clock import WallClock
-from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
+from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import RESTORED
 from elasticd.model.workload import Ref
-from tests.kube.client import JSON, ApiError, wait_until
+from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.control_plane import ControlPlane, NoControlPlane
 from tests.kube.test_cluster import DEPLOYMENT, PATHS, manifest
 
 PODS = "/api/v1/namespaces/default/pods"
+BARE = f"{PODS}/bare"
 BINDING = {"metadata": {"name": "kept"}, "target": {"kind": "Node", "name": "node-0"}}
 WEB = f"{PATHS[DEPLOYMENT].format('default')}/web"
 
@@ -37,42 +38,48 @@ def pod(name: str) -> JSON:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "example.test/main:1"}]}}
 
 
+def opened(plane: ControlPlane) -> AbstractAsyncContextManager[KubernetesCluster]:
+    """The cluster as a daemon sees it that may lead."""
+    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
+    return Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one").open(WallClock())
+
+
+async def eviction_of_bare(client: Client, cluster: KubernetesCluster) -> Evict:
+    """The eviction of a bare pod that runs, once it may be carried out."""
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "elasticd"}})
+    made = await client.create(PODS, pod("bare"))
+    await client.create(f"{BARE}/binding", {**BINDING, "metadata": {"name": "bare"}})
+    await client.patch(f"{BARE}/status", {"status": {"phase": "Running"}})
+    await cluster.observe(0.0, frozenset())
+    await wait_until(lambda: cluster.leading)
+    return Evict(Ref("default", "Pod", "bare", "v1"), made["metadata"]["uid"], "node-0", "drained", restore=True)
+
+
 async def test_a_pod_terminating_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
     """Its kubelet ends it all the same: etcd knows neither of its eviction nor of its record."""
-    bare = f"{PODS}/bare"
-    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
-    table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
 
     async def terminates() -> bool:
-        return "deletionTimestamp" in (await client.get(bare))["metadata"]
+        return "deletionTimestamp" in (await client.get(BARE))["metadata"]
 
     async def is_recreated() -> bool:
-        annotations = (await client.get(bare))["metadata"].get("annotations", {})
+        annotations = (await client.get(BARE))["metadata"].get("annotations", {})
         return bool(annotations.get(RESTORED) == evict.uid)
 
-    async with plane.client() as client, table.open(WallClock()) as cluster:
-        await client.create("/api/v1/namespaces", {"metadata": {"name": "elasticd"}})
-        made = await client.create(PODS, pod("bare"))
-        await client.create(f"{bare}/binding", {**BINDING, "metadata": {"name": "bare"}})
-        await client.patch(f"{bare}/status", {"status": {"phase": "Running"}})
-        await cluster.observe(0.0, frozenset())
-        await wait_until(lambda: cluster.leading)
+    async with plane.client() as client, opened(plane) as cluster:
+        evict = await eviction_of_bare(client, cluster)
         plane.back_up()
-        evict = Evict(Ref("default", "Pod", "bare", "v1"), made["metadata"]["uid"], "node-0", "drained", restore=True)
         assert await cluster.act(evict) == Answer("done", 201)
         assert await terminates()
         await plane.restore()
         async with asyncio.timeout(60):
             await wait_until(terminates, what="it is evicted again")
-            await client.delete(bare, grace=0)
+            await client.delete(BARE, grace=0)
             await wait_until(is_recreated, what="it is recreated")
 
 
 async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
     """The daemon had brought it back, and removed its record: the backup has the record, and no pod."""
-    bare, quotas = f"{PODS}/bare", "/api/v1/namespaces/default/resourcequotas"
-    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
-    table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
+    quotas = "/api/v1/namespaces/default/resourcequotas"
 
     async def brought_back() -> bool:
         with suppress(ApiError):  # it is gone already
@@ -83,20 +90,14 @@ async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane)
     async def is_over() -> bool:
         return not await client.list(f"{PODS.rpartition('/')[0]}/configmaps", labelSelector="elasticd.io/restore")
 
-    async with plane.client() as client, table.open(WallClock()) as cluster:
-        await client.create("/api/v1/namespaces", {"metadata": {"name": "elasticd"}})
-        made = await client.create(PODS, pod("bare"))
-        await client.create(f"{bare}/binding", {**BINDING, "metadata": {"name": "bare"}})
-        await client.patch(f"{bare}/status", {"status": {"phase": "Running"}})
-        await cluster.observe(0.0, frozenset())
-        await wait_until(lambda: cluster.leading)
-        evict = Evict(Ref("default", "Pod", "bare", "v1"), made["metadata"]["uid"], "node-0", "drained", restore=True)
+    async with plane.client() as client, opened(plane) as cluster:
+        evict = await eviction_of_bare(client, cluster)
         assert await cluster.act(evict) == Answer("done", 201)
         await client.create(quotas, {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "0"}}})
-        await client.delete(bare, grace=0)
+        await client.delete(BARE, grace=0)
         plane.back_up()
         await wait_until(brought_back, what="it is recreated")
-        await client.patch(f"{bare}/status", {"status": {"phase": "Running"}})
+        await client.patch(f"{BARE}/status", {"status": {"phase": "Running"}})
         await wait_until(is_over, within=60, what="its record is removed")
         await plane.restore()
         await wait_until(brought_back, within=90, what="it is recreated once more")
@@ -107,9 +108,7 @@ async def test_after_a_restore_of_etcd_everything_is_listed_anew(
 ) -> None:
     """Also that a pod is on no node, and that nobody leads who led after the backup; and it is told in one line."""
     ref, kinds = Ref("default", "Deployment", "web", "apps/v1"), frozenset({DEPLOYMENT})
-    lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
-    table = Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one")
-    async with plane.client() as client, table.open(WallClock()) as cluster:
+    async with plane.client() as client, opened(plane) as cluster:
         await client.apply(manifest(DEPLOYMENT), "default")
         for name in ("kept", "gone"):
             await client.create(PODS, pod(name))
