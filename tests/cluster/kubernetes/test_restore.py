@@ -1,6 +1,7 @@
 """Pods without a controller are evicted and recreated: exactly one is there in the end, whatever is lost or killed."""
 
 import asyncio
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -80,7 +81,7 @@ async def test_a_trial_writes_nothing_but_a_dry_run(server: Server, session: Ses
     assert {step for step in server.steps if not step.startswith("GET")} == {"POST pods dry"}
 
 
-STEPS = 25
+STEPS = 26
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -170,6 +171,23 @@ async def test_a_successor_evicts_again_what_was_put_back(
         assert (await former.evict(ACTION, granted)).result == "done"
         leads.append(False)
         put_back(server, recorded=recorded, phase=phase)
+        await until(server.made_anew)
+    assert server.evictions == 2
+
+
+@pytest.mark.parametrize(
+    "secret", [None, {"data": {"key": base64.b64encode(bytes(32)).decode()}}], ids=["none", "another"]
+)
+async def test_a_successor_can_check_what_is_recorded_after_a_restore(
+    server: Server, session: Session, clock: HurriedClock, secret: dict[str, Any] | None
+) -> None:
+    """The backup is from before the first move, so that it has no key; somebody may have made one since."""
+    leads, server.reads_left, server.secret = [True], 1000, None
+    async with daemon(session, clock, leads=lambda: leads[-1]) as former, daemon(session, clock, resumes=True):
+        assert (await former.evict(ACTION, granted)).result == "done"
+        leads.append(False)
+        server.secret = secret
+        put_back(server, recorded=False, phase="Failed")
         await until(server.made_anew)
     assert server.evictions == 2
 

@@ -96,7 +96,7 @@ async def test_a_copy_that_a_controller_adopts_is_that_controllers(
     assert (len(server.created), server.pod is None) == (1, gone)
 
 
-CREATED, AGAIN = 15, 30
+CREATED, AGAIN = 16, 31
 
 
 @pytest.mark.slow

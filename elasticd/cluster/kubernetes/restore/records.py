@@ -126,7 +126,7 @@ class Records:
         """Write our record and return it; None: another daemon was first. Raises NotGenuineError if it would not count,
         as with a wrong clock, or the other one does not. On ApiError the record may exist."""
         await self._key.keep(create=True)
-        written = await self.write(restoration)
+        written = await self._write(restoration)
         try:
             record = await self.read(restoration)
         except NotGenuineError:
@@ -146,6 +146,10 @@ class Records:
 
     async def write(self, restoration: Restoration) -> Restoration | None:
         """Create the record, and return it; None: there is one already. Raises ApiError."""
+        await self._key.keep(create=False)  # in an etcd that was put back there may be another key, or none
+        return await self._write(restoration)
+
+    async def _write(self, restoration: Restoration) -> Restoration | None:
         meta = {"name": restoration.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         now = datetime.fromtimestamp(self._now(), UTC)
         data = self._sealed(replace(restoration, written=f"{now:%Y-%m-%dT%H:%M:%SZ}"))
@@ -196,10 +200,11 @@ class Records:
     async def record_again(self, restoration: Restoration) -> Restoration:
         """Record that its pod was evicted, of which etcd, that was put back to an older state, does not know; it may
         lack the record too. Raises ApiError."""
+        await self._key.keep(create=False)
         evicted = replace(restoration, evicted=moment(self._now()) or "")
         record = await self.read(restoration)
         if record is None:
-            return await self.write(replace(evicted, made="")) or evicted
+            return await self._write(replace(evicted, made="")) or evicted
         if not record.evicted:
             data = self._sealed(replace(record, evicted=evicted.evicted))
             changed = {key: data[key] for key in ("evicted", SEAL)}
