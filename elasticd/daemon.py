@@ -21,10 +21,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from elasticd.base.blocking import DaemonThreads
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.files import share_of_files
-from elasticd.base.secrets import CredentialError
 from elasticd.base.tasks import cancel
 from elasticd.base.text import counted, last_heard, named
 from elasticd.cluster.disruption import DisruptionGuard
@@ -71,7 +71,6 @@ from elasticd.runtime.workers import (
     SeparateWorker,
 )
 from elasticd.sources.poller import SourcePoller, opened
-from elasticd.sources.threads import DaemonThreads
 from elasticd.telemetry import memory
 from elasticd.telemetry.access import Access, Reviewer
 from elasticd.telemetry.connections import most_connections
@@ -470,8 +469,7 @@ async def _run(path: Path, listeners: Sequence[Listener], guard: MemoryGuard) ->
     registry = discover()
     settings = load_settings(path, registry)
     for unfit in examine(settings, str(path)):
-        # An agent that writes the file may be started later.
-        raise unfit if isinstance(unfit, CredentialError) else UnavailableError(str(unfit))
+        raise unfit
     loaded = files_state(settings.policies)
     policies, errors = read_policies(settings.policies, registry, settings, named_in=str(path))
     if errors:

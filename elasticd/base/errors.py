@@ -63,6 +63,12 @@ class ConfigError(ElasticdError):
         return type(self), (self.file, self.key, self.problem)
 
 
+class NotYetError(ConfigError):
+    """A file that is named is not there, or not whole: whoever writes it may do so later."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
 class SeveralError(ConfigError):
     """Several mistakes at once, in the order in which they are found."""
 

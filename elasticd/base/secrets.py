@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import ConfigError, NotYetError
 from elasticd.base.files import linked
 
 CREDENTIAL = "credential:"
@@ -31,6 +31,12 @@ def secret_path(place: str) -> Path:
     return Path(folder) / place.removeprefix(CREDENTIAL)
 
 
+def unreadable(path: Path, error: OSError) -> ConfigError:
+    """What to tell of a file that cannot be opened."""
+    kind = NotYetError if isinstance(error, FileNotFoundError) else ConfigError
+    return kind("", str(path), f"must be readable, is not: {error.strerror}")
+
+
 def check_secret(place: str) -> Path:
     """The file of a secret, if it is readable, and not by everyone. Raises ConfigError that names place and rule."""
     path = secret_path(place)
@@ -38,7 +44,7 @@ def check_secret(place: str) -> Path:
         with open(path, "rb", opener=linked) as file:
             status = os.fstat(file.fileno())
     except OSError as error:
-        raise ConfigError("", str(path), f"must be readable, is not: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if status.st_size > _LARGEST:
         raise ConfigError("", str(path), f"must be a file of at most {_LARGEST >> 20} MB")
     # A file in a mounted Kubernetes Secret may be 0644: give it defaultMode 0400.

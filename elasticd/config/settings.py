@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from elasticd.base.decode import convert, shared_fields
-from elasticd.base.errors import ConfigError, Mistakes, nearest
+from elasticd.base.errors import ConfigError, Mistakes, NotYetError, nearest
 from elasticd.base.secrets import CREDENTIAL, read_secret, secret_path
 from elasticd.base.text import is_name, shown, unprintable
 from elasticd.cluster.disruption import DisruptionSettings
@@ -51,6 +51,8 @@ class HttpSettings(Struct, frozen=True, forbid_unknown_fields=True):
     def token(self) -> str:
         """The token, read anew. Raises ConfigError."""
         token = read_secret(self.token_file).strip()
+        if not token:
+            raise NotYetError("", str(secret_path(self.token_file)), "must hold a token, is empty")
         if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
             problem = f"must have at least {LEAST_TOKEN} characters of ASCII and no space, has {len(token)} characters"
             raise ConfigError("", str(secret_path(self.token_file)), problem)

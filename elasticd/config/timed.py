@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from elasticd.base.blocking import DaemonThreads
 from elasticd.base.errors import LIMITS_OF_THREADS, NO_THREAD, ConfigError
-from elasticd.sources.threads import DaemonThreads
 
 T = TypeVar("T")
 P = ParamSpec("P")

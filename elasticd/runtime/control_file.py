@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from elasticd.base.blocking import DaemonThreads
 from elasticd.base.errors import UnavailableError
 from elasticd.base.files import regular
-from elasticd.sources.threads import DaemonThreads
 
 log = logging.getLogger(__name__)
 

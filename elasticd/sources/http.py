@@ -19,9 +19,9 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.base.errors import UNREADABLE, ConfigError
+from elasticd.base.errors import UNREADABLE, ConfigError, NotYetError
 from elasticd.base.files import linked
-from elasticd.base.secrets import check_secret, read_secret, secret_path
+from elasticd.base.secrets import check_secret, read_secret, secret_path, unreadable
 from elasticd.base.text import one_line, shown
 from elasticd.ports.source import Source
 
@@ -182,7 +182,8 @@ class _Secrets:
     def _read(self, place: str, key: str, *, ascii_only: bool = True) -> str:
         text = read_secret(place)
         if not text or (ascii_only and not _sendable(text)):
-            raise ConfigError("", key, f"{secret_path(place)}: must be one line of printable ASCII, is not")
+            kind = ConfigError if text else NotYetError
+            raise kind("", key, f"{secret_path(place)}: must be one line of printable ASCII, is not")
         self._secret.append(text)
         return text
 
@@ -351,7 +352,8 @@ def _tls(options: HttpSource) -> ssl.SSLContext:
             context.load_cert_chain(certificate, key, password=lambda: b"")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or type(error).__name__
-        raise ConfigError("", place, f"must be a PEM certificate, with its key, is not: {reason}") from None
+        # It may be half written.
+        raise NotYetError("", place, f"must be a PEM certificate, with its key, is not: {reason}") from None
     return context
 
 
@@ -362,7 +364,7 @@ def _readable(place: str) -> str | None:
     try:
         open(path, "rb", opener=linked).close()
     except OSError as error:
-        raise ConfigError("", str(path), f"must be readable, is not: {error.strerror}") from None
+        raise unreadable(path, error) from None
     return str(path)
 
 

@@ -6,6 +6,7 @@ nothing of what it says.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import islice
@@ -41,6 +42,13 @@ NOT_READ = "not read yet"
 LEFT = 240.0
 """Seconds for which nobody asks for a source until it counts as unread; less than the 5 minutes of its alert, so that
 one failure of the last read before that raises none."""
+
+UNWANTED = 35.0
+"""Seconds for which nobody asks for a source after which its reads begin anew: more than between two of those that ask
+most seldom by default."""
+
+_RECENT = 10
+"""Times between two askings that are remembered: of policies with a longer interval."""
 
 _FIRST_PAUSE = 0.5
 _NEAR = 1e-6
@@ -83,9 +91,17 @@ async def opened(
     threads: bool = False,
 ) -> AsyncIterator[list["SourcePoller"]]:
     """Open the sources, with a poller for each, for as long as the block runs. `most`, `threads`: see `readers`."""
-    site = replace(site, beside={source.label: source for source in sources})
-    async with readers(sources, site, most, threads=threads) as opened_readers, AsyncExitStack() as stack:
-        pollers = []
+    site, pollers = replace(site, beside={source.label: source for source in sources}), list[SourcePoller]()
+
+    def site_of(source: Source) -> Site:
+        """Its reads also begin when somebody asks for it again."""
+
+        def since() -> float:
+            return max([site.since(), *[poller.wanted_since for poller in pollers if poller.name == source.label]])
+
+        return replace(site, since=since)
+
+    async with readers(sources, site_of, most, threads=threads) as opened_readers, AsyncExitStack() as stack:
         for source, reader, trouble in opened_readers:
             poller = SourcePoller(reader, source, site.clock, observe_read=observe_read, most=most)
             stack.push_async_callback(poller.close)
@@ -121,6 +137,9 @@ class SourcePoller:
         self._complete = source.complete
         self._pushes, self._pace = source.pushes, Pace(source.resolution, source.every)
         self._on_read: list[Callable[[SourcePoller], None]] = []
+        self.wanted_since = -inf
+        """Since when somebody asks for it again and again; before that it was not read for a while."""
+        self._askings: deque[float] = deque(maxlen=_RECENT)
         self._wanted_at = self._asked_at = self._retry_at = self._served_until = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._begun_at = 0.0
@@ -142,6 +161,19 @@ class SourcePoller:
         """Call this whenever a read has ended."""
         self._on_read.append(callback)
 
+    def begin_anew(self) -> None:
+        """No policy has read it until now, so nobody has seen whether it could be read meanwhile."""
+        self._wanted_at = -inf
+
+    def _want(self, now: float) -> None:
+        """Somebody asks for it."""
+        pause = now - self._wanted_at
+        if pause > max(UNWANTED, 2 * max(self._askings, default=0.0)):
+            self.wanted_since = now
+        if 0 < pause < inf:
+            self._askings.append(pause)
+        self._wanted_at = now
+
     def _is_due(self, now: float) -> bool:
         """Whether a read may begin: a failing source is retried ever less often, any other is read at its pace. Whoever
         waited for the last read gets that first."""
@@ -162,7 +194,7 @@ class SourcePoller:
 
     def ask(self, now: float) -> "asyncio.Task[None] | None":
         """Begin a read if one is due. Returns the read under way, if it is worth waiting for."""
-        self._wanted_at = now
+        self._want(now)
         if self._task is None:
             if not self._is_due(now):
                 return None
@@ -171,7 +203,7 @@ class SourcePoller:
 
     def renew(self, now: float) -> "asyncio.Task[None] | None":
         """Begin a read that is due without being asked, and return it."""
-        self._wanted_at = now
+        self._want(now)
         if now < self.due:
             return None
         self._begin(now)
@@ -187,8 +219,8 @@ class SourcePoller:
 
     async def read_to_end(self, now: float) -> None:
         """Read now as virtual time allows, which stands still meanwhile: no task is needed."""
-        self._wanted_at = self._asked_at = now
-        self._begun_at = self._clock.now()
+        self._want(now)
+        self._asked_at, self._begun_at = now, self._clock.now()
         await self._read(now)
 
     def take(self, now: float) -> Readings | None:

@@ -30,9 +30,11 @@ class SourceRouter(Generic[K]):
         """`wait`: seconds of real time; None: until all have answered, as in virtual time, which stands still."""
         self._pollers, self._ready, self._wait = tuple(pollers), ready, wait
         self._serving: dict[str, tuple[SourcePoller, ...]] = {}
+        self._served_before: frozenset[SourcePoller] = frozenset()
 
     def forget(self) -> None:
         """Forget which sources serve which policy: the policies have changed."""
+        self._served_before = frozenset(chain.from_iterable(self._serving.values()))
         self._serving.clear()
 
     def known(self, policy: str) -> tuple[SourcePoller, ...] | None:
@@ -43,7 +45,11 @@ class SourceRouter(Generic[K]):
         """The sources that may have a series that the policy reads, in its own order."""
         pollers = self._serving.get(policy.name)
         if pollers is None:
+            served = self._served_before.union(*self._serving.values())
             pollers = self._serving[policy.name] = self.having(policy, reads)
+            for poller in pollers:
+                if poller not in served:
+                    poller.begin_anew()
         return pollers
 
     def having(self, policy: Policy | PoolPolicy, names: Iterable[str] | None) -> tuple[SourcePoller, ...]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from elasticd.base.errors import EXIT_UNAVAILABLE, ConfigError
+from elasticd.base.errors import ConfigError, NotYetError
 from elasticd.base.stacks import blocking, frames_of, place
 from elasticd.base.text import raised, shown
 from elasticd.ports.source import Source
@@ -47,10 +47,8 @@ _ANSWERS: dict[str, tuple[Any, str]] = {
 """What a source says of itself, as attributes and methods: the type of each, and that in words."""
 
 
-class StuckError(ConfigError):
-    """It may be no mistake of a person's: a mount with a file of it may not answer."""
-
-    exit_code = EXIT_UNAVAILABLE
+class StuckError(NotYetError):
+    """A plugin does not answer, or the mount of a file."""
 
 
 def settled(decode: Callable[[], Source], file: str, key: str) -> Source:

@@ -9,17 +9,17 @@ loop for it. It gets what it may read, and nothing that can act.
 import asyncio
 import contextlib
 import logging
-import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence, ValuesView
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from math import inf
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
 
+from elasticd.base.blocking import DaemonThreads
 from elasticd.base.errors import ElasticdError
 from elasticd.base.news import LastReported
 from elasticd.base.stacks import frames_of, package_of, place
@@ -36,11 +36,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 P = ParamSpec("P")
 
-AT_ONCE = 32
-"""Blocking calls of one source at a time, such as those of asyncio.to_thread; others wait for their turn."""
-
-_Call = tuple["Future[Any]", Callable[[], Any]]
-
 
 def settle(future: "Future[T]", call: Callable[[], T]) -> None:
     """Give a future the result of a call, or what it raises: sys.exit in a plugin ends nothing but this."""
@@ -50,56 +45,6 @@ def settle(future: "Future[T]", call: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-class DaemonThreads(ThreadPoolExecutor):
-    """An executor whose threads do not keep the process from ending: the standard library's joins all of its own at
-    exit, however long that takes. An event loop accepts only that class as its default executor, so this is one."""
-
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        super().__init__(1)
-        self._at_once, self._begun = at_once, 0
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._free = threading.Semaphore(0)
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """Run a call in a free thread, in a new one, or as soon as one is free, which it waits for where the system
-        refuses another. The future raises RuntimeError if there is none at all."""
-        future: Future[T] = Future()
-        if not self._free.acquire(blocking=False) and self._begun < self._at_once:
-            try:
-                threading.Thread(target=self._work, name="source call", daemon=True).start()
-                self._begun += 1
-            except RuntimeError as error:
-                if not self._begun:
-                    future.set_exception(error)
-                    return future
-        self._calls.put((future, partial(fn, *args, **kwargs)))
-        return future
-
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            _carry_out(*call, self._free.release)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the free threads; do not wait for the busy ones."""
-        for _ in range(self._begun):
-            self._calls.put(None)
-
-
-def _carry_out(future: "Future[Any]", call: Callable[[], Any], on_finished: Callable[[], None]) -> None:
-    """Tell that the thread is free before the caller has its answer, so that the caller's next call finds it free."""
-    if not future.set_running_or_notify_cancel():
-        on_finished()
-        return
-    try:
-        result = call()
-    except BaseException as error:
-        on_finished()
-        future.set_exception(error)
-    else:
-        on_finished()
-        future.set_result(result)
-
-
 PATIENCE = 2.0
 """Seconds that the daemon waits at its start for sources to be open."""
 
@@ -107,7 +52,8 @@ STUCK = 4.0
 """Seconds without a turn of its event loop after which a source is considered stuck."""
 
 LONGEST = 30.0
-"""Seconds that opening a source, or a read of it, may take. A read that takes longer is cancelled."""
+"""Seconds that opening a source, or a read of it, may take, if it is a third party's: elasticd's own have their own
+time limits. A read that takes longer is cancelled."""
 
 CLOSING = 3.0
 """Seconds that sources have to close when the daemon ends, all together."""
@@ -122,7 +68,7 @@ _SUBJECTS = get_args(Subject)
 
 
 def is_strange(source: Source, beside: Mapping[str, Source]) -> bool:
-    """Whether a source is third-party, or made of one that is, and therefore gets a thread of its own."""
+    """Whether a source is third-party, or made of one that is."""
     if type(source).__module__.partition(".")[0] != __name__.partition(".")[0]:
         return True
     origins = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
@@ -259,7 +205,8 @@ class Opening:
     def where(self) -> str:
         """The innermost line that the thread is at in the source's own package; empty where it is elsewhere."""
         package = type(self._source).__module__.partition(".")[0]
-        return next((place(frame) for frame in frames_of(self.thread) if package_of(frame) == package), "")
+        frames = [frame for frame in frames_of(self.thread) if frame.f_globals.get("__name__") != __name__]
+        return next((place(frame) for frame in frames if package_of(frame) == package), "")
 
 
 def _details_of(reader: object) -> object:
@@ -271,14 +218,14 @@ def _details_of(reader: object) -> object:
 
 
 class ThreadReader:
-    """The reader of a third-party source: reads go to its thread, and return within `LONGEST` seconds, or as soon as
+    """The reader of a source that may block: reads go to its thread, and return within `longest` seconds, or as soon as
     the thread is known to be stuck.
 
     A stuck source is not asked again until it recovers or `reopen` is called. One whose thread has ended is opened
     again by the read after the one that reported it."""
 
-    def __init__(self, source: Source, site: Site, most: int) -> None:
-        self._source, self._site, self._most = source, site, most
+    def __init__(self, source: Source, site: Site, most: int, longest: float = LONGEST) -> None:
+        self._source, self._site, self._most, self._longest = source, site, most, longest
         self._stuck: list[Opening] = []
         self._opening = Opening(source, site, most)
         self._trouble = ""
@@ -295,7 +242,7 @@ class ThreadReader:
         if self._opening.ended.done() and self._trouble == self._opening.trouble:
             self._opening = Opening(self._source, self._site, self._most)
         opening = self._opening
-        trouble = await _await_open(opening, LONGEST) or await _await_answer(opening, now)
+        trouble = await _await_open(opening, self._longest) or await _await_answer(opening, now, self._longest)
         if opening is not self._opening:  # it was reopened meanwhile
             return await self.read(now)
         self._trouble = trouble
@@ -342,13 +289,13 @@ async def _await_open(opening: Opening, longest: float) -> str:
     return trouble if not trouble or opening.ended.done() else f"is not open: {trouble}"
 
 
-async def _await_answer(opening: Opening, now: float) -> str:
+async def _await_answer(opening: Opening, now: float, longest: float) -> str:
     """Wait for the answer to a read, or to an earlier one. Returns why there is none, empty if there is one."""
     if (late := opening.answer) is not None:
-        trouble = await _wait_for(opening, late, LONGEST)
+        trouble = await _wait_for(opening, late, longest)
         if trouble or not late.result().error:
             return trouble
-    trouble = await _wait_for(opening, opening.read(now), LONGEST)
+    trouble = await _wait_for(opening, opening.read(now), longest)
     if trouble:
         opening.give_up()
     return trouble
@@ -388,19 +335,22 @@ class Opened(NamedTuple):
 
 
 @asynccontextmanager
-async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: bool) -> AsyncIterator[list[Opened]]:
-    """A reader of each source, for as long as the block runs.
+async def readers(
+    sources: Sequence[Source], site_of: Callable[[Source], Site], most: int, *, threads: bool
+) -> AsyncIterator[list[Opened]]:
+    """A reader of each source, opened at its site, for as long as the block runs.
 
     `most`: samples that an answer may have. `threads`: whether those that may block run in threads of their own; not in
     virtual time, which stands still meanwhile. Others of elasticd's own share the daemon's loop, and with it its
     connections to the cluster: they are tested never to block.
     """
     async with AsyncExitStack() as stack:
-        strange = {source.label for source in sources if is_strange(source, site.beside)}
+        beside = {source.label: source for source in sources}
+        strange = {source.label for source in sources if is_strange(source, beside)}
         in_threads = {
-            source.label: ThreadReader(source, site, most)
+            source.label: ThreadReader(source, site_of(source), most, LONGEST if source.label in strange else inf)
             for source in sources
-            if threads and may_block(source, site.beside)
+            if threads and may_block(source, beside)
         }
         stack.push_async_callback(closed, list(in_threads.values()))
         troubles = await asyncio.gather(*[reader.begun(PATIENCE) for reader in in_threads.values()])
@@ -410,7 +360,7 @@ async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: 
             if source.label in in_threads:
                 openings.append(Opened(source, in_threads[source.label], by_label[source.label]))
                 continue
-            reader = await stack.enter_async_context(source.open(site))
+            reader = await stack.enter_async_context(source.open(site_of(source)))
             openings.append(
                 Opened(source, CheckedReader(reader, source.label, most) if source.label in strange else reader)
             )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from elasticd.base.errors import ConfigError
+from elasticd.base.errors import NotYetError
 from elasticd.base.secrets import check_secret, secret_path
 
 
@@ -38,7 +38,8 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
             context.load_cert_chain(place, str(secret_path(tls.key_file)), password=lambda: "")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; an empty file is a ValueError
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not PEM"
-        raise ConfigError("", str(place), f"must be readable PEM, is not: {reason}") from None
+        # It may be half written, or not there yet.
+        raise NotYetError("", str(place), f"must be readable PEM, is not: {reason}") from None
     return context
 
 

@@ -1,16 +1,22 @@
 """One read of each source for all: shared, late, raising, and nonsense."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock, WallClock
+from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Readings, Sample
-from elasticd.ports.source import Source
-from elasticd.sources.poller import LEFT, SourcePoller
+from elasticd.ports.source import Reader, Site, Source
+from elasticd.sources.poller import LEFT, SourcePoller, opened
+from elasticd.sources.router import SourceRouter
+from elasticd.testing import site
 
 
 class Meter:
@@ -32,6 +38,18 @@ class Measured(Source, tag="meter", frozen=True):
     """What the meter is, in TOML."""
 
 
+class Sited(Source, tag="sited", frozen=True):
+    """A source that keeps the site that it is opened at."""
+
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        SITES.append(site)
+        yield Meter()
+
+
+SITES: list[Site] = []
+
+
 def poller(meter: Meter, every: float = 1.0, patience: float = 30.0) -> SourcePoller:
     return SourcePoller(meter, Measured(every=every), WallClock(), patience)
 
@@ -41,6 +59,56 @@ async def ask(shared: SourcePoller, now: float) -> Readings:
     if (task := shared.ask(now)) is not None:
         await asyncio.wait([task], timeout=shared.patience)
     return shared.take(now) or shared.last
+
+
+@pytest.mark.parametrize(
+    ("times", "since"),
+    [
+        pytest.param([100, 101, 130], 100, id="one after the other"),
+        pytest.param([100, 101, 137], 137, id="after a pause"),
+        pytest.param([100, 400, 700, 1300], 400, id="by a policy that seldom asks"),
+        pytest.param([100, 400, 700, 1301], 1301, id="after a pause of that"),
+    ],
+)
+async def test_its_reads_begin_anew_once_nobody_asked(times: list[float], since: float) -> None:
+    shared = poller(Meter())
+    for now in times:
+        await ask(shared, now)
+    assert shared.wanted_since == since
+
+
+POLICY = PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
+
+
+async def test_reads_begin_anew_where_no_policy_had_the_source() -> None:
+    """As one that was removed and is applied again, seconds later; not where another has read it meanwhile."""
+    alone, shared = poller(Meter()), poller(Meter())
+    alone.name, policies = "alone", {name: replace(POLICY, name=name) for name in ("first", "second")}
+    router = SourceRouter[str]([alone, shared], lambda _: None)
+    alone.offers, shared.offers = ("a",), ("s",)
+
+    async def in_force(now: float, *reads: tuple[str, str]) -> tuple[float, float]:
+        router.forget()
+        for name, series in reads:
+            await router.read({name: router.serving(policies[name], frozenset({series}))}, now)
+        return alone.wanted_since, shared.wanted_since
+
+    assert await in_force(100, ("first", "a"), ("second", "s")) == (100, 100)
+    assert await in_force(101, ("first", "a"), ("second", "s")) == (100, 100)
+    assert await in_force(102, ("second", "s")) == (100, 100)
+    assert await in_force(103, ("first", "a"), ("second", "s")) == (103, 100)
+
+
+async def test_a_source_is_told_since_when_it_is_asked_for() -> None:
+    """Or, if that is later, since when the daemon leads."""
+    led, source = [-inf], Sited()
+    at = replace(site(clock=VirtualClock(50.0)), since=lambda: led[-1])
+    async with opened([source], at) as (shared,):
+        for now in (50, 51, 90):
+            await ask(shared, now)
+            assert SITES[-1].since() == (90 if now == 90 else 50)
+        led.append(95.0)
+        assert SITES[-1].since() == 95
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def blocks(_: Site) -> str:
 
 @asynccontextmanager
 async def opened(does: Reads = nothing, at: Site | None = None, **options: Any) -> AsyncIterator[ThreadReader]:
-    async with readers([Thirds(does=does, **options)], at or site(), 1000, threads=True) as (found,):
+    async with readers([Thirds(does=does, **options)], lambda _: at or site(), 1000, threads=True) as (found,):
         assert isinstance(found.reader, ThreadReader)
         yield found.reader
 
@@ -181,7 +181,7 @@ async def test_a_source_that_never_opens_is_reported_and_reopened(monkeypatch: p
         if len(times) == 1:
             await asyncio.Event().wait()
 
-    async with readers([Thirds(does=nothing, opens=opens)], site(), 1000, threads=True) as (found,):
+    async with readers([Thirds(does=nothing, opens=opens)], lambda _: site(), 1000, threads=True) as (found,):
         assert found.trouble == "is not open: no answer within 0.1 s"
         reading = asyncio.create_task(read(found.reader))
         await asyncio.sleep(0)
@@ -405,6 +405,21 @@ def test_those_that_read_files_again_have_a_thread(source: Source, blocks: bool)
     assert may_block(source, beside) is blocks
 
 
+@pytest.mark.parametrize("strange", [True, False])
+async def test_only_a_third_partys_read_is_given_up(monkeypatch: pytest.MonkeyPatch, strange: bool) -> None:
+    """elasticd's own have a time limit, `timeout`, that may be longer."""
+
+    async def slow(_: Site) -> str:
+        await asyncio.sleep(0.3)
+        return "read"
+
+    for name, answer in (("LONGEST", 0.1), ("is_strange", lambda *_: strange), ("may_block", lambda *_: True)):
+        monkeypatch.setattr(threads, name, answer)
+    async with readers([Thirds(does=slow)], lambda _: site(), 1000, threads=True) as (found,):
+        readings = await found.reader.read(5.0)
+    assert ("no answer within" in readings.error, readings.faults) == (strange, {} if strange else {"found": "read"})
+
+
 async def test_sources_in_virtual_time_share_a_thread_and_stay_checked() -> None:
     async def says(_: Site) -> Readings:
         return Readings("thirds", 5.0, error=threading.current_thread().name)
@@ -413,5 +428,7 @@ async def test_sources_in_virtual_time_share_a_thread_and_stay_checked() -> None
         raise SystemExit(3)
 
     found: list[Opened]
-    async with readers([Thirds(does=says, name="a"), Thirds(does=exits, name="b")], site(), 9, threads=False) as found:
+    async with readers(
+        [Thirds(does=says, name="a"), Thirds(does=exits, name="b")], lambda _: site(), 9, threads=False
+    ) as found:
         assert [(await one.reader.read(5.0)).error for one in found] == ["MainThread", "SystemExit: 3"]

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from elasticd.base.errors import EXIT_UNAVAILABLE, ConfigError
+from elasticd.base.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError
 from elasticd.config.settings import HttpSettings, examine
 from elasticd.sources import settled
 from elasticd.telemetry import access as access_module
@@ -151,6 +151,24 @@ def test_a_silent_mount_at_the_start_is_no_mistake(monkeypatch: pytest.MonkeyPat
     assert str(error) == f"{place}: the files that it names must be readable, are not: their mount does not answer"
 
 
+@pytest.mark.parametrize(
+    ("text", "mode", "code"),
+    [
+        pytest.param(None, 0o600, EXIT_UNAVAILABLE, id="not there yet"),
+        pytest.param("", 0o600, EXIT_UNAVAILABLE, id="empty yet"),
+        pytest.param("0123456789abcdef", 0o644, EXIT_CONFIG, id="for everybody"),
+        pytest.param("short", 0o600, EXIT_CONFIG, id="too short"),
+    ],
+)
+def test_only_what_comes_by_itself_is_no_mistake(tmp_path: Path, text: str | None, mode: int, code: int) -> None:
+    file = tmp_path / "token"
+    if text is not None:
+        file.write_text(text)
+        file.chmod(mode)
+    (error,) = examine(replace(settings_of(()), http=HttpSettings(token_file=str(file))), "elasticd.toml")
+    assert error.exit_code == code
+
+
 async def test_the_api_server_is_asked_once_for_a_token() -> None:
     reviews = Reviews()
     async with served(Access(reviewer=reviews)) as ask:
@@ -186,7 +204,7 @@ def test_a_daemon_that_serves_this_machine_alone_says_so(access: Access, host: s
         pytest.param("0123456789abcdef\n", "", id="fine"),
         pytest.param("short\n", "at least 16 characters of ASCII and no space, has 5", id="short"),
         pytest.param("0123456789 abcdef", "at least 16 characters of ASCII and no space, has 17", id="with a space"),
-        pytest.param("", "at least 16 characters of ASCII and no space, has 0", id="empty"),
+        pytest.param("", "must hold a token, is empty", id="empty"),
     ],
 )
 def test_a_token_is_long_enough_not_to_be_guessed(tmp_path: Path, text: str, problem: str) -> None:

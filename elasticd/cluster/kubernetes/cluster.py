@@ -402,6 +402,7 @@ class KubernetesCluster:
             parts.identity,
             patience,
             parts.lease,
+            lambda: bool(parts.deps.rollbacks.problem),
         )
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
         self._pod_actions = PodActions(
@@ -540,8 +541,11 @@ class KubernetesCluster:
         """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
         if not self.leading:
             return NOT_LEADING
+        disturbs = disruption_of(action) is not None
+        if disturbs and (stop := self._allowed_of_pods()):
+            return stop
         judged = self._pod_actions.as_judged(action) if isinstance(action, Evict) else None
-        elector = self._parts.elector if disruption_of(action) else None
+        elector = self._parts.elector if disturbs else None
         if elector is not None and (fault := await elector.foretell_disruption()):
             return Answer("refused", message=f"the Lease does not say that pods go: {fault}", reason="Disturbed")
         may_be_done = True
@@ -573,7 +577,7 @@ class KubernetesCluster:
             case Bind() | Evict() | TryEvict() | Nominate():
                 return await self._pod_actions.act(action, judged)
             case BindClaim():
-                return await self._claims.bind(action, self._allowed)
+                return await self._claims.bind(action, self._allowed_of_pods)
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Store our own write before the watch reports it, so that no decision is based on the old count."""

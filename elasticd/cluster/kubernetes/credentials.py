@@ -25,7 +25,7 @@ from kubernetes_asyncio.config.incluster_config import (
     InClusterConfigLoader,
 )
 
-from elasticd.base.blocking import BlockingCall
+from elasticd.base.blocking import BlockingCall, DaemonThreads
 from elasticd.base.errors import UNREADABLE, ConfigError, UnavailableError, nearest
 from elasticd.base.files import content_of
 from elasticd.base.news import LastReported
@@ -187,6 +187,7 @@ class Credentials:
         await self._warn_of_exposure(path)
 
     async def _read(self) -> _Loaded:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())  # one that blocks must not outlive the process
         path = find_kubeconfig(self._kubeconfig)
         configuration = Configuration()
         if not path:

@@ -42,6 +42,9 @@ Calls = Callable[[str, str, int, float], None]
 _METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 RELOAD_EVERY = 10.0
 """Seconds from one look at the credentials that were refused to the next."""
+A_MOMENT = 3.0
+"""Seconds that an answer waits for other credentials to be read."""
+
 LOOK_EVERY = 60.0
 """The same where they may have been accepted, as another user's, or what is before the API server wants others."""
 _NO_ANSWER = -1
@@ -251,7 +254,7 @@ class Session:
                 raise
             return await self._ask(request, limits)
         doubtful = _may_be_for_credentials(response)
-        if not doubtful or not await self._reload(generation, response.status):
+        if not doubtful or not await self._reload_soon(generation, response.status):
             return response
         if response.status not in (401, 403) and request.verb not in ("get", "list", "watch"):
             return response  # only an API server's refusal says that nothing was done
@@ -287,6 +290,17 @@ class Session:
         is_looking = self._looking is not None and not self._looking.done()
         if not is_looking and time.monotonic() - self._reloaded >= LOOK_EVERY:
             self._looking = asyncio.create_task(self._reload(self._generation, _NO_ANSWER))
+
+    async def _reload_soon(self, generation: int, code: int) -> bool:
+        """Read the credentials again; after any answer but 401, which says that these are worth nothing, wait only
+        a moment for it, as the answer is there."""
+        if code == 401:
+            return await self._reload(generation, code)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._reload(generation, code))
+        looking = self._looking
+        await asyncio.wait([looking], timeout=A_MOMENT)
+        return (looking.done() and not looking.cancelled() and looking.result()) or self._generation != generation
 
     async def _reload(self, generation: int, code: int = 0) -> bool:
         """Read the credentials again, unless another request just did or it was tried a moment ago. After any other

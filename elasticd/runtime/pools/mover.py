@@ -30,7 +30,6 @@ from elasticd.runtime.pools.history import Latest, PoolHistory
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
 from elasticd.runtime.pools.surges import Surging
-from elasticd.runtime.pools.usage_view import By
 from elasticd.runtime.workers import Worker, at_once
 
 SETTLE = 1.0
@@ -168,7 +167,7 @@ class Mover:
         asked = ("select_nodes", "filter_nodes", "score_nodes") if placed else ()
         pool.count_failure("moving", failures, ("rebind_pods", "rebalance_nodes", *asked))
         history.planned(plan, now)
-        self._settle(history, plan.decisions, snapshot, case.observation.use)
+        self._settle(history, plan.decisions, snapshot, case)
         before, leaving_uids = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
         self._write_finished(over(before, plan.decisions, case.columns, snapshot.on_nodes(), leaving_uids, now))
         tell(self._listeners, MovesPlanned(pool.policy.name, self._clock.now() - started))
@@ -201,8 +200,11 @@ class Mover:
             if move is not None and move.over:
                 self._journal.append(given_up(decision, move, now))
 
-    def _settle(self, history: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
-        """Write down the decisions that are news, and begin their moves. `use`: what pods use."""
+    def _settle(
+        self, history: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, case: PoolCase
+    ) -> None:
+        """Write down the decisions that are news, and begin their moves. `case`: what they were made by. The snapshot
+        may be live: it shows nodes as they are by now."""
         for decision in decisions:
             news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
             waits_again = decision.refusal in (ENOUGH, FAILING) and history.was_refused(decision.uid)
@@ -217,9 +219,11 @@ class Mover:
                 pods = snapshot.on_nodes().get(decision.node, ())
                 pod = next((pod for pod in pods if pod.uid == decision.uid), None)
                 name = decision.pod.full_name
+                use = case.observation.use
                 pod_use = {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}
-                node = next((node for node in snapshot.nodes() if node.name == decision.node), None)
-                act = self._act(history, decision, action, _Judged(pod, node, pod_use), written=is_news)
+                index = case.columns.index(decision.node)
+                judged = _Judged(pod, None if index is None else case.columns.nodes[index], pod_use)
+                act = self._act(history, decision, action, judged, written=is_news)
                 self.actions.begin(decision.uid, decision.id, act)
         history.reported.keep({decision.uid for decision in decisions})
 

@@ -233,7 +233,7 @@ class Server:
         self.written += 1
         created = datetime.now(UTC) + timedelta(seconds=self.ahead)
         given = {"uid": f"record-{self.written}", "creationTimestamp": f"{created:%Y-%m-%dT%H:%M:%SZ}"}
-        given["resourceVersion"] = "1"
+        given["resourceVersion"] = "101"
         record = {**body, "metadata": {**body["metadata"], **given}}
         self.records[body["metadata"]["name"]] = record
         return record
@@ -252,7 +252,7 @@ class Server:
             return status(422, "Invalid", "metadata.uid: field is immutable")
         kept["data"] |= body.get("data", {})
         meta = kept["metadata"]
-        meta["resourceVersion"] = str(int(meta.get("resourceVersion", "0")) + 1)
+        meta["resourceVersion"] = str(int(meta.get("resourceVersion", "100")) + 1)
         return kept
 
     def forget(self) -> Any:
@@ -303,6 +303,7 @@ async def daemon(
     lease: str = "",
     budget: Budget | None = None,
     judged: float = 1000,  # hurried seconds
+    rolled_back: bool = False,
 ) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = budget or Budget(clock, 10_000, 1000)
@@ -325,6 +326,7 @@ async def daemon(
         identity,
         quiet=4.0,
         lease=lease,
+        rolled_back=lambda: rolled_back,
     )
     restorer = Restorer(parts)
     task = asyncio.create_task(restorer.run()) if resumes else None

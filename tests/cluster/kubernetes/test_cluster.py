@@ -20,7 +20,7 @@ from elasticd.cluster.kubernetes import cluster as cluster_module
 from elasticd.cluster.kubernetes.lease import DISRUPTED, HOLDER
 from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.kit.handover import STOPPED, UNREAD
-from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
+from elasticd.model.actions import Action, Announce, Answer, Bind, BindClaim, Mark, Scale
 from elasticd.model.policy import MOST
 from elasticd.model.workload import Ref
 from elasticd.ports.cluster import LEFT_ALONE, Cluster, Kind, scales_of
@@ -710,32 +710,42 @@ async def test_pod_just_bound_is_on_its_node_despite_older_events(
         assert [one.name for one in snapshot.pending()] == ["later"]
 
 
-async def test_no_pod_is_bound_by_nodes_from_before_a_restore(
-    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
-) -> None:
-    """The list of pods shows that etcd was put back; that of nodes, which differ by now, comes later."""
-    listed = asyncio.Event()
+CLAIM = BindClaim(Ref("shop", "PersistentVolumeClaim", "c", "v1"), "u", "5", node="n1")
 
-    async def later(_: web.Request) -> web.StreamResponse:
-        await listed.wait()
-        return web.json_response(page(READY, version=9))
+
+@pytest.mark.parametrize("action", ["bind", "claim", "evict"])
+async def test_no_pod_is_bound_by_nodes_from_before_a_restore(
+    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed], action: str
+) -> None:
+    """The list of pods shows that etcd was put back; its second page, and the list of nodes, come later."""
+    rest, nodes = asyncio.Event(), asyncio.Event()
+
+    async def later(request: web.Request) -> web.StreamResponse:
+        if request.path == PODS and "continue" not in request.query:
+            return web.json_response(page(waiting(), version=9, more="rest"))
+        await (rest if request.path == PODS else nodes).wait()
+        return web.json_response(page(version=9) if request.path == PODS else page(READY, version=9))
 
     api.on("GET", "/api/v1/nodes", page(READY, version=20), later)
-    api.on("GET", PODS, page(waiting(), version=20), page(waiting(), version=9))
+    api.on("GET", PODS, page(waiting(), version=20), later)
     api.on("POST", BINDING, {})
     async with open_cluster() as cluster:
         snapshot = await cluster.observe(0.0, frozenset())
         (found,) = snapshot.pending()
         bind = Bind(found.ref, found.uid, "n1")
+        actions: dict[str, Action] = {"bind": bind, "claim": CLAIM, "evict": EVICT}
+        asked = actions[action]
         feeds[PODS].push("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+        await until(lambda: len(api.asked("GET", PODS)) == 3)
+        assert (await cluster.act(asked)).reason == "Outdated"
+        rest.set()
         await until(lambda: feeds[PODS].opened == 2)
-        answer = await cluster.act(bind)
-        assert (answer.result, answer.reason) == ("refused", "Outdated")
+        assert (await cluster.act(asked)).reason == "Outdated"
         feeds["/api/v1/nodes"].push("MODIFIED", READY)
-        listed.set()
+        nodes.set()
         await until(lambda: feeds["/api/v1/nodes"].opened == 2)
         assert (await cluster.act(bind)).result == "done"
-    assert len(api.asked("POST", BINDING)) == 1
+    assert [seen.path for seen in api.seen if seen.method == "POST" and "/shop/" in seen.path] == [BINDING]
 
 
 async def test_a_listener_to_changes_is_told_of_pods_and_nodes(open_cluster: Open, feeds: dict[str, Feed]) -> None:

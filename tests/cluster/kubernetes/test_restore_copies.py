@@ -154,6 +154,33 @@ async def test_copy_lost_without_a_daemon_is_remade_unless_it_ran(
     assert (watch.query["fieldSelector"], watch.query["resourceVersion"]) == ("metadata.name=batch", version)
 
 
+@pytest.mark.parametrize(
+    ("version", "rolled_back", "copies"),
+    [
+        pytest.param("90", False, 1, id="it was not"),
+        pytest.param("900", False, 2, id="beyond what etcd has reached"),
+        pytest.param("90", True, 2, id="it is known"),
+    ],
+)
+async def test_what_a_server_remembers_of_undone_time_is_no_proof(
+    server: Server, session: Session, clock: HurriedClock, version: str, rolled_back: bool, copies: int
+) -> None:
+    """It was not restarted when etcd was put back to a time in which a pod was away, which ran then, and is gone."""
+    server.waits = 1000
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: seen(1)(server))
+    assert server.pod is not None
+    meta = {**server.pod["metadata"], "resourceVersion": version}
+    server.pod = {**server.pod, "metadata": meta, "status": {"phase": "Running"}}
+    server.take_away()
+    server.waits = 0
+    async with daemon(session, clock, resumes=True, rolled_back=rolled_back) as one:
+        await until(lambda: not server.records)
+        await until(lambda: not one.underway)
+    assert len(server.created) == copies
+
+
 async def test_a_copy_just_created_by_another_daemon_is_not_gone(
     server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
 ) -> None:

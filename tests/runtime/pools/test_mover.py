@@ -38,7 +38,7 @@ from elasticd.runtime.workers import Worker
 from elasticd.sources.poller import SourcePoller
 from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.ui.journaled import held
-from tests.kit.board import Board
+from tests.kit.board import Board, Standing
 from tests.kit.pools import NOW, node, pod
 from tests.kit.volumes import claim, claiming, storage, volume
 
@@ -625,7 +625,14 @@ async def test_policies_no_longer_in_force_are_not_examined() -> None:
 
 @pytest.mark.parametrize("owner", [OWNED, ("", "", "")], ids=["controlled", "bare"])
 async def test_no_pod_goes_whose_node_changes_while_moves_are_planned(owner: tuple[str, str, str]) -> None:
-    """Planning takes a while, in a process of its own."""
+    """Planning takes a while, in a process of its own, and a snapshot shows the cluster as it is by then."""
+
+    class Live(Standing):
+        def nodes(self) -> tuple[Node, ...]:
+            return tuple(it.board.nodes.values())
+
+    async def observe(now: float, kinds: frozenset[Kind] = frozenset()) -> Snapshot:
+        return Live(it.board, now)
 
     async def planned(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
         plans = [plan_moves(case) for case in cases]
@@ -636,6 +643,7 @@ async def test_no_pod_goes_whose_node_changes_while_moves_are_planned(owner: tup
     decisions = list[MoveDecision]()
     pods = [replace(running("p", "a"), owner=owner)]
     async with bench([node("a", labels=LEAVE), node("b")], pods, planner=planned, surge=True) as it:
+        it.placer.look = observe
         await it.until(100)
     assert [decision.verdict for decision in decisions[:1]] == ["move"]
     assert [outcome.reason for outcome in it.heard.outcomes] == ["Outdated"]

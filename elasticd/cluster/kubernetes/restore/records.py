@@ -29,7 +29,8 @@ from elasticd.model.workload import Ref
 LABEL = "elasticd.io/restore"
 
 CLAIMED = "elasticd.io/claimed-again-at"
-"""Annotation of a record that was there already when its daemon wanted to evict the pod, as after a lost reply."""
+"""Annotation of a record that was changed for the sake of its version, as where it was there already when its daemon
+wanted to evict the pod."""
 
 WINDOW = 300.0
 """Seconds at most between the time that is sealed in a record and that of its creation, by the server's clock."""
@@ -136,11 +137,12 @@ class Records:
             raise
         if record is None or record.by != restoration.by:
             return None
-        return record if written is not None else await self._renew(record)
+        return record if written is not None else await self.touch(record)
 
-    async def _renew(self, record: Restoration) -> Restoration:
-        """Change a record that was there already. Raises ApiError."""
-        body = encode({"metadata": {"annotations": {CLAIMED: moment(self._now()) or ""}}})
+    async def touch(self, record: Restoration) -> Restoration:
+        """Change this record as it is there, and return it in its new version. Raises ApiError."""
+        meta = {"uid": record.record, "annotations": {CLAIMED: moment(self._now()) or ""}}
+        body = encode({"metadata": meta})
         changed = await self._session.send(CONFIG_MAPS.request("patch", self.home, record.name, body=body))
         return replace(record, version=decoded(changed, _RECORD, "ConfigMap").metadata.resource_version)
 

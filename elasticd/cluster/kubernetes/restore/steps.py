@@ -46,6 +46,7 @@ from elasticd.cluster.kubernetes.restore.records import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import PODS
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.watch.versions import is_older
 from elasticd.cluster.kubernetes.wire.convert import controller_of
 from elasticd.cluster.kubernetes.wire.manifest import is_equivalent, trial_of
 from elasticd.cluster.kubernetes.wire.objects import PodStatus, WatchEvent, WirePod
@@ -82,7 +83,8 @@ LATE = 60.0
 class RestorerParts(Struct, frozen=True):
     """What restoring pods needs. `identity` is the daemon's name, which others may have too; `lease` are namespace and
     name of its Lease, empty where it has none. A recorded pod that stays untouched for `quiet` seconds is not expected
-    to be evicted any more: that is longer than a request in flight lasts."""
+    to be evicted any more: that is longer than a request in flight lasts. `rolled_back`: whether etcd was put back of
+    late."""
 
     session: Session
     budget: Budget
@@ -98,6 +100,7 @@ class RestorerParts(Struct, frozen=True):
     identity: str = ""
     quiet: float = 30.0
     lease: str = ""
+    rolled_back: Callable[[], bool] = lambda: False
 
 
 class RestorationSteps:
@@ -323,10 +326,15 @@ class RestorationSteps:
         return await self._forget()
 
     async def _was_settled(self, record: Restoration) -> bool:
-        """Whether a deleted copy ran, or was adopted, while no daemon watched it. The server is asked once for each."""
-        settled = await settled_since(self._parts.session, self.restoration.pod, self.restoration.uid, record.since)
+        """Whether a deleted copy ran, or was adopted, while no daemon watched it. The server is asked once for each. If
+        it was not restarted when etcd was put back it remembers what is undone: versions that etcd has not reached."""
+        version = await settled_since(self._parts.session, self.restoration.pod, self.restoration.uid, record.since)
+        is_settled = bool(version) and not self._parts.rolled_back()
+        if is_settled:
+            touched = await self._records.touch(record)  # only a write tells how far etcd is
+            is_settled = not is_older(touched.version, than=version)
         self._copy_may_have_run = False
-        return settled
+        return is_settled
 
     def _count_lost(self) -> None:
         """Count a copy that vanished before it ran, and set the pause before the next one."""
@@ -488,27 +496,29 @@ def _failed_itself(status: PodStatus) -> bool:
     )
 
 
-async def settled_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
-    """Whether a copy of the pod of this UID has run, or was adopted, since that version of it, as far as the server
-    remembers, which is some minutes. It is asked for a second. Raises ApiError."""
+async def settled_since(session: Session, pod: Ref, uid: str, since: str) -> str:
+    """The version in which a copy of the pod of this UID has run, or was adopted, since that version of it, as far as
+    the server remembers, which is some minutes; empty: in none. It is asked for a second. Raises ApiError."""
     if not since:
-        return False
+        return ""
     only = {"fieldSelector": f"metadata.name={pod.name}", "resourceVersion": since}
     params = {"watch": "1", "timeoutSeconds": "1", **only}
     request = Request(verb="watch", path=PODS.path(pod.namespace), resource="pods", params=params, timeout=10.0)
     try:
         body = await session.send(request)
-        return any(_copy_settled(_EVENT.decode(line), uid) for line in body.splitlines() if line)
+        versions = (_settled_version(_EVENT.decode(line), uid) for line in body.splitlines() if line)
+        return next(filter(None, versions), "")
     except ApiError as error:
         if error.code in (403, 405, 410):
-            return False
+            return ""
         raise
     except UNREADABLE as error:
         raise ApiError(500, "Unreadable", f"what became of {pod} cannot be read: {error}") from error
 
 
-def _copy_settled(event: WatchEvent, uid: str) -> bool:
+def _settled_version(event: WatchEvent, uid: str) -> str:
     if event.type not in ("ADDED", "MODIFIED", "DELETED"):
-        return False  # ERROR: it was too long ago
-    annotations = _POD.decode(event.object).metadata.annotations or {}
-    return annotations.get(RESTORED) == uid and life_of(event.object).settled
+        return ""  # ERROR: it was too long ago
+    meta = _POD.decode(event.object).metadata
+    is_copy = (meta.annotations or {}).get(RESTORED) == uid
+    return meta.resource_version if is_copy and life_of(event.object).settled else ""

@@ -256,8 +256,10 @@ class Reflector:
         while True:
             metadata, items, faults = self._page(await self._session.send(self._request("list", params)))
             went_back = is_older(metadata.resource_version, than=self._version)
-            restored = went_back or is_rolled_back
-            keys.update(self._feed.sink.put(item, listed=True, restored=restored) for item in items)
+            if went_back and not is_rolled_back:  # before the first of it counts
+                rollbacks.note(self._resource.plural, self._version, metadata.resource_version)
+                count, is_rolled_back = rollbacks.count, True
+            keys.update(self._feed.sink.put(item, listed=True, restored=is_rolled_back) for item in items)
             # An object that cannot be read keeps its last readable form.
             keys.update((meta.namespace, meta.name) for meta, _ in faults)
             self._skip(faults)
@@ -265,9 +267,6 @@ class Reflector:
                 break
             params = {**params, "continue": metadata.continue_}
         self._feed.sink.retain(self.namespace, keys)
-        if went_back and not is_rolled_back:
-            rollbacks.note(self._resource.plural, self._version, metadata.resource_version)
-            count = rollbacks.count
         self._rollbacks = count
         self._version, self._listed = metadata.resource_version, started
         self._must_list, self._doubted = not self._version, False

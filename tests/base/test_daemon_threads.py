@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from elasticd.sources.threads import DaemonThreads
+from elasticd.base.blocking import DaemonThreads
 
 
 def fail() -> None:
@@ -80,6 +80,6 @@ async def test_without_any_thread_a_call_fails() -> None:
 
 @pytest.mark.slow
 def test_a_process_with_a_hanging_call_can_exit() -> None:
-    code = "import time; from elasticd.sources.threads import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
+    code = "import time; from elasticd.base.blocking import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
