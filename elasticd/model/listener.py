@@ -53,10 +53,12 @@ class PodsWaiting(Struct, frozen=True):
 
 
 class MovesPlanned(Struct, frozen=True):
-    """The moves of a pool's pods were planned, in so many seconds."""
+    """The moves of a pool's pods were planned, in so many seconds. `failing`: how many of them failed when they were
+    last tried, and are tried again."""
 
     policy: str
     seconds: float
+    failing: int = 0
 
 
 class MoveTakenBack(Struct, frozen=True):

@@ -166,6 +166,7 @@ class _PodMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting: dict[str, Mapping[str, int]] = {}
+        self._failing: dict[str, int] = {}
         self.moves: Sequence[Underway] = ()
         """The moves in flight."""
         registry.register(self)
@@ -199,8 +200,9 @@ class _PodMetrics:
                 self._moves.labels(record.policy, record.verdict, record.refusal or record.reason).inc()
             case PodsPlanned(policy, seconds):
                 self._plans.labels(policy).observe(seconds)
-            case MovesPlanned(policy, seconds):
+            case MovesPlanned(policy, seconds, failing):
                 self._looks.labels(policy).observe(seconds)
+                self._failing[policy] = failing
             case PodsWaiting(policy, counts):
                 self._waiting[policy] = counts
             case PoolsApplied(names):
@@ -210,6 +212,7 @@ class _PodMetrics:
 
     def _keep(self, names: AbstractSet[str]) -> None:
         self._waiting = {name: counts for name, counts in self._waiting.items() if name in names}
+        self._failing = {name: count for name, count in self._failing.items() if name in names}
         for metric in (self._decisions, self._moves, self._actions, self._plans, self._looks):
             for labels in list(metric._metrics):  # noqa: SLF001  # it has no other list of them
                 if labels[0] not in names:
@@ -223,6 +226,9 @@ class _PodMetrics:
             for reason, count in counts.items()
         ]
         yield _family(GaugeMetricFamily, "waiting_pods", "Pods without a node.", ("policy", "reason"), waiting)
+        failing = [((policy,), count) for policy, count in list(self._failing.items())]
+        text = "Pods whose evictions failed when they were last tried, as the API server did not do them."
+        yield _family(GaugeMetricFamily, "moves_failing", text, ("policy",), failing)
         going = [move for move in self.moves if not move.over]
         stuck = [move for move in going if move.fault]
         for name, text, moves in (

@@ -22,6 +22,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.reports import NodeView, PodStatus, PoolReport, StatusReport
 from elasticd.model.workload import Series
 from elasticd.sources.poller import SourceReport
+from elasticd.sources.settled import StuckError, guarded
 
 T = TypeVar("T")
 
@@ -83,7 +84,9 @@ def _authorization(http: HttpSettings) -> dict[str, str]:
     if not http.token_file:
         return {}
     try:
-        return {"Authorization": f"Bearer {http.token()}"}
+        return {"Authorization": f"Bearer {guarded(http.token, '', '')}"}
+    except StuckError:
+        raise UnavailableError("http.token_file: must be readable, is not: its mount does not answer") from None
     except ConfigError as error:
         raise UnavailableError(f"http.token_file: {error}") from None
 

@@ -32,6 +32,7 @@ COUNTS = (
     "elasticd_config_last_reload_successful",
     "elasticd_source_up",
     "elasticd_moves_in_flight",
+    "elasticd_moves_failing",
     "elasticd_moves_in_trouble",
     "elasticd_restore_records_left_alone",
     "elasticd_restore_records_unread",

@@ -46,12 +46,13 @@ def test_moves_are_counted_by_decision_and_in_flight_by_kind() -> None:
     metrics.on(move)
     metrics.on(replace(move, verdict="refuse", refusal="Budget"))
     stuck = Underway(POD, "u", "anew", "gone", 1.0, fault="exceeded quota")
-    metrics.on(MovesPlanned("pool", 0.02))
+    metrics.on(MovesPlanned("pool", 0.02, 3))
     over = replace(stuck, fault="", over=True)
     shown = text(metrics, [stuck, replace(stuck, fault=""), replace(stuck, how="surge", fault=""), over])
     assert 'elasticd_move_decisions_total{policy="pool",reason="Cordoned",verdict="move"} 1.0' in shown
     assert 'elasticd_move_decisions_total{policy="pool",reason="Budget",verdict="refuse"} 1.0' in shown
     assert 'elasticd_move_plan_duration_seconds_count{policy="pool"} 1.0' in shown
+    assert 'elasticd_moves_failing{policy="pool"} 3.0' in shown
     assert 'elasticd_moves_in_flight{how="anew"} 2.0' in shown
     assert 'elasticd_moves_in_flight{how="surge"} 1.0' in shown
     assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in shown

@@ -16,6 +16,7 @@ from elasticd.decision.decide import held
 from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Ref
+from elasticd.sources import settled
 from elasticd.ui import remote
 from tests.kit.daemons import called, write
 
@@ -140,3 +141,14 @@ def test_explain_says_that_the_daemon_is_not_ready(capsys: pytest.CaptureFixture
         assert "nothing is known" in out
         alone = called(capsys, "explain", "shop/Deployment/web", "--state", tmp_path / "state")
         assert (alone[0], alone[2]) == (0, "")
+
+
+def test_a_silent_mount_with_the_token_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(settled, "PATIENCE", 0.05)
+    monkeypatch.setattr(HttpSettings, "token", lambda _: answers.wait(30))
+    try:
+        with pytest.raises(UnavailableError, match=r"^http\.token_file: .*: its mount does not answer$"):
+            remote.moves(HttpSettings(token_file="/token"))
+    finally:
+        answers.set()

@@ -223,6 +223,11 @@ class PoolHistory:
             return True
         return (previous.result, previous.code, previous.reason) != (outcome.result, outcome.code, outcome.reason)
 
+    @property
+    def failing(self) -> int:
+        """How many pods' evictions failed when they were last tried."""
+        return len(self._failing)
+
     def take_back(self, uid: str) -> None:
         """Take back the move of a pod that stays though it was told to leave."""
         departure, outcome = self._departures.pop(uid, None), self._outcomes.get(uid)

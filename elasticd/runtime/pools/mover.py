@@ -170,7 +170,7 @@ class Mover:
         self._settle(history, plan.decisions, snapshot, case)
         before, leaving_uids = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
         self._write_finished(over(before, plan.decisions, case.columns, snapshot.on_nodes(), leaving_uids, now))
-        tell(self._listeners, MovesPlanned(pool.policy.name, self._clock.now() - started))
+        tell(self._listeners, MovesPlanned(pool.policy.name, self._clock.now() - started, history.failing))
 
     def _leaving_pods(self, history: PoolHistory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
         """The pods (UID and node) that leave their nodes, now or when their replacement is ready; a move that was taken

@@ -71,11 +71,13 @@ class Heard:
         self.decisions: list[MoveDecision] = []
         self.outcomes: list[PodOutcome] = []
         self.looks: list[str] = []
+        self.failing = 0
 
     def on(self, record: Notice) -> None:
         match record:
-            case MovesPlanned(policy):
+            case MovesPlanned(policy, _, failing):
                 self.looks.append(policy)
+                self.failing = failing
             case MoveDecision():
                 self.decisions.append(record)
             case PodOutcome():
@@ -284,6 +286,16 @@ async def test_what_several_budgets_forbid_is_tried_ever_later(tmp_path: Path) -
     assert [round(after - before) for before, after in pairwise(times)] == [2, 2, 4, 8, 16, 32, 64]
     assert [entry.reason for entry in held(tmp_path)] == ["Budgets"]
     assert [move.held[0] for move in shown.moves] == ["Budgets"]
+
+
+async def test_moves_that_fail_are_counted_until_they_are_done() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
+        it.board.refuse = lambda _: Answer("failed", 500, "the list of ReplicaSets", "InternalError")
+        await it.until(60)
+        assert it.heard.failing == 1
+        it.board.refuse = lambda _: None
+        await it.until(200)
+    assert (it.heard.failing, [name for _, name in it.board.tried(Evict)][-1]) == (0, "p")
 
 
 async def test_what_stays_is_reported_once() -> None:
