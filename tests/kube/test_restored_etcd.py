@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,16 @@ async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """An API server with its own etcd, and nobody else."""
     try:
         async with ControlPlane(tmp_path / "kube", controllers=False, scheduler=False) as started:
+            async with started.client() as client:
+                await wait_until(partial(has_default, client), what="its first namespace is there")
             yield started
     except NoControlPlane as missing:
         pytest.skip(str(missing))
+
+
+async def has_default(client: Client) -> bool:
+    """An API server makes it a moment after it has started."""
+    return any(one["metadata"]["name"] == "default" for one in await client.list("/api/v1/namespaces"))
 
 
 def pod(name: str) -> JSON:

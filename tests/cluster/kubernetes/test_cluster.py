@@ -608,6 +608,30 @@ async def test_missing_autoscaling_api_is_no_problem_but_a_403_is(api: FakeApi, 
 
 
 @pytest.mark.usefixtures("feeds")
+@pytest.mark.parametrize(
+    ("listed", "served", "seen"),
+    [
+        pytest.param(["v3", "v2"], "v2", "HorizontalPodAutoscaler theirs", id="another that is listed"),
+        pytest.param(["v3"], "v2", "HorizontalPodAutoscaler theirs", id="one that is not listed"),
+        pytest.param(["v3"], "v2beta1", UNREAD, id="none that is known"),
+    ],
+)
+async def test_hpas_are_found_in_a_version_that_is_served(
+    api: FakeApi, open_cluster: Open, listed: list[str], served: str, seen: str
+) -> None:
+    """While API servers are upgraded, an older one lists what only a newer one serves."""
+    serve_autoscaling(api)
+    versions = [{"groupVersion": f"autoscaling/{version}"} for version in listed]
+    api.on("GET", "/apis/autoscaling", {"name": "autoscaling", "preferredVersion": versions[0], "versions": versions})
+    for version in {*listed, "v2", "v2beta2", "v1"} - {served}:
+        api.on("GET", f"/apis/autoscaling/{version}", status(404, "NotFound", "404 page not found"))
+    async with open_cluster(request_timeout=0.2) as cluster:
+        assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == seen
+        told = cluster.problems().get(("autoscaling", "HorizontalPodAutoscaler"), "")
+    assert ("lists autoscaling/v3, and does not serve it" in told) == (seen == UNREAD)
+
+
+@pytest.mark.usefixtures("feeds")
 async def test_hpas_that_cannot_be_listed_yet_may_scale_it(api: FakeApi, open_cluster: Open) -> None:
     serve_autoscaling(api)
     api.on("GET", HPAS, status(500, "InternalError", "boom"))

@@ -131,7 +131,7 @@ VERSIONS = {"versions": [{"groupVersion": f"apps.kruise.io/{version}"} for versi
     [
         pytest.param(VERSIONS, CLONE_SETS, None, id="served, in another version"),
         pytest.param(VERSIONS, {"resources": []}, ("refused", "NoController"), id="its group serves others"),
-        pytest.param(VERSIONS, GONE, ("refused", "NoController"), id="its versions are gone"),
+        pytest.param(VERSIONS, GONE, ("failed", "NoReply"), id="it serves none that it lists"),
         pytest.param(GONE, GONE, ("refused", "NoController"), id="its group is gone"),
         pytest.param(DOWN, GONE, ("failed", "ServerError"), id="that cannot be read"),
         pytest.param(VERSIONS, DOWN, ("failed", "ServerError"), id="nor its resources"),

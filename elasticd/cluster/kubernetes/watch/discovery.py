@@ -70,6 +70,10 @@ CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", namespaced=False)
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 
 
+_OLDER = {"autoscaling": ("v2", "v2beta2", "v1"), "policy": ("v1", "v1beta1")}
+"""Versions of groups, by what Kubernetes 1.20 to today serve of them, also where they are not listed."""
+
+
 class _Served(Struct, frozen=True):
     """What one group and version serve: resources by kind, the kinds that can be scaled, and subresources with the
     apiVersion of their bodies."""
@@ -161,25 +165,45 @@ class Discovery:
         return decoded(body, _GROUPS, "APIGroupList").groups or []
 
     async def serves(self, group: str, kind: str) -> bool:
-        """Whether the server serves a kind in any version of its group, asked anew. Raises ApiError."""
-        for api_version in await self._versions(group):
-            self._served.pop(api_version, None)
+        """Whether the server serves a kind in any version of its group, asked anew. Raises as `located` does."""
+        try:
+            await self.located(group, kind)
+        except UnknownKindError:
+            return False
+        return True
+
+    async def located(self, group: str, kind: str) -> Resource:
+        """Where a kind is, in the version that the server prefers of its group, or else in another that it serves,
+        asked anew: while API servers are upgraded one by one, what lists versions may be another than what serves them,
+        and for good after an upgrade that was undone. Raises UnknownKindError, and ApiError also where it does not
+        serve what it lists, so that it is not known whether there is such a kind."""
+        listed = await self._versions(group)
+        if not listed:
+            raise UnknownKindError(f"the server does not serve {group}")
+        not_served = []
+        for api_version in dict.fromkeys([*listed, *[f"{group}/{version}" for version in _OLDER.get(group, ())]]):
             try:
-                if kind in (await self._read(api_version)).resources:
-                    return True
-            except UnknownKindError:  # it was served a moment ago
+                served = await self._read(api_version)
+            except UnknownKindError:
+                not_served.append(api_version)
                 continue
-        return False
+            if kind in served.resources:
+                return served.resources[kind]
+        if lacking := [api_version for api_version in listed if api_version in not_served]:
+            raise ApiError(0, "NotServed", f"the API server lists {', '.join(lacking)}, and does not serve it")
+        raise UnknownKindError(f"no version of {group} has a kind {kind}")
 
     async def _versions(self, group: str) -> list[str]:
-        """The apiVersions of a group that the server serves."""
+        """The apiVersions of a group that the server lists, the one that it prefers first."""
         try:
             body = await self._session.send(Request(verb="get", path=f"/apis/{group}", resource="discovery"))
         except ApiError as error:
             if error.code == 404:
                 return []
             raise
-        return [version.group_version for version in decoded(body, _GROUP, "APIGroup").versions or ()]
+        found = decoded(body, _GROUP, "APIGroup")
+        versions = [*filter(None, [found.preferred_version]), *(found.versions or ())]
+        return list(dict.fromkeys(version.group_version for version in versions))
 
     async def list_of(self, group: str, path: str, **options: Any) -> bytes:
         """A list in the version that the server prefers of a group. Raises ApiError, also where it serves none."""
@@ -201,12 +225,5 @@ class Discovery:
 
     async def preferred(self, group: str) -> str | None:
         """The path of the version the server prefers of a group, None when it does not serve the group."""
-        try:
-            body = await self._session.send(Request(verb="get", path=f"/apis/{group}", resource="discovery"))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
-        api_group = decoded(body, _GROUP, "APIGroup")
-        version = api_group.preferred_version or next(iter(api_group.versions or ()), None)
-        return f"/apis/{version.group_version}" if version else None
+        versions = await self._versions(group)
+        return f"/apis/{versions[0]}" if versions else None

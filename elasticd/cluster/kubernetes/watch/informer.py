@@ -263,7 +263,7 @@ def follow_autoscalers(deps: Dependencies, store: AutoscalerStore) -> Informer:
     """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
 
     feed = Feed(wire.Codec(wire.WireAutoscaler, to_autoscaler), store)
-    find = partial(_preferred, deps, "autoscaling", "HorizontalPodAutoscaler")
+    find = partial(deps.discovery.located, "autoscaling", "HorizontalPodAutoscaler")
     return Informer(deps, find, lambda *_: feed, optional=True)
 
 
@@ -274,15 +274,7 @@ def follow_budgets(deps: Dependencies, store: BudgetStore) -> Informer:
         empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
         return Feed(wire.Codec(WireBudget, lambda budget: to_budget(budget, empty)), store)
 
-    return Informer(deps, partial(_preferred, deps, "policy", "PodDisruptionBudget"), feed)
-
-
-async def _preferred(deps: Dependencies, group: str, kind: str) -> Resource:
-    """Where a kind is, in the version of its group that the server prefers."""
-    path = await deps.discovery.preferred(group)
-    if path is None:
-        raise UnknownKindError(f"the server does not serve {group}")
-    return await deps.discovery.resource((path.removeprefix("/apis/"), kind))
+    return Informer(deps, partial(deps.discovery.located, "policy", "PodDisruptionBudget"), feed)
 
 
 def follow_jobs(deps: Dependencies, store: JobStore) -> Informer:
