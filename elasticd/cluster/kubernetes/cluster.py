@@ -194,6 +194,10 @@ class LiveSnapshot:
         """Whether pods or nodes are as they were before etcd was put back, and are being listed anew."""
         return any(self._always[kind].is_rolled_back for kind in (_POD, _NODE))
 
+    def recant_deletions(self) -> list[Pod]:
+        """Take back that pods were deleted of which the API server shows nothing in time. Returns them."""
+        return self.pod_store.recant(self._always[_POD].confirmed)
+
     def problems(self) -> dict[Kind, str]:
         informers = self._informers()
         unwatched = {kind: informer.problem for kind, informer in informers if informer.problem}
@@ -406,7 +410,12 @@ class KubernetesCluster:
         )
         self._restorer, self._onlooker, self._records = Restorer(restorer_parts), Onlooker(records, clock), records
         self._pod_actions = PodActions(
-            (view.pod_store, view.node_store), writer, self._restorer, self._allowed_of_pods, self._events.begin
+            (view.pod_store, view.node_store),
+            writer,
+            self._restorer,
+            self._allowed_of_pods,
+            self._events.begin,
+            clock.now,
         )
         self._claims = ClaimBinder(session, parts.budget, view.storage_stores)
         self._jobs = Jobs(session, parts.budget, clock, deps.times, view.job_store)
@@ -501,6 +510,8 @@ class KubernetesCluster:
         await self.snapshot.settled(self._parts.patience)
         self.snapshot.read_autoscalers_again()
         await self.snapshot.settled(self._parts.patience)
+        for pod in self.snapshot.recant_deletions():
+            logger.warning("%s was evicted, as the API server said, and is there as before", pod.ref)
         return self.snapshot
 
     @contextlib.asynccontextmanager

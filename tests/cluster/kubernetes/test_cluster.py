@@ -367,6 +367,41 @@ async def test_no_pod_goes_whose_node_changes_beside_the_lease(
     assert not api.asked("POST", f"{EVICTED}/eviction")
 
 
+@pytest.mark.parametrize("goes", [False, True], ids=["it stays", "it goes"])
+async def test_an_evicted_pod_that_stays_is_no_leaving_one(
+    api: FakeApi,
+    open_cluster: Open,
+    feeds: dict[str, Feed],
+    goes: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A webhook has made a dry run of the eviction, and ends before it deletes the pod itself."""
+    monkeypatch.setattr("elasticd.cluster.kubernetes.watch.store.REPORTED", 0.05)
+    api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", EVICTED, found())
+    api.on("GET", PODS, page(on_node("web", 7)))
+    api.on("POST", f"{EVICTED}/eviction", {"kind": "Status", "status": "Success"})
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        assert (await cluster.act(replace(EVICT, node="n1"))).result == "done"
+        assert [one.deleted for one in snapshot.on_nodes()["n1"]] == [True]
+        if goes:
+            gone = on_node("web", 8)
+            feeds[PODS].push("MODIFIED", {**gone, "metadata": {**gone["metadata"], "deletionTimestamp": DELETED_AT}})
+
+        async def looked() -> bool:
+            feeds[PODS].push("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+            await asyncio.sleep(0.02)
+            await cluster.observe(0.0, frozenset())
+            return [one.deleted for one in snapshot.on_nodes()["n1"]] == [goes]
+
+        before = time.monotonic()
+        while not await looked() or time.monotonic() - before < 0.3:
+            assert time.monotonic() - before < 10
+    assert ("is there as before" in caplog.text) is not goes
+
+
 async def test_the_lease_tells_of_an_eviction_that_was_cut_off(api: FakeApi, open_cluster: Open) -> None:
     server = LeaseServer(api)
     api.on("GET", "/api/v1", served("v1"))
@@ -701,6 +736,15 @@ async def test_snapshot_shows_what_pods_leave_of_the_nodes(
         placed["spec"] = {"nodeName": "n1", "containers": [container]}
         feeds[PODS].push("ADDED", placed)
         await until(lambda: snapshot.rooms()[0].free == {"cpu": 1.5, "pods": 9.0})
+
+
+DELETED_AT = "2026-01-01T00:00:00Z"
+
+
+def on_node(name: str, version: int) -> dict[str, Any]:
+    """The pod that is evicted, as a watch shows it."""
+    seen = waiting(name, version, "n1")
+    return {**seen, "metadata": {**seen["metadata"], "uid": "u"}}
 
 
 def waiting(name: str = "w", version: int = 1, node: str = "") -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Scene:
             self.nodes.put(each, listed=True)
         self.writer, self.restorer = Writer(answer), Writer(answer)
         stores = (self.pods, self.nodes)
-        self.actions = PodActions(stores, self.writer, self.restorer, self._allowed, self.told.append)
+        self.actions = PodActions(stores, self.writer, self.restorer, self._allowed, self.told.append, lambda: 100.0)
 
     def _allowed(self) -> Answer | None:
         return None if self.leads else NOT_LEADING

@@ -1,5 +1,7 @@
 """The stores: finding without scanning, and the same tuple while nothing changed."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +110,29 @@ def test_index_always_agrees_with_a_scan(steps: list[tuple[str, dict[str, str] |
             parsed = parse_selector(selector)
             expected = [truth[one] for one in sorted(truth) if parsed.matches(truth[one].labels)]
             assert list(store.select("shop", selector)) == expected
+
+
+@pytest.mark.parametrize(
+    ("event", "current", "stays"),
+    [
+        pytest.param(None, 110.0, False, id="the watch may be late"),
+        pytest.param(None, 110.1, True, id="the watch shows nothing"),
+        pytest.param({"deleted": True}, 200.0, False, id="the watch shows it"),
+        pytest.param({"uid": "another"}, 200.0, True, id="another has its name"),
+    ],
+)
+def test_a_deletion_that_nothing_shows_is_taken_back(event: dict[str, Any] | None, current: float, stays: bool) -> None:
+    store = PodStore()
+    store.put(pod("a"), listed=True)
+    store.assume_deleted(pod("a").ref, pod("a").uid, 100.0)
+    assert store.recant(lambda _: 105.0) == []
+    if event is not None:
+        store.put(replace(pod("a"), **event), listed=False)
+    recanted = store.recant(lambda namespace: current if namespace == "shop" else 0.0)
+    found = store.get("shop", "a")
+    assert found is not None
+    assert (not found.deleted, len(recanted)) == (stays, stays and event is None)
+    assert store.recant(lambda _: 1000.0) == ([] if current > 110 else [replace(pod("a"), deleted=True)])
 
 
 def test_nodes_are_sorted_and_the_same_tuple_while_unchanged() -> None:

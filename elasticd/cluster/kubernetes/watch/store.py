@@ -253,6 +253,10 @@ def _owners(pod: Pod | None) -> tuple[tuple[str, str], ...]:
     return () if pod is None or pod.phase in _OVER else pod.owner_pods
 
 
+REPORTED = 10.0
+"""Seconds after an eviction in which a watch that is current has reported it."""
+
+
 class PodStore(Store[Pod]):
     """All pods."""
 
@@ -263,11 +267,15 @@ class PodStore(Store[Pod]):
         self._places: Places | None = None
         self._dependents = Counter[str]()
         """By a pod's UID, how many pods that have not ended name it as their owner."""
+        self._assumed_deleted: dict[Key, tuple[Pod, float]] = {}
+        """Pods that were evicted, as they are stored since, and when."""
         self.placement_callbacks: list[Callable[[], None]] = []
         """Called when something happened that may let pods be placed. They must not block or raise."""
 
     def put(self, item: Pod, *, listed: bool, restored: bool = False) -> Key:
         """Store a pod, with what is known of those that it owns."""
+        if item.deleted:
+            self._assumed_deleted.pop((item.namespace, item.name), None)  # assumed no more
         owns = item.uid in self._dependents
         known = item if item.owns == owns else replace(item, owns=owns)
         return super().put(known, listed=listed, restored=restored)
@@ -309,6 +317,25 @@ class PodStore(Store[Pod]):
         pod = self.get(ref.namespace, ref.name)
         if pod is not None and pod.uid == uid:
             self.put(replace(pod, **known), listed=False)
+
+    def assume_deleted(self, ref: Ref, uid: str, now: float) -> None:
+        """Store that a pod was evicted before the watch reports it, until that is late in doing so."""
+        self.assume(ref, uid, deleted=True)
+        if (pod := self.get(ref.namespace, ref.name)) is not None and pod.uid == uid:
+            self._assumed_deleted[ref.namespace, ref.name] = pod, now
+
+    def recant(self, current_to: Callable[[str], float]) -> list[Pod]:
+        """Take back that pods were deleted of which the watch of their namespace, current to that time, shows nothing:
+        a webhook may have kept an eviction from being done. Returns them."""
+        found = []
+        for key, (pod, since) in list(self._assumed_deleted.items()):
+            if self._items.get(key) is not pod:
+                del self._assumed_deleted[key]
+            elif current_to(pod.namespace) > since + REPORTED:
+                del self._assumed_deleted[key]
+                self.put(replace(pod, deleted=False), listed=True)
+                found.append(pod)
+        return found
 
     def get(self, namespace: str, name: str) -> Pod | None:
         return self._items.get((namespace, name))

@@ -483,9 +483,10 @@ class PodActions:
         restorer: Recreating,
         allowed: Allowed,
         tell: Callable[[Announce], None],
+        now: Callable[[], float],
     ) -> None:
         (self._pods, self._nodes), self._writer, self._restorer = stores, writer, restorer
-        self._allowed, self._tell = allowed, tell
+        self._allowed, self._tell, self._now = allowed, tell, now
 
     async def act(self, action: Bind | Evict | TryEvict | Nominate, judged: Allowed | None = None) -> Answer:
         """Carry it out. `judged`: what `as_judged` gave before anything was waited for."""
@@ -548,7 +549,7 @@ class PodActions:
             return TERMINATING
         answer = await (self._restorer if action.restore else self._writer).evict(action, allowed)
         if answer.result == "done" and answer.reason == "":
-            self._pods.assume(action.workload, action.uid, deleted=True)
+            self._pods.assume_deleted(action.workload, action.uid, self._now())
             reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
             self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
