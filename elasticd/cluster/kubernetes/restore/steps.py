@@ -231,7 +231,8 @@ class RestorationSteps:
             self._was_leaving = True
         elif self._was_leaving and not self.restoration.evicted:
             self.restoration = await self._records.record_again(self.restoration)
-            logger.warning("%s was evicted, and is there again: etcd was put back", self.restoration.pod)
+            text = "%s was evicted, and is there as before: etcd was put back, or a webhook has kept it"
+            logger.warning(text, self.restoration.pod)
 
     async def _evict_again(self, state: PodState) -> bool:
         self._enter("evicted again, as etcd was put back")
