@@ -193,3 +193,8 @@ class Answer(Struct, frozen=True, gc=False):
     message: str = ""
     reason: str = ""
     after: int | None = None
+
+
+def outdated(node: str) -> Answer:
+    """What becomes of the eviction of a pod whose node is not as it was when that was judged."""
+    return Answer("refused", message=f"{node} has changed meanwhile, and it is judged anew", reason=OUTDATED)

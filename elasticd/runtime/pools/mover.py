@@ -18,7 +18,7 @@ from elasticd.decision.pool.finished_moves import dropped, over
 from elasticd.decision.pool.moves import KEEPS_RETURNING, plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
-from elasticd.model.actions import OUTDATED, Announce, Answer, Evict
+from elasticd.model.actions import Announce, Answer, Evict, outdated
 from elasticd.model.listener import Listener, MovesPlanned, MoveTakenBack, Notice, tell
 from elasticd.model.moves import ENOUGH, FAILING, NOT_WANTED, Look, MoveDecision, MovesPlan, Underway
 from elasticd.model.policy import PoolPolicy
@@ -275,8 +275,7 @@ class Mover:
         pretends = isinstance(snapshot, Pretending)
         node = next((node for node in snapshot.nodes() if node.name == decision.node), None)
         if reasons_to_leave(node) != reasons_to_leave(judged.node):  # while sources were asked, and the moves planned
-            message = f"{decision.node} has changed meanwhile, and it is judged anew"
-            return Answer("refused", message=message, reason=OUTDATED)
+            return outdated(decision.node)
         promise = partial(self._promise, policy, action, judged.pod, judged.use)
         moves = policy.moves
         if moves.surge and decision.how == "reschedule" and not pretends:

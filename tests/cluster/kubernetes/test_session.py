@@ -14,6 +14,7 @@ from aiohttp import web
 from kubernetes_asyncio.config import incluster_config
 
 from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.files import content_of
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.cluster.kubernetes import credentials as credentials_module
 from elasticd.cluster.kubernetes import session as session_module
@@ -812,6 +813,33 @@ async def test_a_mount_that_does_not_answer_holds_nothing(
         with suppress(UnavailableError):
             await credentials.load()
     assert await credentials.header() == "Bearer second"
+
+
+@pytest.mark.parametrize("code", [403, 401])
+async def test_only_a_401_waits_for_other_credentials(
+    monkeypatch: pytest.MonkeyPatch, api: FakeApi, tmp_path: Path, code: int
+) -> None:
+    """Of any other refusal the answer is there, and a mount may be silent for long."""
+    path, token, answers = Path(write_kubeconfig(tmp_path, api.url)), tmp_path / "token", threading.Event()
+    write_user(path, {"tokenFile": str(token)})
+    token.write_text("first")
+    real = content_of
+
+    def wait(*arguments: Any) -> Any:
+        assert answers.wait(30), "the test lets it go on"
+        return real(*arguments)
+
+    api.on("GET", "/thing", status(code, "Forbidden", "not for you"))
+    async with Session(Credentials(str(path)), 2.0, None) as session:
+        monkeypatch.setattr(credentials_module, "content_of", wait)
+        monkeypatch.setattr(session_module, "A_MOMENT", 0.05)
+        monkeypatch.setattr(session_module, "RELOAD_EVERY", 0.0)
+        monkeypatch.setattr(session_module, "LOOK_EVERY", 0.0)
+        asked = asyncio.create_task(refusal(session))
+        await asyncio.wait([asked], timeout=1.0)
+        assert asked.done() == (code == 403)
+        answers.set()
+        assert (await asked).code == code
 
 
 async def test_half_a_certificate_is_no_mistake(tmp_path: Path) -> None:

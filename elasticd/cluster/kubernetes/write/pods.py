@@ -36,7 +36,18 @@ from elasticd.cluster.kubernetes.write.controllers import Controllers
 from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions, void_evictions
 from elasticd.kit.evictability import sparing_annotation
 from elasticd.kit.node_table import needed, whole
-from elasticd.model.actions import GIVES_WAY, OUTDATED, Announce, Answer, Bind, Evict, Nominate, Ready, TryEvict
+from elasticd.model.actions import (
+    GIVES_WAY,
+    OUTDATED,
+    Announce,
+    Answer,
+    Bind,
+    Evict,
+    Nominate,
+    Ready,
+    TryEvict,
+    outdated,
+)
 from elasticd.model.moves import is_copy
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod, Ref, reasons_to_leave
@@ -558,13 +569,12 @@ class PodActions:
         """Whether a pod may be evicted, for as long as its node is like it is now, when it is judged. It waits for its
         turn, a bare pod for several, as its record is written first."""
         name, before = action.node, reasons_to_leave(self._nodes.get(action.node))
-        message = f"{name} has changed meanwhile, and it is judged anew"
 
         def allowed() -> Answer | None:
             if stop := self._allowed():
                 return stop
             changed = reasons_to_leave(self._nodes.get(name)) != before
-            return Answer("refused", message=message, reason=OUTDATED) if changed else None
+            return outdated(name) if changed else None
 
         return allowed
 
