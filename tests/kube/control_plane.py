@@ -210,14 +210,19 @@ class ControlPlane:
         shutil.copytree(self.folder / "etcd", self.folder / "backup")
         etcd.signal(signal.SIGCONT)
 
-    async def restore(self) -> None:
-        """Put back what etcd kept at the time of the backup: it and the API server are killed for that, and start."""
-        await self._programs["kube-apiserver"].kill()
+    async def restore(self, *, forgotten: bool = False) -> None:
+        """Put back what etcd kept at the time of the backup: it and the API server are killed for that, and start.
+
+        `forgotten`: the API server goes on, as where people restore etcd alone.
+        """
+        if not forgotten:
+            await self._programs["kube-apiserver"].kill()
         await self._programs["etcd"].kill()
         shutil.rmtree(self.folder / "etcd")
         shutil.copytree(self.folder / "backup", self.folder / "etcd")
         self._programs["etcd"].start()
-        await self.start_apiserver()
+        if not forgotten:
+            await self.start_apiserver()
 
     @contextmanager
     def controllers_suspended(self) -> Iterator[None]:

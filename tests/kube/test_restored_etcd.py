@@ -46,10 +46,10 @@ def pod(name: str) -> JSON:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "example.test/main:1"}]}}
 
 
-def opened(plane: ControlPlane) -> AbstractAsyncContextManager[KubernetesCluster]:
+def opened(plane: ControlPlane, identity: str = "one") -> AbstractAsyncContextManager[KubernetesCluster]:
     """The cluster as a daemon sees it that may lead."""
     lease = LeaseSettings(namespace="default", duration=6, renew=4, retry=0.5)
-    return Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity="one").open(WallClock())
+    return Kubernetes(kubeconfig=str(plane.kubeconfig()), lease=lease, identity=identity).open(WallClock())
 
 
 async def eviction_of_bare(client: Client, cluster: KubernetesCluster) -> Evict:
@@ -63,40 +63,66 @@ async def eviction_of_bare(client: Client, cluster: KubernetesCluster) -> Evict:
     return Evict(Ref("default", "Pod", "bare", "v1"), made["metadata"]["uid"], "node-0", "drained", restore=True)
 
 
+async def terminates(client: Client) -> bool:
+    return "deletionTimestamp" in (await client.get(BARE))["metadata"]
+
+
+async def recreated(client: Client, evict: Evict) -> bool:
+    """Whether the bare pod is there as a copy of the one that was evicted."""
+    found = [one for one in await client.list(PODS) if one["metadata"]["name"] == "bare"]
+    return bool(found) and found[0]["metadata"].get("annotations", {}).get(RESTORED) == evict.uid
+
+
+async def records(client: Client) -> list[JSON]:
+    """The records of evicted pods."""
+    return await client.list("/api/v1/configmaps", labelSelector="elasticd.io/restore")
+
+
 async def test_a_pod_terminating_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
     """Its kubelet ends it all the same: etcd knows neither of its eviction nor of its record."""
-
-    async def terminates() -> bool:
-        return "deletionTimestamp" in (await client.get(BARE))["metadata"]
-
-    async def is_recreated() -> bool:
-        annotations = (await client.get(BARE))["metadata"].get("annotations", {})
-        return bool(annotations.get(RESTORED) == evict.uid)
-
     async with plane.client() as client, opened(plane) as cluster:
         evict = await eviction_of_bare(client, cluster)
         plane.back_up()
         assert await cluster.act(evict) == Answer("done", 201)
-        assert await terminates()
+        assert await terminates(client)
         await plane.restore()
         async with asyncio.timeout(60):
-            await wait_until(terminates, what="it is evicted again")
+            await wait_until(partial(terminates, client), what="it is evicted again")
             await client.delete(BARE, grace=0)
-            await wait_until(is_recreated, what="it is recreated")
+            await wait_until(partial(recreated, client, evict), what="it is recreated")
 
 
-async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane) -> None:
-    """The daemon had brought it back, and removed its record: the backup has the record, and no pod."""
-    quotas = "/api/v1/namespaces/default/resourcequotas"
+async def test_another_can_check_records_after_a_restore(plane: ControlPlane) -> None:
+    """The backup is from before the first move: it does not have the key that who evicted knows."""
+    async with plane.client() as client:
+        async with opened(plane) as cluster:
+            evict = await eviction_of_bare(client, cluster)
+            plane.back_up()
+            assert await cluster.act(evict) == Answer("done", 201)
+            await plane.restore()
+            await wait_until(partial(terminates, client), within=60, what="it is evicted again")
+        await client.delete(BARE, grace=0)
+        assert not await recreated(client, evict)
+        async with opened(plane, "two") as cluster:
+            await cluster.observe(0.0, frozenset())
+            await wait_until(partial(recreated, client, evict), within=60, what="the other recreates it")
 
-    async def brought_back() -> bool:
+
+@pytest.mark.parametrize("forgotten", [False, True], ids=["with-its-server", "without-its-server"])
+async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane, forgotten: bool) -> None:
+    """The daemon had brought it back, and removed its record: the backup has the record, and no pod.
+
+    An API server that goes on all the while remembers that the pod has run.
+    """
+    quotas = f"{PODS.rpartition('/')[0]}/resourcequotas"
+
+    async def back() -> bool:
         with suppress(ApiError):  # it is gone already
             await client.delete(f"{quotas}/full")
-        found = [one for one in await client.list(PODS) if one["metadata"]["name"] == "bare"]
-        return bool(found) and found[0]["metadata"].get("annotations", {}).get(RESTORED) == evict.uid
+        return await recreated(client, evict)
 
     async def is_over() -> bool:
-        return not await client.list(f"{PODS.rpartition('/')[0]}/configmaps", labelSelector="elasticd.io/restore")
+        return not await records(client)
 
     async with plane.client() as client, opened(plane) as cluster:
         evict = await eviction_of_bare(client, cluster)
@@ -104,11 +130,11 @@ async def test_a_pod_away_at_a_restore_of_etcd_is_recreated(plane: ControlPlane)
         await client.create(quotas, {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "0"}}})
         await client.delete(BARE, grace=0)
         plane.back_up()
-        await wait_until(brought_back, what="it is recreated")
+        await wait_until(back, what="it is recreated")
         await client.patch(f"{BARE}/status", {"status": {"phase": "Running"}})
         await wait_until(is_over, within=60, what="its record is removed")
-        await plane.restore()
-        await wait_until(brought_back, within=90, what="it is recreated once more")
+        await plane.restore(forgotten=forgotten)
+        await wait_until(back, within=90, what="it is recreated once more")
 
 
 async def test_after_a_restore_of_etcd_everything_is_listed_anew(
