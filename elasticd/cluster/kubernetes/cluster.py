@@ -66,7 +66,7 @@ from elasticd.cluster.kubernetes.write.events import Events
 from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.cluster.kubernetes.write.late_evictions import LateEvictions
 from elasticd.cluster.kubernetes.write.patches import Patcher
-from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter
+from elasticd.cluster.kubernetes.write.pods import PodActions, PodWriter, read_pod
 from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.decision.decide import VIEW_AGE
 from elasticd.decision.disruption import disruption_of
@@ -193,10 +193,6 @@ class LiveSnapshot:
     def is_rolled_back(self) -> bool:
         """Whether pods or nodes are as they were before etcd was put back, and are being listed anew."""
         return any(self._always[kind].is_rolled_back for kind in (_POD, _NODE))
-
-    def recant_deletions(self) -> list[Pod]:
-        """Take back that pods were deleted of which the API server shows nothing in time. Returns them."""
-        return self.pod_store.recant(self._always[_POD].confirmed)
 
     def problems(self) -> dict[Kind, str]:
         informers = self._informers()
@@ -425,6 +421,7 @@ class KubernetesCluster:
         self._kubelets = Kubelets(session, deps.times)
         self.summary = self._kubelets.summary
         self._restoring = False
+        self._checking: asyncio.Task[None] | None = None
         self._tasks = [tasks.create_task(elector.run())] if elector is not None else []
         self._tasks.append(tasks.create_task(self._find_records()))
 
@@ -432,7 +429,7 @@ class KubernetesCluster:
         """Stop all watches, stop leading, and release the lease, unless whoever leads next has to know that an eviction
         may come late: then it runs out."""
         await self.snapshot.close()
-        await cancel(*self._tasks)
+        await cancel(*self._tasks, *([self._checking] if self._checking is not None else ()))
         await self._restorer.close()
         await self._events.close()
         if (elector := self._parts.elector) is None:
@@ -510,9 +507,22 @@ class KubernetesCluster:
         await self.snapshot.settled(self._parts.patience)
         self.snapshot.read_autoscalers_again()
         await self.snapshot.settled(self._parts.patience)
-        for pod in self.snapshot.recant_deletions():
-            logger.warning("%s was evicted, as the API server said, and is there as before", pod.ref)
+        if self._checking is None or self._checking.done():
+            unseen = self.snapshot.pod_store.unseen_deletions(self._parts.deps.clock.now())
+            self._checking = self._group.create_task(self._check_deletions(unseen)) if unseen else None
         return self.snapshot
+
+    async def _check_deletions(self, pods: Sequence[Pod]) -> None:
+        """Ask the API server for evicted pods whose deletion no watch has shown: a webhook may have kept one, or the
+        watch is late, which no event of it tells."""
+        for pod in pods:
+            try:
+                found = await read_pod(self._parts.deps.session, pod.ref)
+            except (ApiError, *UNREADABLE):
+                continue  # it counts as deleted until the server answers
+            stays = found is not None and found.uid == pod.uid and not found.deleted
+            if self.snapshot.pod_store.settle_deletion(pod.ref, pod.uid, stays=stays):
+                logger.warning("%s was evicted, as the API server said, and is there as before", pod.ref)
 
     @contextlib.asynccontextmanager
     async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:

@@ -113,26 +113,64 @@ def test_index_always_agrees_with_a_scan(steps: list[tuple[str, dict[str, str] |
 
 
 @pytest.mark.parametrize(
-    ("event", "current", "stays"),
+    ("event", "now", "unseen"),
     [
-        pytest.param(None, 110.0, False, id="the watch may be late"),
+        pytest.param(None, 110.0, False, id="the watch has time"),
         pytest.param(None, 110.1, True, id="the watch shows nothing"),
-        pytest.param({"deleted": True}, 200.0, False, id="the watch shows it"),
-        pytest.param({"uid": "another"}, 200.0, True, id="another has its name"),
+        pytest.param({"labels": {"a": "x"}}, 110.1, True, id="the watch shows what was before"),
+        pytest.param({"deleted": True}, 110.1, False, id="the watch shows it"),
+        pytest.param({"uid": "another"}, 110.1, False, id="another has its name"),
     ],
 )
-def test_a_deletion_that_nothing_shows_is_taken_back(event: dict[str, Any] | None, current: float, stays: bool) -> None:
+def test_evictions_that_nothing_shows_are_asked_for(event: dict[str, Any] | None, now: float, unseen: bool) -> None:
     store = PodStore()
     store.put(pod("a"), listed=True)
     store.assume_deleted(pod("a").ref, pod("a").uid, 100.0)
-    assert store.recant(lambda _: 105.0) == []
     if event is not None:
         store.put(replace(pod("a"), **event), listed=False)
-    recanted = store.recant(lambda namespace: current if namespace == "shop" else 0.0)
-    found = store.get("shop", "a")
-    assert found is not None
-    assert (not found.deleted, len(recanted)) == (stays, stays and event is None)
-    assert store.recant(lambda _: 1000.0) == ([] if current > 110 else [replace(pod("a"), deleted=True)])
+    assert [one.name for one in store.unseen_deletions(now)] == ["a"] * unseen
+
+
+def test_no_deletion_is_assumed_that_the_watch_has_shown() -> None:
+    store = PodStore()
+    store.put(pod("a"), listed=True)
+    store.put(replace(pod("a"), deleted=True), listed=False)
+    store.assume_deleted(pod("a").ref, pod("a").uid, 100.0)
+    assert store.unseen_deletions(1000.0) == []
+    assert not store.settle_deletion(pod("a").ref, pod("a").uid, stays=True)
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_deletion_is_settled_once_as_the_server_says(stays: bool) -> None:
+    store = PodStore()
+    store.put(pod("a"), listed=True)
+    store.assume_deleted(pod("a").ref, pod("a").uid, 100.0)
+    assert not store.settle_deletion(pod("a").ref, "another", stays=True)
+    assert store.settle_deletion(pod("a").ref, pod("a").uid, stays=stays) is stays
+    assert (found := store.get("shop", "a")) is not None
+    assert found.deleted is not stays
+    assert (store.unseen_deletions(1000.0), store.settle_deletion(found.ref, found.uid, stays=True)) == ([], False)
+
+
+def test_a_deletion_that_the_watch_shows_meanwhile_stays() -> None:
+    store = PodStore()
+    store.put(pod("a"), listed=True)
+    store.assume_deleted(pod("a").ref, pod("a").uid, 100.0)
+    assert [one.name for one in store.unseen_deletions(111.0)] == ["a"]
+    store.put(replace(pod("a"), deleted=True), listed=False)
+    assert not store.settle_deletion(pod("a").ref, pod("a").uid, stays=True)
+    assert (found := store.get("shop", "a")) is not None
+    assert found.deleted
+
+
+def test_a_change_of_what_a_pod_owns_shows_no_deletion() -> None:
+    store = PodStore()
+    store.put(pod("driver"), listed=True)
+    worker = replace(pod("worker"), owner_pods=(("driver", pod("driver").uid),))
+    store.put(worker, listed=True)
+    store.assume_deleted(pod("driver").ref, pod("driver").uid, 100.0)
+    store.remove(worker)
+    assert [one.name for one in store.unseen_deletions(111.0)] == ["driver"]
 
 
 def test_nodes_are_sorted_and_the_same_tuple_while_unchanged() -> None:

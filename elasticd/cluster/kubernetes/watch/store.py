@@ -254,7 +254,7 @@ def _owners(pod: Pod | None) -> tuple[tuple[str, str], ...]:
 
 
 REPORTED = 10.0
-"""Seconds after an eviction in which a watch that is current has reported it."""
+"""Seconds after an eviction in which a watch should have shown it."""
 
 
 class PodStore(Store[Pod]):
@@ -267,15 +267,19 @@ class PodStore(Store[Pod]):
         self._places: Places | None = None
         self._dependents = Counter[str]()
         """By a pod's UID, how many pods that have not ended name it as their owner."""
-        self._assumed_deleted: dict[Key, tuple[Pod, float]] = {}
-        """Pods that were evicted, as they are stored since, and when."""
+        self._assumed_deleted: dict[Key, tuple[str, float]] = {}
+        """UIDs of pods that were evicted, which nothing has shown yet, and since when."""
         self.placement_callbacks: list[Callable[[], None]] = []
         """Called when something happened that may let pods be placed. They must not block or raise."""
 
     def put(self, item: Pod, *, listed: bool, restored: bool = False) -> Key:
-        """Store a pod, with what is known of those that it owns."""
+        """Store a pod as the API server shows it."""
         if item.deleted:
             self._assumed_deleted.pop((item.namespace, item.name), None)  # assumed no more
+        return self._keep(item, listed=listed, restored=restored)
+
+    def _keep(self, item: Pod, *, listed: bool, restored: bool = False) -> Key:
+        """Store a pod, with what is known of those that it owns."""
         owns = item.uid in self._dependents
         known = item if item.owns == owns else replace(item, owns=owns)
         return super().put(known, listed=listed, restored=restored)
@@ -293,7 +297,7 @@ class PodStore(Store[Pod]):
                 del self._dependents[uid]
             owner = self.get(namespace, name)
             if owner is not None and owner.uid == uid:
-                self.put(owner, listed=True)
+                self._keep(owner, listed=True)
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         self._count_dependents(old, new)
@@ -316,26 +320,38 @@ class PodStore(Store[Pod]):
         """Store our own change of a pod before the watch reports it, if the pod still has this UID."""
         pod = self.get(ref.namespace, ref.name)
         if pod is not None and pod.uid == uid:
-            self.put(replace(pod, **known), listed=False)
+            self._keep(replace(pod, **known), listed=False)
 
     def assume_deleted(self, ref: Ref, uid: str, now: float) -> None:
-        """Store that a pod was evicted before the watch reports it, until that is late in doing so."""
-        self.assume(ref, uid, deleted=True)
-        if (pod := self.get(ref.namespace, ref.name)) is not None and pod.uid == uid:
-            self._assumed_deleted[ref.namespace, ref.name] = pod, now
+        """Store that a pod was evicted, if the watch has not reported it already."""
+        pod = self.get(ref.namespace, ref.name)
+        if pod is not None and pod.uid == uid and not pod.deleted:
+            self._assumed_deleted[ref.namespace, ref.name] = uid, now
+            self.assume(ref, uid, deleted=True)
 
-    def recant(self, current_to: Callable[[str], float]) -> list[Pod]:
-        """Take back that pods were deleted of which the watch of their namespace, current to that time, shows nothing:
-        a webhook may have kept an eviction from being done. Returns them."""
+    def unseen_deletions(self, now: float) -> list[Pod]:
+        """Pods that were evicted long enough ago for the watch to have shown it, which it has not."""
         found = []
-        for key, (pod, since) in list(self._assumed_deleted.items()):
-            if self._items.get(key) is not pod:
-                del self._assumed_deleted[key]
-            elif current_to(pod.namespace) > since + REPORTED:
-                del self._assumed_deleted[key]
-                self.put(replace(pod, deleted=False), listed=True)
+        for key, (uid, since) in list(self._assumed_deleted.items()):
+            pod = self._items.get(key)
+            if pod is None or pod.uid != uid or not pod.deleted:
+                del self._assumed_deleted[key]  # known otherwise
+            elif now > since + REPORTED:
                 found.append(pod)
         return found
+
+    def settle_deletion(self, ref: Ref, uid: str, *, stays: bool) -> bool:
+        """Assume no more that a pod was deleted, as the API server was asked. Returns whether it counts as before: not
+        if the watch has shown its deletion meanwhile."""
+        key = (ref.namespace, ref.name)
+        if self._assumed_deleted.get(key, ("", 0.0))[0] != uid:
+            return False
+        del self._assumed_deleted[key]
+        pod = self._items.get(key)
+        if pod is None or pod.uid != uid or not stays:
+            return False
+        self._keep(replace(pod, deleted=False), listed=True)
+        return True
 
     def get(self, namespace: str, name: str) -> Pod | None:
         return self._items.get((namespace, name))
