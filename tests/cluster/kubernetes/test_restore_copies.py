@@ -181,6 +181,28 @@ async def test_what_a_server_remembers_of_undone_time_is_no_proof(
     assert len(server.created) == copies
 
 
+async def test_a_copy_that_a_restore_undoes_is_made_again(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """It ran, and its record cannot be removed yet: etcd is put back to a time in which the record was there alone."""
+    steps: list[str] = []
+
+    def put_back(_: int, what: str) -> str:
+        is_removal = what.startswith("DELETE")
+        if not steps and not is_removal:
+            return ""
+        if not steps:
+            server.pod = None
+        steps.append(what)
+        return "undone" if is_removal and "GET batch" not in steps else ""
+
+    server.fault = put_back
+    async with daemon(session, clock, rolled_back=True) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: bool(steps) and not one.underway)
+    assert (len(server.created), server.records) == (2, {})
+
+
 async def test_a_copy_just_created_by_another_daemon_is_not_gone(
     server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -203,6 +203,8 @@ class RestorationSteps:
 
     async def _step(self) -> bool:
         """Do the next step; return whether the restoration is complete."""
+        if self._complete and self._parts.rolled_back():
+            self._complete = self.over = False  # the pod may be away again: it is looked at anew
         if self._complete and self._parts.leading():
             return await self._forget()
         state = await read_pod(self._parts.session, self.restoration.pod)
