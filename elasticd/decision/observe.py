@@ -212,7 +212,8 @@ class _Cut:
             if reading.complete and reading.source in sources:
                 zero = [Sample(0.0, reading.received, reading.received)]
                 graded = grade(name, reading.source, zero, self._at, self._policy.max_age)
-                return replace(graded, message=f"{NO_SAMPLE}, which the policy takes for 0") if graded.trusted else None
+                message = f"{NO_SAMPLE}, which the policy takes for 0"
+                return replace(graded, message=message, presumed=True) if graded.trusted else None
         return None
 
     def _settled(self) -> set[str]:

@@ -290,9 +290,9 @@ class Journal:
         return frozenset(policy for policy, _ in self._moves)
 
     def series(self) -> tuple[int, int]:
-        """How many of the series in the last decisions can be trusted, and how many there are."""
-        trusted = [series.trusted for decision in self._latest.values() for series in decision.series]
-        return sum(trusted), len(trusted)
+        """How many of the series in the last decisions have samples that can be trusted, and how many there are."""
+        series = [one for decision in self._latest.values() for one in decision.series]
+        return sum(one.trusted and not one.presumed for one in series), len(series)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a

@@ -82,6 +82,8 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
     forecast: Forecast | None = None
     apart: tuple[Sample, ...] = ()
     """Good samples of containers in pods of which another container has none, for metrics of a single container."""
+    presumed: bool = False
+    """There is no sample, which the policy takes for 0."""
 
     @property
     def trusted(self) -> bool:

@@ -166,6 +166,7 @@ def test_empty_is_zero_only_where_it_is_written(
     policy = replace(POLICY, trust=Trust(zero_when_empty=("queue",)))
     series = observe(policy, WORKLOAD, View(PODS), readings, frozenset({"queue"}), NOW).series["queue"]
     assert (series.quality, [one.value for one in series.samples]) == (quality, values)
+    assert series.presumed is (values == [0.0])
 
 
 def test_untrusted_series_may_scale_up_only_if_the_policy_allows() -> None:

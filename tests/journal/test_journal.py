@@ -87,6 +87,21 @@ def test_the_last_decision_is_at_hand(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize(
+    ("series", "counted"),
+    [
+        pytest.param(Series("q", "s", Quality.FRESH), (1, 1), id="it has samples"),
+        pytest.param(Series("q", "s", Quality.FRESH, presumed=True), (0, 1), id="none, which counts as 0"),
+        pytest.param(Series("q", "s", Quality.STALE), (0, 1), id="it is too old"),
+    ],
+)
+def test_series_are_counted_that_have_good_samples(tmp_path: Path, series: Series, counted: tuple[int, int]) -> None:
+    journal = Journal(tmp_path)
+    journal.append(msgspec.structs.replace(decision(9.0), series=(series,)))
+    assert journal.series() == counted
+    journal.close()
+
+
 @given(st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=30))
 def test_the_past_after_a_restart_is_the_past_before(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int | None, bool]]
