@@ -24,6 +24,9 @@ FAILING = "Failing"
 TAKEN_BACK = "TakenBack"
 """Why a pod stays although its move had begun: the move failed."""
 
+STAYED = "Stayed"
+"""Why an eviction failed: the API server said that it was done, but the pod is there as before."""
+
 RESTORED = "elasticd.io/restored-from"
 """Annotation of a pod that elasticd created in place of one that it evicted: the UID of that one."""
 

@@ -10,9 +10,11 @@ from elasticd.base.backoff import Backoff
 from elasticd.base.news import LastReported
 from elasticd.kit.bindings import binding_of
 from elasticd.kit.evictability import one_failed
+from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Evict
 from elasticd.model.moves import (
     PUT_BACK,
+    STAYED,
     TAKEN_BACK,
     Comebacks,
     Failing,
@@ -47,6 +49,8 @@ MISSED = 3.0
 PAUSE = 300.0
 """The longest that a pod is left alone whose evictions fail, if looks are not further apart."""
 
+_STAYED = "the API server said that it was evicted, but it is there as before: a webhook may have kept it"
+
 OnNodes = Mapping[str, Sequence[Pod]]
 
 
@@ -64,21 +68,27 @@ class Latest(Struct, frozen=True):
     going: Mapping[str, MoveDecision] = {}
 
 
-class _Departure(Struct, frozen=True):
-    """A pod as it was when it was told to leave, the decision with its target node, and when that was."""
-
-    pod: Pod
-    decision: MoveDecision
-    at: float
-    before: Comebacks | None = None
-    """What had come back to its node before."""
-
-
 class _Failures(Struct, frozen=True, gc=False):
     """How many evictions of a pod failed in a row, and what follows from that."""
 
     count: int
     now: Failing
+
+
+class _Departure(Struct, frozen=True):
+    """A pod as it was when it was told to leave, the decision with its target node, and what came of it."""
+
+    pod: Pod
+    decision: MoveDecision
+    outcome: PodOutcome
+    before: Comebacks | None = None
+    """What had come back to its node before."""
+    failures: _Failures | None = None
+    """How its evictions before this one failed."""
+
+    @property
+    def at(self) -> float:
+        return self.outcome.at
 
 
 class PoolHistory:
@@ -218,15 +228,18 @@ class PoolHistory:
             before = self._comebacks.get((key, decision.node))
             self._comebacks[key, decision.node] = _with_move(before, pod, outcome.at)
             if pod is not None:
-                self._departures[decision.uid] = _Departure(pod, decision, outcome.at, before)
+                self._departures[decision.uid] = _Departure(pod, decision, outcome, before, failures)
         if outcome.result == "done" or previous is None:
             return True
         return (previous.result, previous.code, previous.reason) != (outcome.result, outcome.code, outcome.reason)
 
     @property
     def failing(self) -> int:
-        """How many pods' evictions failed when they were last tried."""
-        return len(self._failing)
+        """How many pods that should leave could not be evicted when that was last tried, or before one of which it is
+        not known yet whether the pod goes."""
+        wanted = {decision.uid for decision in self._plan.decisions}
+        tried_again = sum(departure.failures is not None for departure in self._departures.values())
+        return len(self._failing.keys() & wanted) + tried_again
 
     def take_back(self, uid: str) -> None:
         """Take back the move of a pod that stays though it was told to leave."""
@@ -240,6 +253,21 @@ class PoolHistory:
         if outcome is not None and outcome.result == "done":
             message = "another was made first, in vain"
             self._outcomes[uid] = replace(outcome, result="refused", reason=TAKEN_BACK, message=message)
+
+    def stayed(self, on_nodes: OnNodes, now: float) -> list[PodOutcome]:
+        """Take in which evicted pods are on their nodes as before once the cluster must show their end: these evictions
+        failed, whatever the answer was. Returns their outcomes."""
+        failed = []
+        for uid, departure in list(self._departures.items()):
+            pod = _pod_on_node(departure, on_nodes)
+            if departure.outcome.message == BEGUN or now < departure.at + SHOWN or pod is None or pod.deleted:
+                continue
+            self.take_back(uid)
+            outcome = replace(departure.outcome, at=now, result="failed", reason=STAYED, message=_STAYED)
+            self._outcomes[uid] = outcome
+            self._failing[uid] = _with_failure(departure.failures, outcome, self.policy.moves.every)
+            failed.append(outcome)
+        return failed
 
     def begun(self, now: float) -> list[tuple[str, str]]:
         """The pods evicted recently, and their nodes: the cluster may not show it yet."""

@@ -150,6 +150,8 @@ class Mover:
         if looks_back := pool.hooks.looks_back:
             use = {name: np.array(case.columns.measured(name)) for name in pool.wants.nodes}
             history.look(Look(now, case.columns.names, use), looks_back)
+        for outcome in history.stayed(snapshot.on_nodes(), now):
+            record(outcome, self._journal, self._listeners)
         history.forget(snapshot.on_nodes(), now)
         leaving = self._leaving_pods(history, snapshot, now)
         for uid, node in leaving:

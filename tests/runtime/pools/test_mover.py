@@ -288,6 +288,51 @@ async def test_what_several_budgets_forbid_is_tried_ever_later(tmp_path: Path) -
     assert [move.held[0] for move in shown.moves] == ["Budgets"]
 
 
+async def test_a_pod_that_its_eviction_leaves_is_evicted_ever_later(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path)) as journal:
+        pods = [running("p", "a"), running("q", "b")]
+        async with bench([node("a", labels=LEAVE), node("b")], pods, journal=journal, every=2.0) as it:
+            it.board.lingers, failing = True, []
+            for seconds in range(20, 901, 2):
+                await it.until(seconds)
+                it.board.put(running("p", "a"))  # the API server was asked: a webhook has kept it
+                it.placer.views.forget((), it.clock.now())
+                failing.append(it.heard.failing)
+            times = [at for at, _ in it.board.tried(Evict)]
+            shown = moving(it.mover.latest("pool"), {}, lambda _: {})
+    pauses = [after - before for before, after in pairwise(times)]
+    assert [round(seconds) for seconds in pauses] == [34, 34, 34, 38, 46, 62, 94, 158, 286]
+    assert set(failing[failing.index(1) :]) == {1}
+    assert [entry.reason for entry in held(tmp_path)] == ["Failing"]
+    assert [move.held[0] for move in shown.moves] == ["Failing"]
+    assert "as before" in shown.moves[0].held[1]
+
+
+async def test_a_pod_that_ends_late_has_not_stayed() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
+        it.board.lingers = True
+        await it.until(600)
+    assert len(it.board.tried(Evict)) == 1
+    assert (it.heard.failing, {outcome.result for outcome in it.heard.outcomes}) == (0, {"done"})
+
+
+async def test_a_pod_that_another_is_made_for_has_not_stayed() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
+        it.board.refuse = lambda _: Answer("done", message=BEGUN)
+        await it.until(600)
+    assert {outcome.result for outcome in it.heard.outcomes} == {"done"}
+
+
+async def test_a_failed_move_no_longer_wanted_is_not_counted() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
+        it.board.refuse = lambda _: Answer("failed", 500, "the list of ReplicaSets", "InternalError")
+        await it.until(60)
+        assert it.heard.failing == 1
+        it.board.add(node("a"))
+        await it.until(70)
+    assert it.heard.failing == 0
+
+
 async def test_moves_that_fail_are_counted_until_they_are_done() -> None:
     async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
         it.board.refuse = lambda _: Answer("failed", 500, "the list of ReplicaSets", "InternalError")
