@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.moving import Daemon, Stage, stage
 from tests.kube.test_moves import begun, ended, moved
+from tests.kube.webhook import evictions_tried_only
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
@@ -49,6 +51,12 @@ async def stays(daemon: Daemon, name: str, reason: str) -> str:
         return str(held.get((name, reason), ""))
 
     return await wait_until(found, within=60, what=f"{name} stays: {reason}")
+
+
+async def failing(daemon: Daemon) -> bool:
+    """Whether moves count as failing."""
+    _, metrics = await daemon.running.page("/metrics")
+    return any(float(value) > 0 for value in re.findall(r"^elasticd_moves_failing{.*} (.*)$", metrics, re.MULTILINE))
 
 
 async def test_a_pod_stays_whose_copy_no_node_could_take(scene: Stage, first: Daemon) -> None:
@@ -120,3 +128,24 @@ async def test_a_pod_stays_whose_name_a_policy_refuses(scene: Stage, first: Daem
         assert f"{name} is retired" in await stays(first, name, "NotRestorable")
     assert await moved(scene, pod) == 1
     await ended(scene, pod)
+
+
+async def test_evictions_that_a_webhook_only_tries_are_failures(scene: Stage, first: Daemon) -> None:
+    node, other = scene.nodes
+    await scene.cordon(other)
+    bare, name = await scene.pod(scene.name("batch")), scene.name("set")
+    sets = f"/apis/apps/v1/namespaces/{scene.namespace}/statefulsets"
+    template = {"metadata": {"labels": {"app": name}}, "spec": scene.spec()}
+    spec = {"serviceName": name, "selector": {"matchLabels": {"app": name}}, "replicas": 2, "template": template}
+    await scene.kube.client.create(sets, {"metadata": {"name": name}, "spec": spec})
+    pods = [bare, await scene.runs(f"{name}-0"), await scene.runs(f"{name}-1")]
+    uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+    async with evictions_tried_only(scene.kube, scene.namespace) as evicted:
+        await scene.cordon(node)
+        await wait_until(lambda: failing(first), what="they count as failing")
+        assert max(evicted.count(f"{name}-{ordinal}") for ordinal in (0, 1)) <= 2
+        assert {pod: (await scene.read(f"{scene.pods}/{pod}"))["metadata"]["uid"] for pod in uids} == uids
+    for pod, uid in uids.items():
+        assert (await scene.runs(pod, not_uid=uid))["spec"]["nodeName"] == other
+    await scene.kube.client.delete(f"{sets}/{name}")
+    await ended(scene, bare)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -93,26 +94,26 @@ KINDS = {
 }
 
 
-async def run_two(scene: Stage, kind: str, *finalizers: str) -> Callable[[], Awaitable[bool]]:
-    """Create a controller of two pods; returns whether both run."""
+async def run(scene: Stage, kind: str, *finalizers: str, count: int = 2) -> Callable[[], Awaitable[bool]]:
+    """Create a controller of so many pods; returns whether all run."""
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": scene.spec()}
-    spec: JSON = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    spec: JSON = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
     if kind == "ReplicationController":
         spec["selector"] = labels
     elif kind == "StatefulSet":
         spec["serviceName"] = "web"
     elif kind == "Job":
         template["spec"]["restartPolicy"] = "OnFailure"
-        spec = {"parallelism": 2, "template": template}
+        spec = {"parallelism": count, "template": template}
     body = {"metadata": {"name": "web", "finalizers": finalizers}, "spec": spec}
     await scene.kube.client.create(KINDS[kind].format(scene.namespace), body)
 
-    async def both_run() -> bool:
+    async def all_run() -> bool:
         pods = await scene.copies("web")
-        return len(pods) == 2 and all(map(stays_ready, pods))
+        return len(pods) == count and all(map(stays_ready, pods))
 
-    return both_run
+    return all_run
 
 
 async def check_all_stay(scene: Stage, daemon: Daemon, before: set[str]) -> None:
@@ -137,7 +138,7 @@ async def test_pods_stay_while_their_controller_is_being_deleted(kube: Kube, tmp
         pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false\nrerun = true")
         async with scene.daemon("one", pool=pool) as one:
             await scene.cordon(scene.nodes[1])
-            both_run = await run_two(scene, kind, "example.test/kept")
+            both_run = await run(scene, kind, "example.test/kept")
             await wait_until(both_run, within=90, what="both run")
             options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
             await kube.client.request("DELETE", f"{path}/web", body=options)
@@ -154,7 +155,7 @@ async def test_a_pod_that_is_isolated_is_moved_once_released(kube: Kube, tmp_pat
         pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
         one = await stack.enter_async_context(scene.daemon("one", pool=pool))
         await scene.cordon(scene.nodes[1])
-        both_run = await run_two(scene, "ReplicaSet")
+        both_run = await run(scene, "ReplicaSet")
         await wait_until(both_run, within=90, what="both run")
         meta, other = (pod["metadata"] for pod in await scene.copies("web"))
         keep = {"metadata": {"annotations": {"elasticd.io/do-not-disrupt": "true"}}}
@@ -170,3 +171,34 @@ async def test_a_pod_that_is_isolated_is_moved_once_released(kube: Kube, tmp_pat
             await wait_until(is_refused, what="it would move it")
             assert meta["name"] not in scene.written("pods", "eviction")
         await scene.runs(meta["name"], not_uid=meta["uid"])
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
+async def test_without_controllers_a_restart_lets_no_other_pod_go(kube: Kube, tmp_path: Path, kind: str) -> None:
+    """The controller's count of its pods is the one that it wrote last."""
+    async with AsyncExitStack() as stack:
+        scene = await stack.enter_async_context(stage(kube, tmp_path, "abc"))
+        pool = POLICY.format(namespace=scene.namespace).replace("surge = true", "surge = false")
+        one = await stack.enter_async_context(scene.daemon("one", pool=pool))
+        await scene.cordon(*scene.nodes[1:])
+        all_run = await run(scene, kind, count=3)
+        await wait_until(all_run, within=90, what="all run")
+        with kube.plane.controllers_suspended():
+            await scene.cordon(scene.nodes[0])
+            await wait_until(lambda: scene.written("pods", "eviction"), what="one is evicted")
+
+            async def is_gone() -> bool:
+                return len(await scene.copies("web")) == 2
+
+            await wait_until(is_gone, what="it is gone")
+            await one.end()
+            restarted = time.time()
+            one.start()
+
+            def is_refused() -> bool:
+                outcomes = [each for each in read(one.running.folder / "state") if isinstance(each, PodOutcome)]
+                return [each.reason for each in outcomes if each.at > restarted] == ["NotReplaced"]
+
+            await wait_until(is_refused, what="it would move another")
+            assert len(scene.written("pods", "eviction")) == 1
+        await wait_until(lambda: len(scene.written("pods", "eviction")) > 1, within=110, what="another goes")

@@ -4,21 +4,34 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.write.controllers import RESOURCES, Controllers
-from elasticd.model.actions import Answer
 from elasticd.model.controllers import BUILT_IN, JOB
+from elasticd.model.workload import Pod
 from tests.cluster.kubernetes.fake import FakeApi, Reply, page, status
+from tests.kit.pools import pod
 
 GONE = status(404, "NotFound")
 DOWN = status(503, "Down", "down")
 
 
 @pytest.fixture
-def controllers(session: Session) -> Controllers:
-    return Controllers(session, Discovery(session))
+def pods() -> PodStore:
+    return PodStore()
+
+
+@pytest.fixture
+def controllers(session: Session, pods: PodStore) -> Controllers:
+    return Controllers(session, Discovery(session), pods)
+
+
+def owned(name: str, owner: tuple[str, str, str]) -> Pod:
+    """A running pod of this controller."""
+    return pod(name, on="a", owner=owner, phase="Running")
 
 
 def named(uid: str, **meta: Any) -> Any:
@@ -34,35 +47,47 @@ def named(uid: str, **meta: Any) -> Any:
 
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
 @pytest.mark.parametrize(
-    ("wanted", "created", "reason"),
+    ("wanted", "created", "there", "has"),
     [
-        pytest.param(4, 4, "", id="all are there"),
-        pytest.param(4, 3, "NotReplaced", id="one is missing"),
-        pytest.param(4, 5, "", id="one is too many"),
-        pytest.param(19, 18, "NotReplaced", id="one of nineteen"),
-        pytest.param(20, 19, "", id="one of twenty"),
-        pytest.param(20, 18, "NotReplaced", id="two of twenty"),
-        pytest.param(None, 0, "", id="no count is wanted"),
-        pytest.param(4, None, "", id="the count is not known"),
+        pytest.param(4, 4, 4, None, id="all are there"),
+        pytest.param(4, 3, 4, 3, id="it counts one fewer"),
+        pytest.param(4, 4, 3, 3, id="one is missing, but the controller has not counted"),
+        pytest.param(4, 5, 5, None, id="one is too many"),
+        pytest.param(19, 18, 18, 18, id="one of nineteen"),
+        pytest.param(20, 19, 19, None, id="one of twenty"),
+        pytest.param(20, 18, 20, 18, id="two of twenty"),
+        pytest.param(20, 20, 18, 18, id="two of twenty that it has not counted"),
+        pytest.param(None, 0, 0, None, id="no count is wanted"),
+        pytest.param(4, None, 4, None, id="it has never counted"),
+        pytest.param(4, None, 3, 3, id="it has never counted, and one is missing"),
     ],
 )
 async def test_a_controller_that_lacks_pods_gives_no_ready_one(
-    api: FakeApi, controllers: Controllers, kind: str, wanted: int | None, created: int | None, reason: str
+    api: FakeApi,
+    controllers: Controllers,
+    pods: PodStore,
+    kind: str,
+    wanted: int | None,
+    created: int | None,
+    there: int,
+    has: int | None,
 ) -> None:
-    """It would not replace that one either, as where a quota refuses what it creates."""
+    """It would not replace that one either, as where a quota refuses what it creates, or no controller runs."""
     (found,) = named("u")(kind)["items"]
     listed = page({**found, "spec": {**found["spec"], "replicas": wanted}, "status": {"replicas": created}})
     api.on("GET", RESOURCES[kind].path("shop"), listed)
-    asked = partial(controllers.why_not_recreated, "shop", (kind, "web", "u"), {"app": "web"})
+    owner = (kind, "web", "u")
+    others = [replace(owned("gone", owner), deleted=True), replace(owned("done", owner), phase="Succeeded")]
+    strangers = [owned("other", (kind, "other", "o")), replace(owned("far", owner), namespace="far")]
+    for one in (*(owned(f"web-{number}", owner) for number in range(there)), *others, *strangers):
+        pods.put(one, listed=True)
+    asked = partial(controllers.why_not_recreated, "shop", owner, {"app": "web"})
     answer = await asked(ready=True)
-    assert (answer.reason if answer else "") == reason
+    assert (answer.message if answer else None) == (
+        None if has is None else f"{kind} web has {has} of {wanted} pods, and would not replace it either"
+    )
+    assert answer is None or (answer.result, answer.reason) == ("refused", "NotReplaced")
     assert await asked(ready=False) is None
-    if reason:
-        assert answer == Answer(
-            "refused",
-            message=f"{kind} web has {created} of {wanted} pods, and would not replace it either",
-            reason=reason,
-        )
 
 
 def test_every_controller_that_recreates_pods_is_asked() -> None:

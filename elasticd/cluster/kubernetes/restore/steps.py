@@ -237,8 +237,8 @@ class RestorationSteps:
             logger.warning(text, self.restoration.pod)
 
     async def _evict_again(self, state: PodState) -> bool:
-        self._enter("evicted again, as etcd was put back")
-        await self._evict(state, "etcd was put back after its eviction", restore=True)
+        self._enter("evicted again, as it is there as before")
+        await self._evict(state, "it is there as before its eviction", restore=True)
         return False
 
     async def _await_deletion(self, state: PodState) -> bool:

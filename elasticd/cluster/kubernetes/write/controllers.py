@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.text import counted
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
+from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.wire.objects import UNREAD, LabelSelector, ObjectMeta, Wire, WireList
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector, to_text
 from elasticd.cluster.kubernetes.write.answers import refused_by
@@ -47,17 +48,18 @@ _CONTROLLERS = msgspec.json.Decoder(WireList[_Controller])
 
 
 class Controllers:
-    """The controllers of pods, each read when it is asked for."""
+    """The controllers of pods, each read when it is asked for; their pods are those that the watch shows."""
 
-    def __init__(self, session: Session, discovery: Discovery) -> None:
-        self._session, self._discovery = session, discovery
+    def __init__(self, session: Session, discovery: Discovery, pods: PodStore) -> None:
+        self._session, self._discovery, self._pods = session, discovery, pods
 
     async def why_not_recreated(
         self, namespace: str, controller: tuple[str, str, str], labels: Mapping[str, str], *, ready: bool = False
     ) -> Answer | None:
         """Why the controller of this kind (see `controller_kind`), name and UID would not recreate a pod with these
         labels; None: it would, or there is none. `ready`: the pod is, and would be missed, so none goes while the
-        controller has too few, as where a quota or a webhook refuses what it creates."""
+        controller has too few, as where a quota or a webhook refuses what it creates, or kube-controller-manager is
+        away: what it wrote last of them is no proof."""
         kind, name, uid = controller
         if kind not in RESOURCES:
             return await self._why_unserved(kind) if "/" in kind else None
@@ -74,8 +76,13 @@ class Controllers:
         present = next((each for each in found if each.metadata.uid == uid), None)
         if why := _why_not(kind, present, labels):
             return Answer("refused", message=f"nothing would recreate it: {kind} {name} {why}", reason="NoController")
-        lack = _lack(present) if ready and present is not None else ""
+        lack = _lack(present, self._created(namespace, uid)) if ready and present is not None else ""
         return Answer("refused", message=f"{kind} {name} {lack}", reason="NotReplaced") if lack else None
+
+    def _created(self, namespace: str, uid: str) -> int:
+        """How many pods of this controller are there, and have neither ended nor are about to."""
+        pods = self._pods.of_controller(namespace, uid)
+        return sum(not pod.deleted and pod.phase in ("Pending", "Running") for pod in pods)
 
     async def _why_unserved(self, kind: str) -> Answer | None:
         """A kind (GROUP/VERSION/KIND) may not be served any more, in whatever version."""
@@ -89,10 +96,11 @@ class Controllers:
         return Answer("refused", message=message, reason="NoController")
 
 
-def _lack(controller: _Controller) -> str:
+def _lack(controller: _Controller, present: int) -> str:
     """Which pods a controller has yet to create; empty: few enough. A Job has no such counts."""
-    wanted, created = controller.spec.replicas, controller.status.replicas
-    if wanted is None or created is None or not lacks_more_than_may(wanted, created):
+    wanted, counted_last = controller.spec.replicas, controller.status.replicas
+    created = present if counted_last is None else min(present, counted_last)
+    if wanted is None or not lacks_more_than_may(wanted, created):
         return ""
     return f"has {created} of {counted(wanted, 'pod')}, and would not replace it either"
 
