@@ -67,7 +67,8 @@ def request_of(pod: Pod, resource: str) -> float:
 
 def unfit(pod: Pod, sizes: Sizes) -> str:
     """Why these requests cannot be given to the pod, in one line; empty when they can. A resize changes neither a pod's
-    quality of service nor requests that the pod has as a whole, and no request may be above its limit. What its node
+    quality of service nor requests that the pod has as a whole, and no request may be above its limit; nor is one made
+    that would restart a container. What its node
     has no room for, now (Deferred) or ever (Infeasible), is asked for again only when nothing in it is more."""
     if pod.phase != "Running" or pod.deleted:
         return "is not running" if not pod.deleted else "is being deleted"
@@ -88,6 +89,8 @@ def _why_unfit(container: Container, amounts: Mapping[str, float], *, lacking: s
         limit = container.limits.get(resource)
         if resource not in _RESOURCES:
             return f"cannot change its {resource}"
+        if resource in container.restarting and amount != container.requests.get(resource):
+            return f"{container.name} would be restarted by a change of its {resource} (resizePolicy)"
         if limit is not None and amount > limit:
             return f"{container.name}: {resource} is limited to {limit:g}"
         if lacking and amount >= container.requests.get(resource, 0.0):

@@ -6,12 +6,20 @@ Knows stages, what guards watch before and after a change, and what is done abou
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import ceil, inf
 from operator import attrgetter
+from statistics import median
 from typing import Annotated, Literal
 
 from elasticd.api import Change, Limit, LimitStrategy, Meta, Observation, Past, Point, Ref, Struct, hookimpl
 from elasticd.kit import Memo, point_of
+
+_SHOWING = 5
+"""Points before the begin of a span, and as many after it, that show how far samples are apart."""
+
+_SOMEWHAT = 1.5
+"""How many times as far apart as they mostly are samples may be."""
 
 _RUN = 3
 """Stages that are at most so many of their intervals apart are of one change."""
@@ -67,19 +75,42 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         window before the change is as long as the span."""
         if self.pods:
             return self._judge_pods(observation)
-        begin, end = span
-        after = self._mean_within(begin, end, observation, past)
-        if after is None:
+        points = self._points_within(*span, observation, past)
+        if not points:
             return "unknown", f"{self.series} has no trusted sample after the change"
+        after = _mean_of(points)
         most, was = -inf if self.above is None else self.above, ""
         if self.ratio is not None:
-            before = self._mean_within(change.at - (end - begin), change.at, observation, past)
-            if before is None:
+            earlier = self._points_within(change.at - (span[1] - span[0]), change.at, observation, past)
+            if not earlier:
                 return "unknown", f"{self.series} has no trusted sample before the change"
-            if before == 0 and self.above is None:
-                return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else GOOD
+            before = _mean_of(earlier)
+            if before == 0 and after and self.above is None:
+                return "unknown", f"{self.series} was 0 before, of which there is no ratio"
             most, was = max(most, self.ratio * before), f", was {before:g} before"
-        return ("bad", f"{self.series} is {after:g}{was}; at most {most:g}") if after > most else GOOD
+        if after > most:
+            return "bad", f"{self.series} is {after:g}{was}; at most {most:g}"
+        return self._why_unknown(span, points, past) or GOOD
+
+    def _why_unknown(
+        self, span: tuple[float, float], points: Sequence[Point], past: Past
+    ) -> tuple[Outcome, str] | None:
+        """Why these samples do not show how it went in a span; None: they do."""
+        times = [span[0], *(point.at for point in points), span[1]]
+        gap = max(after - before for before, after in pairwise(times))
+        if gap <= self._most_apart(span, past):
+            return None
+        return "unknown", f"{self.series} has no trusted sample in {gap:.0f} of {span[1] - span[0]:.0f} s"
+
+    def _most_apart(self, span: tuple[float, float], past: Past) -> float:
+        """Seconds for which samples may lack of a span that is known: half of it, or somewhat more than they are apart,
+        which those at its begin show."""
+        begin, end = span
+        points = past.points.get(self.series, ())
+        first = bisect_right(points, begin, key=_at)
+        times = [point.at for point in points[max(0, first - _SHOWING) : first + _SHOWING]]
+        apart = median(after - before for before, after in pairwise(times)) if len(times) > 1 else 0.0
+        return max((end - begin) / 2, _SOMEWHAT * apart)
 
     def _judge_pods(self, observation: Observation) -> tuple[Outcome, str]:
         live = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
@@ -87,16 +118,15 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         most = self.above or 0.0
         return ("bad", f"{count} pods are {self.pods}; at most {most:g}") if count > most else GOOD
 
-    def _mean_within(self, begin: float, end: float, observation: Observation, past: Past) -> float | None:
-        """The mean of the remembered points in a span, and of the present samples where they are newer; None: there is
-        none."""
+    def _points_within(self, begin: float, end: float, observation: Observation, past: Past) -> tuple[Point, ...]:
+        """The remembered points in a span, and the present samples where they are newer."""
         now, points = observation.series.get(self.series), past.points.get(self.series, ())
         stop = bisect_right(points, end, key=_at)
         remembered = points[bisect_right(points, begin, hi=stop, key=_at) : stop]
         since = max(begin, points[-1].at) if points else begin
         if now is not None and since < now.measured <= end and now.trusted and now.samples:
             remembered = (*remembered, point_of(now))
-        return _mean_of(remembered) if remembered else None
+        return remembered
 
 
 @lru_cache(maxsize=4096)
@@ -154,9 +184,9 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
 
     Guards then say whether a change went well. If one is bad, `then`: "continue" goes on all the same, "pause" makes no
     further change of that direction until it is good again, "rollback" goes back to the count before, past every
-    delay and rate, and makes no such change again for `pause` s. A guard without a trusted sample is
-    unknown: that pauses too, unless `then` is "continue". While a guard cannot be known nothing shrinks. The opposite
-    direction is always free.
+    delay and rate, and makes no such change again for `pause` s. A guard without a trusted sample in half of the window
+    is unknown, if its samples are not further apart: that pauses too, unless `then` is "continue". While a guard cannot
+    be known nothing shrinks. The opposite direction is always free.
 
     Reasons Staged, StageWaits, StageWatched, GuardBad, GuardUnknown, RolledBack.
     Source: Kapacity, grey change (percent, interval, observation); its stability checkers, which it names, are these.

@@ -117,6 +117,8 @@ class Container(Struct, frozen=True, gc=False, omit_defaults=True):
     requests: dict[str, float] = {}
     sidecar: bool = False
     limits: dict[str, float] = {}
+    restarting: tuple[str, ...] = ()
+    """The resources by whose change in place it is restarted (resizePolicy RestartContainer)."""
 
 
 def total_requests(containers: Iterable[Container]) -> dict[str, float]:

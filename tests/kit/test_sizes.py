@@ -8,6 +8,7 @@ from elasticd.kit.requests import quality_of, resized, unfit
 from elasticd.model.workload import Container, Pod
 
 CPU, BOTH = {"cpu": 1.0}, {"cpu": 1.0, "memory": 2e9}
+RESTARTING = Container("main", BOTH, limits={"cpu": 2.0}, restarting=("memory",))
 MAIN = Container("main", BOTH, limits={"cpu": 2.0})
 
 
@@ -53,6 +54,11 @@ def test_quality_of_service_is_as_kubernetes_gives_it(containers: list[Container
             pod(Container("main", CPU, limits=BOTH | {"cpu": 2.0})), {"main": {"cpu": 2.0}},
             "would no longer be Burstable", id="requests that reach all limits",
         ),
+        pytest.param(
+            pod(RESTARTING), {"main": {"memory": 1e9}},
+            "main would be restarted by a change of its memory (resizePolicy)", id="a restart",
+        ),
+        pytest.param(pod(RESTARTING), {"main": {"cpu": 1.5, "memory": 2e9}}, "", id="nothing that restarts it changes"),
         pytest.param(pod(resize="Infeasible"), {"main": CPU}, "does not fit on its node", id="infeasible again"),
         pytest.param(pod(resize="Infeasible"), {"main": {"cpu": 0.9}}, "", id="less than what was infeasible"),
         pytest.param(

@@ -89,6 +89,10 @@ def test_the_windows_opening_counts_as_a_stage_down(opened: float, interval: Any
 
 BAD, GOOD = errors((300, 0.0), (90, 0.2), (70, 0.2)), errors((300, 0.0), (90, 0.0), (70, 0.0))
 NOISY = errors((160, 0.02), (130, 0.02), (90, 0.025), (70, 0.025))
+EARLIER = tuple((age, 0.0) for age in range(160, 94, -2))
+FIRST, FIRST_BAD = errors(*EARLIER), errors(*((age, 0.2 if age < 100 else 0.0) for age, _ in EARLIER))
+LATE = errors((160, 0.0), (158, 0.0), (156, 0.0), (46, 0.0), (44, 0.0), (42, 0.0))
+SELDOM = errors((220, 0.0), (175, 0.0), (130, 0.0), (85, 0.0))
 ABOVE = (Guard(series="errors", above=0.1),)
 RATIO = (Guard(series="errors", ratio=1.5),)
 BOTH = (Guard(series="errors", ratio=1.2, above=0.1),)
@@ -105,7 +109,15 @@ ROLLBACK: dict[str, Any] = {"then": "rollback"}
         pytest.param({}, IN, errors((90, 0.2), (50, 0.4)), 0.0, (8, None), "GuardBad", id="bad for a window"),
         pytest.param({}, IN, errors((90, 0.2), (50, 0.0), (1, 0.0)), 0.0, None, "", id="good again: it may go on"),
         pytest.param({}, IN, {}, None, (8, None), "GuardUnknown", id="unknown: paused"),
-        pytest.param({}, IN, {}, 0.0, None, "", id="known again, and good: it may go on"),
+        pytest.param({}, IN, {}, 0.0, (8, None), "GuardUnknown", id="known again, but only just"),
+        pytest.param({}, IN, errors((31, 0.0)), 0.0, (8, None), "GuardUnknown", id="not for half a window yet"),
+        pytest.param({}, IN, errors((30, 0.0)), 0.0, None, "", id="known for half a window, and good"),
+        pytest.param({}, IN, FIRST, 0.0, (8, None), "GuardUnknown", id="good, but not known since: paused"),
+        pytest.param(ROLLBACK, OUT, FIRST, 0.0, (None, 10), "GuardUnknown", id="growth waits too"),
+        pytest.param(ROLLBACK, IN, FIRST_BAD, 0.0, (10, None), ROLLED_BACK, id="bad by what is known of it: back up"),
+        pytest.param({}, IN, LATE, 0.0, (8, None), "GuardUnknown", id="known only at the end of the window"),
+        pytest.param({}, IN, SELDOM, None, (8, None), "GuardUnknown", id="was good, but is unknown by now"),
+        pytest.param({}, IN, SELDOM, 0.0, None, "", id="measured less often than each half window, and good"),
         pytest.param({"then": "continue"}, IN, BAD, 0.2, None, "", id="continue: goes on all the same"),
         pytest.param({"then": "continue"}, (59, 10, 8), BAD, 0.2, (8, None), "StageWatched", id="but watches"),
         pytest.param({"then": "continue"}, IN, BAD, None, (8, None), "GuardUnknown", id="and shrinks on no unknown"),
@@ -227,7 +239,7 @@ def test_pods_are_guards_as_they_are_when_the_window_ends(
 
 
 def test_a_series_of_pods_is_taken_per_pod() -> None:
-    points: dict[str, tuple[Point, ...]] = {"latency": (Point(NOW - 90, 8.0, 4), Point(NOW - 80, 12.0, 4))}
+    points: dict[str, tuple[Point, ...]] = {"latency": (Point(NOW - 80, 8.0, 4), Point(NOW - 60, 12.0, 4))}
     guards = [Guard(series="latency", above=most) for most in (2.4, 2.5)]
     change = Change(NOW - 100, 4, 3)
     span = (NOW - 100, NOW - 40)

@@ -78,6 +78,16 @@ def test_full_pod_keeps_what_judgement_needs() -> None:
     )
 
 
+def test_what_restarts_a_container_is_known() -> None:
+    policies = [
+        {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+        {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+    ]
+    plain, restarting = ({"name": "main", "resources": CPU, **more} for more in ({}, {"resizePolicy": policies}))
+    told = [pod_of(spec={"nodeName": "n1", "containers": [one]}).containers[0] for one in (plain, restarting)]
+    assert [one.restarting for one in told] == [(), ("memory",)]
+
+
 def test_no_field_of_a_pod_takes_another_s_place() -> None:
     """They are given by their order: each field has a value here that no other has."""
     meta = {

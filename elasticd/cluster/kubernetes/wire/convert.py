@@ -280,8 +280,8 @@ def _is_pod(owner: wire.OwnerReference) -> bool:
 
 def _shape(pod: wire.WirePod) -> _Shape:
     spec, status = pod.spec, pod.status
-    ordinary = [_container(each.name, bytes(each.resources)) for each in spec.containers or ()]
-    starting = [_container(each.name, bytes(each.resources), _sidecar(each)) for each in spec.init_containers or ()]
+    ordinary = [_container(*_told_of(each)) for each in spec.containers or ()]
+    starting = [_container(*_told_of(each), _sidecar(each)) for each in spec.init_containers or ()]
     pod_level = _amounts(_read(spec.resources, wire.ResourceRequirements).requests)
     reported = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     statuses = {each.name: each for each in reported}
@@ -378,10 +378,17 @@ def _read(raw: Raw | bytes, shape: type[T]) -> T:
     return shape() if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
 
 
+def _told_of(container: wire.WireContainer) -> tuple[str, bytes, bytes]:
+    return container.name, bytes(container.resources), bytes(container.resize_policy)
+
+
 @lru_cache(maxsize=MOST)
-def _container(name: str, resources: bytes, sidecar: bool = False) -> model.Container:
+def _container(name: str, resources: bytes, resize_policy: bytes, sidecar: bool = False) -> model.Container:
     requirements = _read(resources, wire.ResourceRequirements)
-    return model.Container(sys.intern(name), _amounts(requirements.requests), sidecar, _amounts(requirements.limits))
+    requests, limits = _amounts(requirements.requests), _amounts(requirements.limits)
+    policies = _read(resize_policy, list[wire.ResizePolicy])
+    restarting = [sys.intern(each.resource_name) for each in policies if each.restart_policy == "RestartContainer"]
+    return model.Container(sys.intern(name), requests, sidecar, limits, tuple(restarting))
 
 
 _parse = lru_cache(maxsize=MOST)(amount)

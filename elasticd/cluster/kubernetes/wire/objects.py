@@ -280,6 +280,14 @@ class WireContainer(Wire, frozen=True):
     resources: Raw = UNREAD
     ports: Raw = UNREAD
     restart_policy: str | None = None
+    resize_policy: Raw = UNREAD
+
+
+class ResizePolicy(Wire, frozen=True):
+    """What a change in place of a resource does to its container."""
+
+    resource_name: str = ""
+    restart_policy: str = ""
 
 
 class WireAffinity(Wire, frozen=True):
