@@ -11,7 +11,7 @@ from elasticd.base.news import LastReported
 from elasticd.kit.bindings import binding_of
 from elasticd.kit.evictability import one_failed
 from elasticd.kit.surge import BEGUN
-from elasticd.model.actions import Evict
+from elasticd.model.actions import OUTDATED, Evict
 from elasticd.model.moves import (
     PUT_BACK,
     STAYED,
@@ -45,6 +45,9 @@ EARLIER = 4
 
 MISSED = 3.0
 """After so many intervals without an evaluation, the earlier ones are forgotten."""
+
+OFTEN = 3
+"""Times in a row that an eviction is only to be judged anew, after which it counts as failing."""
 
 PAUSE = 300.0
 """The longest that a pod is left alone whose evictions fail, if looks are not further apart."""
@@ -108,6 +111,8 @@ class PoolHistory:
         self._departures: dict[str, _Departure] = {}
         self._comebacks: dict[tuple[str, str], Comebacks] = {}
         self._failing: dict[str, _Failures] = {}
+        self._outdated: dict[str, int] = {}
+        """How often in a row the eviction of a pod was only to be judged anew, by UID."""
         self._rejecting: dict[tuple[str, str], float] = {}
 
     def edited(self, policy: PoolPolicy, now: float) -> "PoolHistory":
@@ -220,6 +225,9 @@ class PoolHistory:
         the pod as it was, None where it was not seen."""
         previous, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         failures = self._failing.pop(decision.uid, None)
+        times = self._outdated.pop(decision.uid, 0)
+        if outcome.reason == OUTDATED:
+            self._outdated[decision.uid] = times + 1
         if outcome.result == "failed" or outcome.code >= 500:  # of several budgets the server says so
             self._failing[decision.uid] = _with_failure(failures, outcome, self.policy.moves.every)
         if outcome.result == "done":
@@ -236,10 +244,11 @@ class PoolHistory:
     @property
     def failing(self) -> int:
         """How many pods that should leave could not be evicted when that was last tried, or before one of which it is
-        not known yet whether the pod goes."""
+        not known yet whether the pod goes; also where the API server takes too long each time."""
         wanted = {decision.uid for decision in self._plan.decisions}
+        outdated = {uid for uid, times in self._outdated.items() if times >= OFTEN}
         tried_again = sum(departure.failures is not None for departure in self._departures.values())
-        return len(self._failing.keys() & wanted) + tried_again
+        return len((self._failing.keys() | outdated) & wanted) + tried_again
 
     def take_back(self, uid: str) -> None:
         """Take back the move of a pod that stays though it was told to leave."""
@@ -292,6 +301,9 @@ class PoolHistory:
             if now < departure.at + SHOWN or _pod_on_node(departure, on_nodes) is not None
         }
         self._failing = {uid: failures for uid, failures in self._failing.items() if now < failures.now.until + PAUSE}
+        if self._outdated:
+            present = {pod.uid for pods in on_nodes.values() for pod in pods}
+            self._outdated = {uid: times for uid, times in self._outdated.items() if uid in present}
 
 
 def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comebacks:

@@ -19,7 +19,7 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
-from elasticd.model.actions import Answer, Evict
+from elasticd.model.actions import OUTDATED, Answer, Evict
 from elasticd.model.listener import MovesPlanned, MoveTakenBack, Notice
 from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import DisruptionBudget, PodOutcome
@@ -321,6 +321,21 @@ async def test_a_pod_that_another_is_made_for_has_not_stayed() -> None:
         it.board.refuse = lambda _: Answer("done", message=BEGUN)
         await it.until(600)
     assert {outcome.result for outcome in it.heard.outcomes} == {"done"}
+
+
+async def test_a_move_judged_anew_thrice_counts_as_failing() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
+        it.board.refuse = lambda _: Answer("refused", 0, "it has waited 3.0 s, and is judged anew", OUTDATED)
+        failing = []
+        for seconds in (1, 3, 5, 7, 60):
+            await it.until(seconds)
+            failing.append(it.heard.failing)
+        it.board.refuse = lambda _: None
+        await it.until(70)
+    assert failing == [0, 0, 0, 1, 1]
+    assert it.heard.failing == 0
+    times = [at for at, _ in it.board.tried(Evict)]
+    assert max(after - before for before, after in pairwise(times)) <= 2.0
 
 
 async def test_a_failed_move_no_longer_wanted_is_not_counted() -> None:
