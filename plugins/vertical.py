@@ -194,6 +194,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         lacking = [name for name in self.resources if name not in aims]
         parts = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
         parts += [f"{name} is not known: {self._why(name, series)}" for name in lacking]
+        parts += [f"{name} is only recommended: its change restarts it (resizePolicy)" for name in container.restarting]
         parts += [*impossible[:1], *([f"so is that of {len(impossible) - 1} more"] if len(impossible) > 1 else [])]
         requests = {name: aim.value for name, aim in aims.items()}
         reason = "UsageHistogram" if requests else "NotKnown"
@@ -233,6 +234,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         sizes = {}
         for resource, aim in aims.get(container.name, {}).items():
             present = container.requests.get(resource)
+            if resource in container.restarting:
+                continue
             if present is None or (aim.lower is not None and aim.lower <= present <= (aim.upper or aim.lower)):
                 continue
             used = _used(uses.get(resource, []), container.name)

@@ -4,7 +4,7 @@ Knows stages, what guards watch before and after a change, and what is done abou
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import ceil, inf
@@ -90,17 +90,18 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
             most, was = max(most, self.ratio * before), f", was {before:g} before"
         if after > most:
             return "bad", f"{self.series} is {after:g}{was}; at most {most:g}"
-        return self._why_unknown(span, points, past) or GOOD
+        why = self._why_not_known(span, points, past)
+        return ("unknown", why) if why else GOOD
 
-    def _why_unknown(
-        self, span: tuple[float, float], points: Sequence[Point], past: Past
-    ) -> tuple[Outcome, str] | None:
-        """Why these samples do not show how it went in a span; None: they do."""
-        times = [span[0], *(point.at for point in points), span[1]]
-        gap = max(after - before for before, after in pairwise(times))
-        if gap <= self._most_apart(span, past):
-            return None
-        return "unknown", f"{self.series} has no trusted sample in {gap:.0f} of {span[1] - span[0]:.0f} s"
+    def _why_not_known(self, span: tuple[float, float], points: Sequence[Point], past: Past) -> str:
+        """Why these samples do not show how it went in a span; empty: they do."""
+        begin, end = span
+        if points[-1].at < begin + (end - begin) / 2:
+            return f"{self.series} has no trusted sample in the second half of {end - begin:g} s"
+        gap = max(after - before for before, after in pairwise([begin, *(point.at for point in points)]))
+        if gap > self._most_apart(span, past):
+            return f"{self.series} has no trusted sample in {gap:.0f} of {end - begin:g} s"
+        return ""
 
     def _most_apart(self, span: tuple[float, float], past: Past) -> float:
         """Seconds for which samples may lack of a span that is known: half of it, or somewhat more than they are apart,
@@ -111,6 +112,14 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         times = [point.at for point in points[max(0, first - _SHOWING) : first + _SHOWING]]
         apart = median(after - before for before, after in pairwise(times)) if len(times) > 1 else 0.0
         return max((end - begin) / 2, _SOMEWHAT * apart)
+
+    def newest(self, observation: Observation, past: Past) -> float:
+        """When its newest sample was measured; of pods, now."""
+        if self.pods:
+            return observation.at
+        now, points = observation.series.get(self.series), past.points.get(self.series, ())
+        measured = [now.measured] if now is not None and now.trusted and now.samples else []
+        return max([*measured, *(point.at for point in points[-1:])], default=-inf)
 
     def _judge_pods(self, observation: Observation) -> tuple[Outcome, str]:
         live = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
@@ -184,9 +193,9 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
 
     Guards then say whether a change went well. If one is bad, `then`: "continue" goes on all the same, "pause" makes no
     further change of that direction until it is good again, "rollback" goes back to the count before, past every
-    delay and rate, and makes no such change again for `pause` s. A guard without a trusted sample in half of the window
-    is unknown, if its samples are not further apart: that pauses too, unless `then` is "continue". While a guard cannot
-    be known nothing shrinks. The opposite direction is always free.
+    delay and rate, and makes no such change again for `pause` s. A guard is unknown that has no trusted sample in the
+    second half of the window, or for longer than half of it and than its samples are apart: that pauses too, unless
+    `then` is "continue". While a guard cannot be known nothing shrinks. The opposite direction is always free.
 
     Reasons Staged, StageWaits, StageWatched, GuardBad, GuardUnknown, RolledBack.
     Source: Kapacity, grey change (percent, interval, observation); its stability checkers, which it names, are these.
@@ -286,7 +295,8 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
         self, change: Change, guards: Sequence[Guard], observation: Observation, past: Past
     ) -> _Halt | None:
         window = (change.at, change.at + self.window)
-        outcome, why = _worst(guards, change, window, observation, past)
+        spans = dict.fromkeys(guards, window)
+        outcome, why = _worst(spans, change, observation, past)
         if outcome == "good":
             return None
         # Pods are seen as they are now: what becomes of them much later is not the change's outcome.
@@ -296,11 +306,17 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
         if (
             self.then == "rollback"
             and change.before > 0
-            and _worst(blaming, change, window, observation, past)[0] == "bad"
+            and _worst(dict.fromkeys(blaming, window), change, observation, past)[0] == "bad"
         ):
             return _Halt(ROLLED_BACK, f"{why}, after {change.before} -> {change.after}", change.before)
-        recent = (max(change.at, observation.at - self.window), observation.at)
-        if _worst(guards, change, recent, observation, past)[0] == "good":
+        if not all(guard.known(observation) for guard in guards):
+            return _Halt("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
+        ends = {guard: guard.newest(observation, past) for guard in guards}
+        if outcome == "unknown" and min(ends.values()) < window[1]:
+            age = observation.at - change.at
+            return _Halt("StageWatched", f"changed {age:.0f} s ago; the last samples of {self.window:g} s are to come")
+        recent = {guard: (max(change.at, end - self.window), end) for guard, end in ends.items()}
+        if _worst(recent, change, observation, past)[0] == "good":
             return None
         return _Halt("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
 
@@ -352,11 +368,11 @@ _trail = Memo(_make_trail)
 
 
 def _worst(
-    guards: Sequence[Guard], change: Change, span: tuple[float, float], observation: Observation, past: Past
+    spans: Mapping[Guard, tuple[float, float]], change: Change, observation: Observation, past: Past
 ) -> tuple[Outcome, str]:
-    """The first bad outcome, else the first unknown one, else a good one."""
+    """The first bad outcome of guards in their spans, else the first unknown one, else a good one."""
     worst = GOOD
-    for guard in guards:
+    for guard, span in spans.items():
         result = guard.look(change, span, observation, past)
         if result[0] == "bad":
             return result

@@ -222,6 +222,14 @@ def test_it_only_recommends_where_it_is_told_to() -> None:
     assert changed(Vertical(mode="recommend"), shown(CPU, MEMORY, *USED)) == {}
 
 
+def test_what_would_restart_a_container_is_only_recommended() -> None:
+    container = Container("web", {"cpu": 0.1, "memory": GI}, restarting=("memory",))
+    view = shown(CPU, MEMORY, use("cpu", a=0.1), use("memory", a=400 * MI), pods=[pod("a", containers=(container,))])
+    assert changed(Vertical(), view)["a"].keys() == {"cpu"}
+    assert general(Vertical(), view).keys() == {"cpu", "memory"}
+    assert "memory is only recommended: its change restarts it (resizePolicy)" in said(Vertical(), view)[0].message
+
+
 def test_it_leaves_other_containers_alone() -> None:
     assert said(Vertical(containers=("proxy",)), shown(CPU, MEMORY, *USED)) == []
 

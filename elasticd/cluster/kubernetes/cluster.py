@@ -385,7 +385,7 @@ class KubernetesCluster:
         self._late = LateEvictions(
             session, parts.budget, clock, view.pod_store, lambda: elector.abandoned if elector else -math.inf
         )
-        writer = PodWriter(session, deps.discovery, parts.budget, clock, self._late)
+        writer = PodWriter(session, deps.discovery, parts.budget, clock, self._late, view.pod_store)
         records, patience = Records(session, parts.home, time.time), 3 * parts.patience
         restorer_parts = RestorerParts(
             session,

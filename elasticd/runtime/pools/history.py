@@ -245,10 +245,16 @@ class PoolHistory:
     def failing(self) -> int:
         """How many pods that should leave could not be evicted when that was last tried, or before one of which it is
         not known yet whether the pod goes; also where the API server takes too long each time."""
+        now, every = self._last_look, self.policy.moves.every
         wanted = {decision.uid for decision in self._plan.decisions}
+        wanted |= {uid for uid, failures in self._failing.items() if now <= failures.now.until + every}
         outdated = {uid for uid, times in self._outdated.items() if times >= OFTEN}
-        tried_again = sum(departure.failures is not None for departure in self._departures.values())
-        return len((self._failing.keys() | outdated) & wanted) + tried_again
+        tried_again = {
+            uid
+            for uid, departure in self._departures.items()
+            if departure.failures is not None and now < departure.at + SHOWN and departure.outcome.message != BEGUN
+        }
+        return len((self._failing.keys() | outdated) & wanted | tried_again)
 
     def take_back(self, uid: str) -> None:
         """Take back the move of a pod that stays though it was told to leave."""
@@ -269,7 +275,8 @@ class PoolHistory:
         failed = []
         for uid, departure in list(self._departures.items()):
             pod = _pod_on_node(departure, on_nodes)
-            if departure.outcome.message == BEGUN or now < departure.at + SHOWN or pod is None or pod.deleted:
+            answer = departure.outcome
+            if answer.reason or answer.message == BEGUN or now < departure.at + SHOWN or pod is None or pod.deleted:
                 continue
             self.take_back(uid)
             outcome = replace(departure.outcome, at=now, result="failed", reason=STAYED, message=_STAYED)

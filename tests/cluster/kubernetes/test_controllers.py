@@ -77,7 +77,8 @@ async def test_a_controller_that_lacks_pods_gives_no_ready_one(
     listed = page({**found, "spec": {**found["spec"], "replicas": wanted}, "status": {"replicas": created}})
     api.on("GET", RESOURCES[kind].path("shop"), listed)
     owner = (kind, "web", "u")
-    others = [replace(owned("gone", owner), deleted=True), replace(owned("done", owner), phase="Succeeded")]
+    gone = [replace(owned("gone", owner), deleted=True)] if kind != "StatefulSet" else []
+    others = [*gone, replace(owned("done", owner), phase="Succeeded")]
     strangers = [owned("other", (kind, "other", "o")), replace(owned("far", owner), namespace="far")]
     for one in (*(owned(f"web-{number}", owner) for number in range(there)), *others, *strangers):
         pods.put(one, listed=True)
@@ -88,6 +89,18 @@ async def test_a_controller_that_lacks_pods_gives_no_ready_one(
     )
     assert answer is None or (answer.result, answer.reason) == ("refused", "NotReplaced")
     assert await asked(ready=False) is None
+
+
+async def test_a_terminating_pod_of_a_stateful_set_is_there(
+    api: FakeApi, controllers: Controllers, pods: PodStore
+) -> None:
+    """Its controller makes another once it has ended, which may be never: its node may be lost."""
+    owner = ("StatefulSet", "web", "u")
+    (found,) = named("u")(owner[0])["items"]
+    api.on("GET", RESOURCES[owner[0]].path("shop"), page({**found, "spec": {**found["spec"], "replicas": 2}}))
+    for one in (owned("web-0", owner), replace(owned("web-1", owner), deleted=True)):
+        pods.put(one, listed=True)
+    assert await controllers.why_not_recreated("shop", owner, {"app": "web"}, ready=True) is None
 
 
 def test_every_controller_that_recreates_pods_is_asked() -> None:

@@ -20,7 +20,10 @@ def pod_writer(
 ) -> PodWriter:
     """One that leads first of all, or knows of these late evictions."""
     budget = budget or Budget(clock, 1000, 10)
-    return PodWriter(session, Discovery(session), budget, clock, late or late_evictions(session, clock), judged)
+    late = late or late_evictions(session, clock)
+    writer = PodWriter(session, Discovery(session), budget, clock, late, PodStore())
+    writer.judged = judged
+    return writer
 
 
 def late_evictions(

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, closing
 from itertools import pairwise
@@ -95,6 +95,7 @@ class Bench:
         pods: Sequence[Pod],
         journal: Journal | None = None,
         planner: Worker[PoolCase, MovesPlan] | None = None,
+        strategy: Strategy | None = None,
         **more: Any,
     ) -> None:
         SHOWN.clear()
@@ -102,7 +103,8 @@ class Bench:
         self.board = Board(self.clock, nodes, pods)
         journal = self.journal = journal or Journal()
         placer = self.placer = Placer(self.board, self.board.observe, journal, self.clock)
-        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
+        given, moves = (strategy or Leave(),), MovesTable(**more)
+        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=given, mode="act", moves=moves)
         placer.apply([policy])
         self.mover = Mover(self.board, placer, journal, self.clock, [self.heard], planner)
 
@@ -314,6 +316,42 @@ async def test_a_pod_that_ends_late_has_not_stayed() -> None:
         await it.until(600)
     assert len(it.board.tried(Evict)) == 1
     assert (it.heard.failing, {outcome.result for outcome in it.heard.outcomes}) == (0, {"done"})
+
+
+async def test_a_pod_that_ends_late_counts_as_failing_no_longer() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=2.0) as it:
+        it.board.refuse = lambda _: Answer("failed", 500, "the list of ReplicaSets", "InternalError")
+        await it.until(20)
+        it.board.refuse, it.board.lingers = lambda _: None, True
+        await it.until(90)
+    assert it.heard.outcomes[-1].result == "done"
+    assert it.heard.failing == 0
+
+
+class Level(Strategy, tag="level", frozen=True):
+    """Wants one pod off nodes with a label, of those that may go."""
+
+    @hookimpl
+    def rebalance_nodes(
+        self, nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
+    ) -> Sequence[Move]:
+        found = [index for index, one in enumerate(nodes.nodes) if one.labels.get("leave")]
+        return [Move(one, "Hot") for index in found for one in nodes.pods(index) if movable(one)][:1]
+
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        return ("leave",)
+
+
+async def test_pods_that_rest_after_a_failure_count_as_failing() -> None:
+    """A strategy that balances load does not name them meanwhile."""
+    pods = [*(running(name, "a") for name in "prst"), running("q", "b")]
+    async with bench([node("a", labels=LEAVE), node("b")], pods, strategy=Level()) as it:
+        it.board.refuse = lambda _: Answer("failed", 500, "the list of ReplicaSets", "InternalError")
+        failing = []
+        for seconds in range(61, 1800, 30):
+            await it.until(seconds)
+            failing.append(it.heard.failing)
+    assert min(failing) > 0
 
 
 async def test_a_pod_that_another_is_made_for_has_not_stayed() -> None:

@@ -76,13 +76,15 @@ class Controllers:
         present = next((each for each in found if each.metadata.uid == uid), None)
         if why := _why_not(kind, present, labels):
             return Answer("refused", message=f"nothing would recreate it: {kind} {name} {why}", reason="NoController")
-        lack = _lack(present, self._created(namespace, uid)) if ready and present is not None else ""
+        lack = _lack(present, self._created(namespace, kind, uid)) if ready and present is not None else ""
         return Answer("refused", message=f"{kind} {name} {lack}", reason="NotReplaced") if lack else None
 
-    def _created(self, namespace: str, uid: str) -> int:
-        """How many pods of this controller are there, and have neither ended nor are about to."""
-        pods = self._pods.of_controller(namespace, uid)
-        return sum(not pod.deleted and pod.phase in ("Pending", "Running") for pod in pods)
+    def _created(self, namespace: str, kind: str, uid: str) -> int:
+        """How many pods of this controller are there, and have neither ended nor are about to. Of a StatefulSet those
+        that are about to count, as their names are taken until then."""
+        pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == uid]
+        ending = kind == "StatefulSet"
+        return sum(pod.phase in ("Pending", "Running") and (ending or not pod.deleted) for pod in pods)
 
     async def _why_unserved(self, kind: str) -> Answer | None:
         """A kind (GROUP/VERSION/KIND) may not be served any more, in whatever version."""

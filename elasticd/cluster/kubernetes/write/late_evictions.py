@@ -62,7 +62,7 @@ class LateEvictions:
     def __init__(
         self, session: Session, budget: Budget, clock: Clock, pods: PodStore, abandoned: Callable[[], float]
     ) -> None:
-        self._session, self._budget, self._clock, self.pods = session, budget, clock, pods
+        self._session, self._budget, self._clock, self._pods = session, budget, clock, pods
         self._abandoned = abandoned
         self._suspects = defaultdict[str, dict[str, Suspect]](dict)
         """Pods that are to be changed, by their controller's UID and theirs."""
@@ -133,13 +133,13 @@ class LateEvictions:
             self._settled, self._settled_since = set(), since
         if controller not in self._settled and self._clock.now() < since + LATE:
             self._settled.add(controller)
-            for pod in self.pods.of_controller(namespace, controller):
+            for pod in self._pods.of_controller(namespace, controller):
                 self._suspects[controller][pod.uid] = Suspect(Ref(pod.namespace, "Pod", pod.name, "v1"), since + LATE)
         suspects = self._suspects.get(controller, {}).items()
         return {uid: each.ref for uid, each in suspects if uid != leaving and self._may_go(uid, each)}
 
     def _may_go(self, uid: str, suspect: Suspect) -> bool:
-        pod = self.pods.get(suspect.ref.namespace, suspect.ref.name)
+        pod = self._pods.get(suspect.ref.namespace, suspect.ref.name)
         if pod is None or pod.uid != uid or pod.deleted or pod.phase in ("Succeeded", "Failed"):
             return False  # one that has ended was changed by that
         return self._clock.now() < suspect.until

@@ -172,12 +172,12 @@ class PodWriter:
         budget: Budget,
         clock: Clock,
         late: LateEvictions,
-        judged: float = JUDGED,
+        pods: PodStore,
     ) -> None:
         self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
         self._late = late
-        self._controllers = Controllers(session, discovery, late.pods)
-        self.judged = judged
+        self._controllers = Controllers(session, discovery, pods)
+        self.judged = JUDGED
         """Seconds that each write may wait for its turn which leads to an eviction."""
 
     async def bind(self, action: Bind, allowed: Allowed) -> Answer:
