@@ -5,10 +5,11 @@ is an answer with a reason, so the journal has it as the outcome of the decision
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from math import inf
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated
 
@@ -106,12 +107,14 @@ class DisruptionGuard(ClusterWrapper):
         self._settings, self._clock, self._measured = settings, clock, measured
         self._most = {name: int(getattr(settings, name)) for name in BUDGETS}
         self._journal = journal
-        self._recent: deque[Disruption] = deque(journal.disruptions() if journal else ())
+        self._recent: deque[Disruption] = deque(sorted(journal.disruptions() if journal else (), key=attrgetter("at")))
         self._before = list(self._recent)
         """What was disturbed before this daemon began: what lacked since is not known."""
         self._missed = -inf
         """When the last pod may have been moved of which it is not known whose it was."""
         self._under_way: list[Disruption] = []
+        self._ending: dict[str, list[Disruption]] = {}
+        """What was counted when a surge began that is being ended now, by the UID of its pod."""
         self._replacements = Replacements()
         self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
@@ -157,11 +160,13 @@ class DisruptionGuard(ClusterWrapper):
             return Answer("refused", message=why[1], reason=why[0])
         # It is counted before it is done, because several are under way at a time.
         if disruption is not None:
-            if ends_surge(action):
-                self._forget(disruption.uid)  # it goes now, not when its surge began
+            if ends_surge(action):  # it goes now, not when its surge began, unless it does not go
+                self._ending[disruption.uid] = [one for one in self._recent if one.uid == disruption.uid]
+                self._forget(disruption.uid)
             self._recent.append(disruption)
             if fault := self._write(disruption):
                 self._take_back(disruption)
+                self._count_again(self._ending.pop(disruption.uid, ()))
                 forgotten = f"the journal cannot be written, so a restart would forget it: {fault}"
                 return Answer("refused", message=forgotten, reason="Disturbed")
         if isinstance(action, Scale) or (isinstance(action, Mark) and disruption is not None):
@@ -197,8 +202,10 @@ class DisruptionGuard(ClusterWrapper):
         finally:
             self._under_way.remove(disruption)
             self._replacements.end_move(disruption.uid, self._clock.now() if is_done else None)
+            begun = self._ending.pop(disruption.uid, ())
             if not is_done:
                 self._take_back(disruption)
+                self._count_again(begun)
             elif self._clock.now() > disruption.at + LATER:
                 self._count_anew(disruption)
         return answer
@@ -210,6 +217,12 @@ class DisruptionGuard(ClusterWrapper):
         self._write(replace(disruption, undone=True))
         self._recent.append(replace(disruption, at=self._clock.now()))
         self._write(self._recent[-1])
+
+    def _count_again(self, begun: Sequence[Disruption]) -> None:
+        """Count as before the beginnings of surges whose ends were refused."""
+        self._recent = deque(sorted((*self._recent, *begun), key=attrgetter("at")))
+        for disruption in begun:
+            self._write(disruption)
 
     def _write(self, disruption: Disruption) -> str:
         """Write it to the disk at once, so that a daemon that is killed and started again knows it. Returns why it

@@ -15,7 +15,7 @@ from elasticd.cluster.replacements import ECHO, REPLACING
 from elasticd.decision.disruption import refusal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
-from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.model.actions import OUTDATED, Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
 from elasticd.model.workload import Node, Pod, Ref, Workload
 from elasticd.ports.cluster import Kind
@@ -844,6 +844,20 @@ async def test_a_surge_counts_again_from_its_end_on(out: Action) -> None:
     assert (await door.disruption.act(evict("p1"))).reason == "Disturbed", "p0 went 20 s ago"
     await door.wait(41)
     assert (await door.disruption.act(evict("p1"))).result == "done"
+
+
+@pytest.mark.parametrize("out", ENDS)
+async def test_a_surge_whose_end_is_refused_counts_from_its_begin(out: Action) -> None:
+    """As where an earlier eviction may come late, and its pod is changed first."""
+    door = Door(within=60.0, total=1)
+    assert (await door.disruption.act(surge())).result == "done"
+    await door.wait(10)
+    door.behind.answer = Answer("refused", reason=OUTDATED)
+    assert (await door.disruption.act(out)).reason == OUTDATED
+    door.behind.answer = Answer("done")
+    assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed"
+    await door.wait(51)
+    assert (await door.disruption.act(surge(name="p1"))).result == "done"
 
 
 @pytest.mark.parametrize("out", ENDS)

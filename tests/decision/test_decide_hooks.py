@@ -34,6 +34,7 @@ def test_hook_recommend_replicas_may_answer_only_serializable_recommendations() 
         "huge": Recommendation(MOST + 1, "R"),
         "beyond-json": Recommendation(10**30, "R"),
         "fraction": Recommendation(2.5, "R"),  # type: ignore[arg-type]
+        "nan": Recommendation(nan, "R"),  # type: ignore[arg-type]
         "boolean": Recommendation(True, "R"),
         "reason": Recommendation(3, None),  # type: ignore[arg-type]
         "measures": Recommendation(3, "R", measures=("cpu",)),  # type: ignore[arg-type]
@@ -86,6 +87,9 @@ def test_what_makes_sense_beside_nonsense_is_reported_with_it() -> None:
         pytest.param(7, "must be a Limit", id="a-number"),
         pytest.param(Limit("L", lowest=5, highest=4), "lowest must be <= highest = 4, is 5", id="crossed"),
         pytest.param(Limit("L", lowest=-1), f"lowest must be from 0 to {MOST}, is -1", id="negative"),
+        pytest.param(Limit("L", highest=nan), f"highest must be from 0 to {MOST}, is nan", id="nan"),  # type: ignore[arg-type]
+        pytest.param(Limit("L", lowest=nan), f"lowest must be from 0 to {MOST}, is nan", id="low-nan"),  # type: ignore[arg-type]
+        pytest.param(Limit("L", highest=inf), f"highest must be from 0 to {MOST}, is inf", id="infinite"),  # type: ignore[arg-type]
         pytest.param(Limit("L", highest=2**31), f"highest must be from 0 to {MOST}, is {2**31}", id="huge"),
         pytest.param(Limit("L", highest=4.5), "Expected `int | null`, got `float`", id="fraction"),  # type: ignore[arg-type]
         pytest.param(

@@ -99,6 +99,7 @@ def _read_recommendation(value: Any, name: str) -> Recommendation:
     """Read a recommendation as the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
+    _check_finite(value.replicas, "replicas")
     written = _encode(value)
     if len(written) > LARGEST:
         read = _decode_recommendation(written)
@@ -151,6 +152,8 @@ def _read_limit(value: Any, name: str) -> Limit:
         return read
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
+    _check_finite(value.lowest, "lowest")
+    _check_finite(value.highest, "highest")
     if len(_read_before) >= CACHED:
         _read_before.clear()
     written = _encode(value)
@@ -175,6 +178,12 @@ def _signed_limit(written: bytes, name: str) -> Limit:
     if read.condition == "ScalingActive":
         raise ValueError("condition must be AbleToScale or ScalingLimited, is ScalingActive")
     return replace(read, name=read.name or name, bound=False)
+
+
+def _check_finite(count: Any, key: str) -> None:
+    """JSON has no NaN, and no infinity: what is written of them reads as None."""
+    if type(count) is float and not isfinite(count):
+        raise ValueError(f"{key} must be from 0 to {MOST}, is {count}")
 
 
 def _check_count(count: int, key: str) -> None:

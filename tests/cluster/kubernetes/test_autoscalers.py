@@ -20,10 +20,11 @@ def hpa(
     target: str = "web",
     namespace: str = "shop",
     version: str = "apps/v1",
+    kind: str = "Deployment",
     annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> Autoscaler:
-    reference = {"apiVersion": version, "kind": "Deployment", "name": target}
+    reference = {"apiVersion": version, "kind": kind, "name": target}
     wire = {
         "metadata": {"name": name, "namespace": namespace, "resourceVersion": "1", "annotations": annotations},
         "spec": {"scaleTargetRef": reference, "maxReplicas": 9, **spec},
@@ -47,6 +48,9 @@ def stored(*found: Autoscaler) -> AutoscalerStore:
         pytest.param([hpa(version="apps/v1beta2")], ("theirs",), id="another version of the group"),
         pytest.param([hpa(version="extensions/v1")], (), id="another group"),
         pytest.param([hpa(target="api")], (), id="another workload"),
+        pytest.param([hpa(kind="deployment")], ("theirs",), id="its kind in lower case, which Kubernetes takes too"),
+        pytest.param([hpa(kind="StatefulSet")], (), id="another kind"),
+        pytest.param([hpa(kind="deployment"), hpa(kind="StatefulSet")], (), id="from its kind to another"),
         pytest.param([hpa(namespace="other")], (), id="another namespace"),
         pytest.param([hpa("b"), hpa("a")], ("a", "b"), id="two by mistake"),
         pytest.param([hpa(), hpa()], ("theirs",), id="the same again"),

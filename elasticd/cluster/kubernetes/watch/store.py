@@ -575,7 +575,8 @@ class AutoscalerStore(Store[Autoscaler]):
         """The names of the autoscalers of a workload that are not stopped. More than one is a mistake, but possible."""
         if not self._by_target:
             return ()
-        return tuple(self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ()))
+        target = ref.namespace, _group(ref.api_version), ref.kind, ref.name
+        return tuple(self._by_target.get(_as_mapped(target), ()))
 
     def half_stopped(self, ref: Ref) -> bool:
         """Whether all of these are half stopped."""
@@ -588,11 +589,18 @@ class AutoscalerStore(Store[Autoscaler]):
         if new is not None and new.taken_over:
             self._taken_over[new.namespace, new.name] = new.target
         if old is not None and not old.stopped:
-            self._by_target[old.target].remove(old.name)
-            if not self._by_target[old.target]:
-                del self._by_target[old.target]
+            before = _as_mapped(old.target)
+            self._by_target[before].remove(old.name)
+            if not self._by_target[before]:
+                del self._by_target[before]
         if new is not None and not new.stopped:
-            insort(self._by_target.setdefault(new.target, []), new.name)
+            insort(self._by_target.setdefault(_as_mapped(new.target), []), new.name)
+
+
+def _as_mapped(target: Target) -> Target:
+    """The target with its kind in lower case, which the HPA controller's REST mapper knows too."""
+    space, group, kind, name = target
+    return space, group, kind.lower(), name
 
 
 def _group(api_version: str) -> str:
