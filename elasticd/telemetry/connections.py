@@ -42,6 +42,9 @@ IDLE = 85.0
 SWEEP = 1.0
 """Seconds between two looks for connections that have waited for too long."""
 
+MOST_SENT = 32_768
+"""Bytes that a client may send for one answer: no page takes a body, and aiohttp keeps what it cannot read."""
+
 MINUTE = 60.0
 """Seconds in which malformed requests are logged once."""
 
@@ -66,6 +69,8 @@ class Connections:
         self._waiting: dict[RequestHandler, float] = {}
         """Until when each may wait for a request; those that have waited longest come first."""
         self._working: set[RequestHandler] = set()
+        self._sent: dict[RequestHandler, int] = {}
+        """Bytes that came by each since its last answer."""
         self._pages = 0
 
     @asynccontextmanager
@@ -108,6 +113,7 @@ class Connections:
         finally:
             self._pages -= page
             self._working.discard(connection)
+            self._sent.pop(connection, None)
             self._waiting[connection] = asyncio.get_running_loop().time() + IDLE
 
     def _accept(self, server: web.Server, now: float) -> asyncio.BaseProtocol:
@@ -121,7 +127,7 @@ class Connections:
             self._close(oldest)
         connection = server()
         self._waiting[connection] = now + self._headers
-        return connection
+        return _Bounded(connection, self._sent)
 
     def _full(self) -> bool:
         return len(self._waiting) + len(self._working) >= self._most
@@ -150,6 +156,38 @@ class Connections:
     def _abort(self, connection: RequestHandler) -> None:
         if connection.transport is not None:
             connection.transport.abort()
+
+
+class _Bounded(asyncio.Protocol):
+    """A connection that is ended at once where more is sent than a request needs. `sent`: by connection, how much was
+    since its last answer."""
+
+    def __init__(self, connection: RequestHandler, sent: dict[RequestHandler, int]) -> None:
+        self._connection, self._sent = connection, sent
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.connection_made(transport)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    def eof_received(self) -> None:
+        self._connection.eof_received()
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        sent = self._sent[connection] = self._sent.get(connection, 0) + len(data)
+        if sent <= MOST_SENT:
+            connection.data_received(data)
+        elif connection.transport is not None:
+            connection.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._sent.pop(self._connection, None)
+        self._connection.connection_lost(exc)
 
 
 class _Refusal(asyncio.Protocol):

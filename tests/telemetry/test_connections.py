@@ -125,6 +125,36 @@ async def test_who_sends_no_request_is_closed(monkeypatch: pytest.MonkeyPatch, s
         assert await peer.closed()
 
 
+CHUNKED = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(CHUNKED + b"fffff\r\n", id="a chunk that is none"),
+        pytest.param(CHUNKED + b"fffffff\r\n", id="a long chunk"),
+        pytest.param(ASK % b"slow", id="more than was asked"),
+        pytest.param(b"GET /" + b"x" * 100, id="an endless line"),
+    ],
+)
+async def test_who_sends_more_than_a_request_needs_is_closed(begin: bytes) -> None:
+    """aiohttp keeps what it cannot read."""
+    async with serving(most=3) as server:
+        peer = await server.connect()
+        peer.writer.write(begin + b"a" * (connections.MOST_SENT // 2))
+        await asyncio.sleep(0)
+        peer.writer.write(b"a" * connections.MOST_SENT)
+        assert await peer.closed()
+        assert await (await server.connect()).ask() == 200
+
+
+async def test_what_many_requests_send_together_is_not_limited() -> None:
+    async with serving(most=3) as server:
+        peer = await server.connect()
+        for _ in range(2 * connections.MOST_SENT // len(ASK % b"healthz")):
+            assert await peer.ask() == 200
+
+
 async def test_a_request_may_take_longer_than_its_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SWEEP", 0.02)
     async with serving(most=3, headers=0.1) as server:

@@ -263,7 +263,7 @@ def test_an_error_of_a_page_keeps_its_traceback(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/", "/page/main.js", "/events", "/metrics", "/healthz", "/readyz", "/status"])
 async def test_nothing_can_be_written(client: Client, method: str, path: str) -> None:
-    assert (await client(path, method, data=b"x" * 100_000))[0] == 405
+    assert (await client(path, method, data=b"x" * 1_000))[0] == 405
 
 
 @pytest.mark.parametrize(
