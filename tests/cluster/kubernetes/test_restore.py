@@ -513,6 +513,27 @@ async def test_refused_creation_is_retried_and_reported_until_it_succeeds(
         await until(lambda: not one.fault)
 
 
+async def test_no_other_pod_goes_while_one_cannot_be_created(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """A webhook may let each dry run pass, as it only looks at the real request."""
+    others = [
+        replace(ACTION, workload=replace(ACTION.workload, namespace=namespace, name="other"), uid="o")
+        for namespace in ("shop", "far")
+    ]
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        api.on("POST", PODS, status(403, "Forbidden", "exceeded quota"))
+        await until(lambda: one.fault)
+        refused, elsewhere = [await one.evict(other, granted) for other in others]
+        assert (refused.result, refused.reason) == ("refused", "NotRestorable")
+        assert refused.message == "batch was evicted before, and cannot be created: 403 Forbidden: exceeded quota"
+        assert elsewhere.reason != "NotRestorable"
+        api.on("POST", PODS, server.step(server.create))
+        await until(server.made_anew)
+        assert (await one.evict(others[0], granted)).reason != "NotRestorable"
+
+
 async def test_restore_waits_and_reports_while_another_pod_has_the_name(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:

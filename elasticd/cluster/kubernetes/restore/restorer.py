@@ -137,7 +137,7 @@ class Restorer:
             return Answer("refused", 0, "it is being recreated already", "UnderWay")
         self._preparing[action.uid] = None
         try:
-            prepared = await self._prepare(action, allowed)
+            prepared = self._why_none_created(action.workload.namespace) or await self._prepare(action, allowed)
             restoration = prepared if isinstance(prepared, Answer) else await self._claim(prepared, allowed)
             if isinstance(restoration, Answer):
                 return restoration
@@ -154,7 +154,7 @@ class Restorer:
 
     async def try_out(self, action: Evict, allowed: Allowed) -> Answer:
         """Ask whether the server would accept the pod's recreation; nothing is written."""
-        prepared = await self._prepare(action, allowed)
+        prepared = self._why_none_created(action.workload.namespace) or await self._prepare(action, allowed)
         return prepared if isinstance(prepared, Answer) else Answer("done")
 
     async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
@@ -188,6 +188,15 @@ class Restorer:
             place=place_for(action, copy),
             lease=self._parts.lease,
         )
+
+    def _why_none_created(self, namespace: str) -> Answer | None:
+        """Why no other pod of a namespace is evicted: one that is away is refused, whatever a dry run says, as by a
+        webhook that only looks at the real request."""
+        for steps in self._steps.values():
+            if steps.why_refused and steps.restoration.pod.namespace == namespace:
+                message = f"{steps.restoration.pod.name} was evicted before, and cannot be created: {steps.why_refused}"
+                return Answer("refused", message=message, reason="NotRestorable")
+        return None
 
     async def _claim(self, restoration: Restoration, allowed: Allowed) -> Restoration | Answer:
         """Record the manifest."""

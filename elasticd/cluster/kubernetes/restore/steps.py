@@ -69,7 +69,7 @@ GLANCE = 0.25
 WAITS = Backoff(10.0, 300.0)
 """Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
-WAITING = "waiting for a node"
+WAITING, GONE = "waiting for a node", "gone"
 
 NAMESPACE_GONE = "its namespace was deleted"
 
@@ -120,6 +120,8 @@ class RestorationSteps:
         self._compared_at, self._differs = 0.0, ""
         self.over = False
         """Whether it was given up."""
+        self._refused = ""
+        """Why the API server refused to create it when that was last tried."""
         self._complete = False
         """Whether nothing is left to do but to remove the record, which may be refused for long."""
 
@@ -138,6 +140,11 @@ class RestorationSteps:
             rejected_by=self._rejected_by,
             copy=self._copy if step == WAITING else "",
         )
+
+    @property
+    def why_refused(self) -> str:
+        """Why the pod is away, and the API server does not let it be created; empty: it does, as far as is known."""
+        return self._refused if self._at == GONE else ""
 
     async def run(self) -> None:
         """Go on until nothing is left to do."""
@@ -259,7 +266,7 @@ class RestorationSteps:
         return await void_evictions(self._parts.session, restoration.pod, restoration.uid, self._clock.now())
 
     async def _create(self) -> bool:
-        self._enter("gone")
+        self._enter(GONE)
         record = await self._records.read(self.restoration)
         if record is None:
             return True
@@ -290,11 +297,12 @@ class RestorationSteps:
             manifest["metadata"]["ownerReferences"] = [owner for owner in owners if owner not in missing]
         if not self._parts.leading():
             return
-        self._copy_may_have_run, self._why_ended = True, ""
+        self._copy_may_have_run, self._why_ended, self._refused = True, "", ""
         try:
             await self._parts.session.send(creation(self.restoration.pod, encode(manifest)))
         except ApiError as error:
             if error.reason != "AlreadyExists":
+                self._refused = "" if error.lost else str(error)
                 raise
             return
         self._copy_there = True
