@@ -20,6 +20,7 @@ from elasticd.config.policies import decode_policy
 from elasticd.config.settings import Settings
 from elasticd.config.tables import no_such
 from elasticd.model.policy import Policy, PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import group_of
 from elasticd.ports.source import Source
 from elasticd.registry import Registry
 from elasticd.sources.settled import guarded, settled
@@ -99,11 +100,11 @@ def _scopes(policy: Policy) -> tuple[list[tuple[object, ...]], list[tuple[object
     """What a policy is about, and what others are about that certainly share a workload with it."""
     target, select = policy.workload, policy.select
     if target is not None:
-        kind, own = (target.api_version, target.kind), ("workload", target.ref)
+        kind, own = (group_of(target.api_version), target.kind), ("workload", target.ref.unversioned)
         named = [("named", kind, namespace) for namespace in (target.namespace, "*")]
         return [own, *named], [own, *(("all", kind, namespace) for namespace in (target.namespace, "*"))]
     assert select is not None, "a policy is about one workload or many"  # noqa: S101
-    kind, equal = (select.api_version, select.kind), ("select", msgspec.json.encode(select))
+    kind, equal = (group_of(select.api_version), select.kind), ("select", msgspec.json.encode(select))
     if select.labels:
         return [equal], [equal]
     everything = [("all", kind, namespace) for namespace in select.namespaces]

@@ -30,8 +30,18 @@ class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     def full_name(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def unversioned(self) -> "Ref":
+        """The same with the group alone in place of its version: an object is one in all served versions of it."""
+        return Ref(self.namespace, self.kind, self.name, group_of(self.api_version))
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.kind}/{self.name}"
+
+
+def group_of(api_version: str) -> str:
+    """The group of GROUP/VERSION; of the core it is empty."""
+    return api_version.rpartition("/")[0]
 
 
 class Quality(enum.StrEnum):

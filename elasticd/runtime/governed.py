@@ -117,7 +117,7 @@ class PolicyIndex:
     def rivals(self, key: Key) -> tuple[str, ...]:
         """The policies in mode act that all govern this workload; empty when there is at most one, as there must be."""
         name, ref = key
-        policies = self._rivals.get(ref, ())
+        policies = self._rivals.get(ref.unversioned, ()) if self._rivals else ()
         return policies if name in policies else ()
 
     def hooks(self, policy: Policy) -> Hooks:
@@ -217,5 +217,5 @@ def _rivals(members: Mapping[Key, Policy]) -> dict[Ref, tuple[str, ...]]:
     acting: dict[Ref, list[str]] = {}
     for (name, ref), policy in members.items():
         if policy.mode == "act":
-            acting.setdefault(ref, []).append(name)
+            acting.setdefault(ref.unversioned, []).append(name)
     return {ref: tuple(sorted(names)) for ref, names in acting.items() if len(names) > 1}

@@ -111,6 +111,7 @@ def test_one_wrong_file_harms_no_other(tmp_path: Path) -> None:
 
 
 ACT = 'mode = "act"\n'
+CUSTOM = WORKLOAD + 'kind = "Fleet"\napi_version = "example.test/v1"\n'
 ALL = '[select]\nnamespaces = ["shop"]\n'
 
 
@@ -122,6 +123,8 @@ ALL = '[select]\nnamespaces = ["shop"]\n'
         pytest.param(WORKLOAD, WORKLOAD, None, id="both-only-observe"),
         pytest.param(ACT + WORKLOAD, ACT + WORKLOAD.replace("web", "api"), None, id="another-name"),
         pytest.param(ACT + WORKLOAD, ACT + WORKLOAD + 'kind = "StatefulSet"\n', None, id="another-kind"),
+        pytest.param(ACT + CUSTOM, ACT + CUSTOM.replace("/v1", "/v1beta1"), "workload", id="two-versions-of-its-group"),
+        pytest.param(ACT + CUSTOM, ACT + CUSTOM.replace("example", "other"), None, id="another-group"),
         pytest.param(ACT + WORKLOAD, ACT + ALL, "select", id="a-name-that-is-selected"),
         pytest.param(ACT + ALL, ACT + WORKLOAD, "workload", id="a-selection-that-has-the-name"),
         pytest.param(ACT + WORKLOAD, ACT + ALL.replace("shop", "*"), "select", id="any-namespace"),

@@ -17,6 +17,8 @@ from elasticd.registry import STRIKES
 from elasticd.runtime.governed import PolicyIndex
 from tests.kit.loops import DB, WEB, Cluster, Snapshot, Want, policy
 
+GROUPS = (("example.test", ""), ("example.test", "beta1"), ("other.test", ""))
+
 
 def cluster(**labels: str) -> Cluster:
     made = Cluster()
@@ -60,6 +62,14 @@ def test_the_index_changes_only_with_workloads_or_their_labels() -> None:
     world.remove(DB)
     assert policy_index.refresh(Snapshot(world, 2.0))
     assert members(policy_index) == ["p web"]
+
+
+def test_an_object_in_two_versions_of_its_group_has_rivals() -> None:
+    targets = [Target("shop", "fleet", "Fleet", f"{group}/v1{beta}") for group, beta in GROUPS]
+    policy_index = PolicyIndex([policy(name, workload=target) for name, target in zip("abc", targets, strict=True)])
+    policy_index.refresh(Snapshot(cluster(), 0.0))
+    rivals = [policy_index.rivals((name, target.ref)) for name, target in zip("abc", targets, strict=True)]
+    assert rivals == [("a", "b"), ("a", "b"), ()]
 
 
 def test_only_those_who_act_are_rivals() -> None:
