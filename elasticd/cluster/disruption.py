@@ -39,6 +39,12 @@ from elasticd.ports.cluster import Cluster, Kind, Snapshot
 MEMORY = 600.0
 """Seconds for which a count is remembered: a loss within them counts as sudden."""
 
+LOSING = 2.0
+"""Seconds after a series was lost in which no count falls: workloads that read the same are decided within a second."""
+
+REARMED = 10.0
+"""Seconds after which that counts again: one that comes and goes must not keep all counts up."""
+
 EVERY = 5.0
 """Seconds between counts of nodes and series: what was not counted before cannot be missed later."""
 
@@ -122,6 +128,10 @@ class DisruptionGuard(ClusterWrapper):
             self._peak(_NODES, ready, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
+        self._trusted: dict[str, int] = {}
+        """How many of what is measured could be trusted, as last counted."""
+        self._lost_at = -inf
+        """When the first of them was lost of late."""
         self._snapshot: Snapshot | None = None
         self._last_count = float("-inf")
 
@@ -290,7 +300,8 @@ class DisruptionGuard(ClusterWrapper):
     def _refuse_scaling(self, action: Action, now: float) -> Refused | None:
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced: fewer would be one too few."""
-        if isinstance(action, Remove | Scale) and action.after < action.before and (loss := self._sudden_loss(now)):
+        shrinks = isinstance(action, Remove | Scale) and action.after < action.before
+        if shrinks and (loss := self._sudden_loss(now) or self._losing(now)):
             return "Breaker", loss
         if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
             return None
@@ -333,10 +344,19 @@ class DisruptionGuard(ClusterWrapper):
                 return f"{ready} of {peak} nodes are ready{missing}"
         for name, count in self._measured.items():
             trusted, total = count()
+            if trusted < self._trusted.get(name, 0) and total >= FEWEST and now >= self._lost_at + REARMED:
+                self._lost_at = now
+            self._trusted[name] = trusted
             peak = self._peak(name, trusted, now)
             if peak and total >= FEWEST and trusted <= min(peak, total) * remaining:
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
+
+    def _losing(self, now: float) -> str:
+        """That something was lost a moment ago, and others that are lost with it may not be known yet."""
+        if now >= self._lost_at + LOSING:
+            return ""
+        return f"a series was lost {now - self._lost_at:.1f} s ago; which others are is known {LOSING:g} s after it"
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

@@ -820,6 +820,22 @@ def surge(phase: Phase = "up", name: str = "p0") -> Mark:
     return Mark(WEB.ref, WEB.uid, {SURGE: msgspec.json.encode(note).decode()}, reason=SURGE)
 
 
+async def test_no_count_falls_right_after_a_series_was_lost() -> None:
+    """Which others were lost with it is known once their workloads are decided. One that flaps holds little up."""
+    door, trusted = Door(), 10
+    door.measured["series"] = lambda: (trusted, 10)
+    await door.look()
+    fallen = []
+    for second in range(20):
+        trusted = 9 if second % 3 == 0 else 10
+        fallen.append((await door.disruption.act(scale(3, 2))).result == "done")
+        assert (await door.disruption.act(scale(3, 4))).result == "done"
+        assert (await door.disruption.act(evict(f"p{second}"))).reason != "Breaker"
+        await door.wait(1)
+    held = [second for second, fell in enumerate(fallen) if not fell]
+    assert held == [0, 1, 12, 13]
+
+
 async def test_a_surge_move_counts_once_when_it_begins() -> None:
     door = Door(per_node=1)
     assert (await door.disruption.act(surge())).result == "done"
