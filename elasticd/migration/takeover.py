@@ -42,7 +42,7 @@ from elasticd.migration.documents import KINDS
 from elasticd.model.policy import MOST
 from elasticd.model.records import FOREIGN_OWNER, Decision
 from elasticd.model.reports import StatusReport
-from elasticd.model.workload import Ref
+from elasticd.model.workload import Ref, group_of
 
 PAUSED = "autoscaling.keda.sh/paused"
 """The annotation by which KEDA deletes its HPA and leaves the count as it is."""
@@ -236,10 +236,10 @@ async def _of_kind(site: Site, kind: str) -> list[_Autoscaler]:
 
 def _is_about(table: Object, ref: Ref) -> bool:
     target = table["spec"].get("scaleTargetRef") or {}
-    group = ref.api_version.rpartition("/")[0]
-    return (target.get("kind", "Deployment"), target.get("name")) == (ref.kind, ref.name) and (
-        str(target.get("apiVersion", ref.api_version)).rpartition("/")[0] == group
-    )
+    kind, group = str(target.get("kind", "Deployment")), group_of(str(target.get("apiVersion", ref.api_version)))
+    # Kubernetes takes a kind in lower case too.
+    same = kind.lower(), target.get("name"), group
+    return same == (ref.kind.lower(), ref.name, group_of(ref.api_version))
 
 
 def _check_managers(site: Site, workload: Object, autoscaler: _Autoscaler) -> None:

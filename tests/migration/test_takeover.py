@@ -354,6 +354,15 @@ def test_a_manifest_applied_after_a_takeover_is_mended(applied: Table, changes: 
     assert STOPPED not in (world.newest(plural)["metadata"].get("annotations") or {})
 
 
+def test_an_hpa_that_names_a_kind_in_lower_case_is_taken_over() -> None:
+    """As Kubernetes maps it."""
+    world, plural = World(Random(1)), "horizontalpodautoscalers"
+    world.versions[plural][-1]["spec"]["scaleTargetRef"]["kind"] = "deployment"
+    run(world, back=False, kill_at=-1, moment="after")
+    settle(world, OURS)
+    assert to_autoscaler(msgspec.convert(world.newest(plural), WireAutoscaler)).stopped
+
+
 def test_without_an_autoscaler_nothing_changes() -> None:
     world = World(Random(1))
     world.versions["horizontalpodautoscalers"][-1]["spec"]["scaleTargetRef"]["name"] = "other"
