@@ -354,7 +354,7 @@ def test_a_manifest_applied_after_a_takeover_is_mended(applied: Table, changes: 
     assert STOPPED not in (world.newest(plural)["metadata"].get("annotations") or {})
 
 
-def test_an_hpa_that_names_a_kind_in_lower_case_is_taken_over() -> None:
+def test_an_hpa_of_a_lower_case_kind_is_taken_over() -> None:
     """As Kubernetes maps it."""
     world, plural = World(Random(1)), "horizontalpodautoscalers"
     world.versions[plural][-1]["spec"]["scaleTargetRef"]["kind"] = "deployment"
