@@ -194,7 +194,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         lacking = [name for name in self.resources if name not in aims]
         parts = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
         parts += [f"{name} is not known: {self._why(name, series)}" for name in lacking]
-        parts += [f"{name} is only recommended: its change restarts it (resizePolicy)" for name in container.restarting]
+        only_recommended = [name for name in aims if name in container.restarting]
+        parts += [f"{name} is only recommended: its change restarts it (resizePolicy)" for name in only_recommended]
         parts += [*impossible[:1], *([f"so is that of {len(impossible) - 1} more"] if len(impossible) > 1 else [])]
         requests = {name: aim.value for name, aim in aims.items()}
         reason = "UsageHistogram" if requests else "NotKnown"

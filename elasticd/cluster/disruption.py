@@ -128,8 +128,6 @@ class DisruptionGuard(ClusterWrapper):
             self._peak(_NODES, ready, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
-        self._trusted: dict[str, int] = {}
-        """How many of what is measured could be trusted, as last counted."""
         self._lost_at = -inf
         """When the first of them was lost of late."""
         self._snapshot: Snapshot | None = None
@@ -344,9 +342,9 @@ class DisruptionGuard(ClusterWrapper):
                 return f"{ready} of {peak} nodes are ready{missing}"
         for name, count in self._measured.items():
             trusted, total = count()
-            if trusted < self._trusted.get(name, 0) and total >= FEWEST and now >= self._lost_at + REARMED:
+            last = self._counts[name][-1][1] if name in self._counts else 0
+            if trusted < last and total >= FEWEST and now >= self._lost_at + REARMED:
                 self._lost_at = now
-            self._trusted[name] = trusted
             peak = self._peak(name, trusted, now)
             if peak and total >= FEWEST and trusted <= min(peak, total) * remaining:
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"

@@ -155,22 +155,22 @@ def test_guards_decide_how_it_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("lag", "age", "reason"),
+    ("lag", "age", "value", "reason"),
     [
-        pytest.param(20, 60, "", id="samples of the second half are there"),
-        pytest.param(40, 60, "StageWatched", id="they are late: watched until they come"),
-        pytest.param(40, 70, "", id="one has come"),
-        pytest.param(40, 700, "", id="long ago: late samples are no unknown ones"),
+        pytest.param(20, 60, 0.0, "", id="samples of the second half are there"),
+        pytest.param(40, 60, 0.0, "StageWatched", id="they are late: watched until they come"),
+        pytest.param(40, 70, 0.0, "", id="one has come"),
+        pytest.param(40, 700, 0.0, "", id="long ago: late samples are no unknown ones"),
+        pytest.param(40, 70, 0.5, "GuardBad", id="bad"),
+        pytest.param(40, 700, 0.5, "", id="bad long ago, and good since"),
     ],
 )
-def test_late_samples_are_waited_for(lag: int, age: int, reason: str) -> None:
+def test_late_samples_are_waited_for(lag: int, age: int, value: float, reason: str) -> None:
     limit = Staged(guards=ABOVE, window=60)
-    times = range(1000, lag - 1, -10)
-    for bad in (False, age > 600):
-        points = errors(*((at, 0.5 if bad and age - 70 < at < age else 0.0) for at in times))
-        newest = Series("errors", "test", Quality.FRESH, (Sample(0.0, NOW - lag, NOW - lag),), "", NOW - lag)
-        found = limit.limit(20, seen(10, (), newest), past((age, 8, 10), points=points))
-        assert (found.reason if found else "") == reason
+    points = errors(*((at, value if age - 70 < at < age else 0.0) for at in range(1000, lag - 1, -10)))
+    newest = Series("errors", "test", Quality.FRESH, (Sample(0.0, NOW - lag, NOW - lag),), "", NOW - lag)
+    limited = limit.limit(20, seen(10, (), newest), past((age, 8, 10), points=points))
+    assert (limited.reason if limited else "") == reason
 
 
 def test_a_count_set_by_others_since_is_not_rolled_back() -> None:

@@ -228,6 +228,7 @@ def test_what_would_restart_a_container_is_only_recommended() -> None:
     assert changed(Vertical(), view)["a"].keys() == {"cpu"}
     assert general(Vertical(), view).keys() == {"cpu", "memory"}
     assert "memory is only recommended: its change restarts it (resizePolicy)" in said(Vertical(), view)[0].message
+    assert "memory" not in said(Vertical(resources=("cpu",)), view)[0].message
 
 
 def test_it_leaves_other_containers_alone() -> None:

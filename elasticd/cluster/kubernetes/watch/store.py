@@ -22,7 +22,7 @@ from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, p
 from elasticd.kit.evictability import fails
 from elasticd.kit.handover import STOPPED
 from elasticd.model.policy import MOST
-from elasticd.model.workload import Node, Pod, Ref, Room, Workload
+from elasticd.model.workload import Node, Pod, Ref, Room, Workload, group_of
 from elasticd.ports.cluster import Kind
 
 T = TypeVar("T")
@@ -604,4 +604,4 @@ def _as_mapped(target: Target) -> Target:
 
 
 def _group(api_version: str) -> str:
-    return sys.intern(api_version.rpartition("/")[0])
+    return sys.intern(group_of(api_version))

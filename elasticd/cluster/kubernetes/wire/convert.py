@@ -280,8 +280,8 @@ def _is_pod(owner: wire.OwnerReference) -> bool:
 
 def _shape(pod: wire.WirePod) -> _Shape:
     spec, status = pod.spec, pod.status
-    ordinary = [_container(*_told_of(each)) for each in spec.containers or ()]
-    starting = [_container(*_told_of(each), _sidecar(each)) for each in spec.init_containers or ()]
+    ordinary = [_container(*_container_fields(each)) for each in spec.containers or ()]
+    starting = [_container(*_container_fields(each), _sidecar(each)) for each in spec.init_containers or ()]
     pod_level = _amounts(_read(spec.resources, wire.ResourceRequirements).requests)
     reported = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     statuses = {each.name: each for each in reported}
@@ -378,7 +378,7 @@ def _read(raw: Raw | bytes, shape: type[T]) -> T:
     return shape() if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
 
 
-def _told_of(container: wire.WireContainer) -> tuple[str, bytes, bytes]:
+def _container_fields(container: wire.WireContainer) -> tuple[str, bytes, bytes]:
     return container.name, bytes(container.resources), bytes(container.resize_policy)
 
 
