@@ -196,7 +196,7 @@ class Spread(Strategy, tag="spread", frozen=True):
         elsewhere: list[Pod] = []
         unknown: list[Pod] = []
         for pod in pods:
-            if pod.deleted or not pod.node or pod.phase not in ("Pending", "Running"):
+            if not pod.node or not pod.is_active:
                 continue
             node = nodes.get(pod.node)
             index = None if node is None else subset_of(self.subsets, node)
@@ -277,7 +277,7 @@ class Subsets(PoolStrategy, tag="subsets", frozen=True):
             for resident in nodes.pods(index):
                 if resident.owner[2] != owner or resident.uid == pod.uid:
                     continue
-                if resident.deleted or resident.phase in ("Succeeded", "Failed"):
+                if not resident.is_active:
                     continue
                 siblings.add(resident.uid)
                 subset = subset_of(self.subsets, node)

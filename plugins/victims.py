@@ -70,7 +70,7 @@ class Victims(Strategy, tag="victims", frozen=True):
     @hookimpl
     def rank_pods(self, observation: Observation) -> Mapping[str, Rank]:
         """A rank from -1 (goes first) to 0 (stays) for each pod, with the terms that count."""
-        pods = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+        pods = [pod for pod in observation.pods if pod.is_active]
         weights = {"load": self.load, "node": self.node, "age": self.age, "pool": self.pool}
         terms = {
             "load": self._load_terms(pods, observation.series.get(self.series)) if self.load else {},

@@ -283,7 +283,7 @@ class Replacements:
         refuses its pods. A pod that waits for a node is there."""
         if self._snapshot is None or not _counts_few(workload):
             return None
-        there = sum(not pod.deleted and pod.phase in ("Pending", "Running") for pod in self._snapshot.pods(workload))
+        there = sum(pod.is_active for pod in self._snapshot.pods(workload))
         if there >= workload.replicas:
             return None
         missing = f"{there} of {workload.replicas} pods of {workload.ref} are there"

@@ -383,7 +383,7 @@ def _by_shared_claim(_: str, pods: Sequence[Pod]) -> Mapping[ClaimKey, Sequence[
     """The claims that several of these pods use that have not ended and stay, each with these pods."""
     users = defaultdict[ClaimKey, list[Pod]](list)
     for pod in pods:
-        if pod.volume_claims and not pod.deleted and pod.phase not in ("Succeeded", "Failed"):
+        if pod.volume_claims and pod.is_active:
             for key in dict.fromkeys(_keys(pod)):
                 users[key].append(pod)
     return {key: sharing for key, sharing in users.items() if len(sharing) > 1}

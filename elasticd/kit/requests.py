@@ -42,7 +42,7 @@ def serving(pods: Iterable[Pod], sampled: Collection[str] = ()) -> Serving:
     missing: list[Pod] = []
     starting: list[Pod] = []
     for pod in pods:
-        if pod.deleted or pod.phase in ("Failed", "Succeeded"):
+        if not pod.is_active:
             continue
         if not pod.ready or pod.phase == "Pending":
             starting.append(pod)

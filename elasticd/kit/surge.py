@@ -78,8 +78,6 @@ HASH = "pod-template-hash"
 STRANGERS = "Strangers"
 """The word of pods that look like a Deployment's, and are not."""
 
-_ENDED = ("Succeeded", "Failed")
-
 _LONGEST = 253
 """Characters of an object's name."""
 
@@ -217,11 +215,7 @@ def owns(workload: Workload, pod: Pod) -> bool:
 
 def own_pods(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     """Those of these pods that look like the Deployment's, and neither have ended nor are being deleted."""
-    return [pod for pod in pods if _is_live(pod) and owns(workload, pod)]
-
-
-def _is_live(pod: Pod) -> bool:
-    return not pod.deleted and pod.phase not in _ENDED
+    return [pod for pod in pods if pod.is_active and owns(workload, pod)]
 
 
 def strangers(workload: Workload, pods: Sequence[Pod]) -> str:
@@ -352,7 +346,7 @@ class _MoveState:
         self._workload, self._note, self._now, self._unmarks = workload, note, now, earlier.unmarks
         self._is_raised = workload.replicas > note.count
         self._strangers, own = strangers(workload, pods), own_pods(workload, pods)
-        self._noted = next((pod for pod in pods if pod.uid == note.uid and _is_live(pod)), None)
+        self._noted = next((pod for pod in pods if pod.uid == note.uid and pod.is_active), None)
         """The pod of the note, whoever owns it by now."""
         self._old = self._noted if self._noted is not None and owns(workload, self._noted) else None
         self._rolling = rolling(workload, pods)

@@ -70,7 +70,7 @@ def _room_for(fit: int, words: str, waiting: int, current: int) -> Limit:
 
 def _describe_pods(_: Ref, pods: tuple[Pod, ...]) -> _Pods:
     """What the newest pod requests. The newest is one that has not begun, else the one that began last."""
-    live = [pod for pod in pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+    live = [pod for pod in pods if pod.is_active]
     if not live:
         return _Pods(None, 0)
     newest = max(live, key=lambda pod: (inf if pod.started is None else pod.started, pod.name))

@@ -122,7 +122,7 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         return max([*measured, *(point.at for point in points[-1:])], default=-inf)
 
     def _judge_pods(self, observation: Observation) -> tuple[Outcome, str]:
-        live = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+        live = [pod for pod in observation.pods if pod.is_active]
         count = sum(not pod.node if self.pods == "pending" else pod.ready is not True for pod in live)
         most = self.above or 0.0
         return ("bad", f"{count} pods are {self.pods}; at most {most:g}") if count > most else GOOD

@@ -198,6 +198,17 @@ class Pod(Struct, frozen=True, gc=False, omit_defaults=True):
     def ref(self) -> Ref:
         return Ref(self.namespace, "Pod", self.name, "v1")
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of its containers have ended for good."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its controller counts it: it has not ended, and is not about to. Source: IsPodActive of
+        Kubernetes."""
+        return not self.deleted and not self.has_ended
+
     def is_available(self, min_ready: float, at: float) -> bool:
         """Whether it is ready, and has been for `min_ready` seconds. Source: IsPodAvailable of Kubernetes."""
         return self.ready is True and (min_ready <= 0 or 0 < self.ready_changed <= at - min_ready)

@@ -45,8 +45,6 @@ from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 ANNOUNCEMENTS = 1000
 
-ENDED = ("Succeeded", "Failed")
-
 OnNodes = Mapping[str, tuple[Pod, ...]]
 
 _by_name = attrgetter("namespace", "name")
@@ -105,7 +103,7 @@ class WorldView:
         """The pods on each node; a node that did not change keeps the same tuple."""
         pods_by_node: dict[str, list[Pod]] = {}
         for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):
-            if pod.phase not in ENDED:
+            if not pod.has_ended:
                 pods_by_node.setdefault(pod.node, []).append(pod)
         fresh = {node: tuple(sorted(pods_by_node[node], key=_by_name)) for node in sorted(pods_by_node)}
         earlier = self._earlier
@@ -114,7 +112,7 @@ class WorldView:
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
         pods = (pod for view in self.views.values() for pod in view.pods)
-        waiting = [pod for pod in pods if not (pod.node or pod.deleted or pod.phase in ENDED)]
+        waiting = [pod for pod in pods if pod.is_active and not pod.node]
         return tuple(sorted(waiting, key=_by_name))
 
     @cached_property
@@ -129,7 +127,7 @@ class WorldView:
     def _budget(self, table: BudgetTable, name: str) -> DisruptionBudget:
         views = (view for ref, view in self.views.items() if ref.namespace == table.namespace)
         pods = [pod for view in views for pod in view.pods if table.selector.items() <= pod.labels.items()]
-        live = [pod for pod in pods if not pod.deleted and pod.phase not in ENDED]
+        live = [pod for pod in pods if pod.is_active]
         healthy = sum(pod.ready is True for pod in live)
         allowed = max(0, healthy - table.min_available)
         sick_go = table.unhealthy_pod_eviction_policy == "AlwaysAllow" or healthy >= table.min_available > 0

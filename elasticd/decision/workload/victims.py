@@ -25,7 +25,7 @@ def chosen(workload: Workload, pods: Sequence[Pod], ranks: Ranks, spare: int) ->
     rank that tells two pods apart decides. Empty for kinds whose controller would not follow it, and without ranks."""
     if workload.ref.kind not in HEEDING or not ranks:
         return []
-    live = [pod for pod in pods if _is_counted(pod) and not (COST in pod.annotations and VICTIM not in pod.annotations)]
+    live = [pod for pod in pods if pod.is_active and not (COST in pod.annotations and VICTIM not in pod.annotations)]
     return sorted(
         live, key=lambda pod: (*_spared_first(pod), *(rank.value for rank in _ranks_of(ranks, pod)), pod.name)
     )[:spare]
@@ -77,12 +77,7 @@ def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
 
 
 def _count_live(pods: Sequence[Pod]) -> int:
-    return sum(1 for pod in pods if _is_counted(pod))
-
-
-def _is_counted(pod: Pod) -> bool:
-    """Whether its controller counts it: neither gone, nor ended, as an evicted pod is that still shows."""
-    return not pod.deleted and pod.phase in ("Pending", "Running")
+    return sum(pod.is_active for pod in pods)
 
 
 _chosen_before: Memo[Ref, tuple[Pod, ...], tuple[Pod, ...]] = Memo(

@@ -30,7 +30,6 @@ T = TypeVar("T")
 Key = tuple[str, str]
 """Namespace and name."""
 
-_OVER = ("Succeeded", "Failed")
 _CACHED_SELECTIONS = 100_000
 
 
@@ -85,12 +84,12 @@ class Store(Generic[T]):
 
 def waits(pod: Pod) -> bool:
     """Whether it has yet to be put on a node."""
-    return not pod.node and not pod.deleted and pod.phase not in _OVER
+    return not pod.node and pod.is_active
 
 
 def takes_room(pod: Pod) -> bool:
     """Whether it takes room on a node. One that is being deleted does until it is gone."""
-    return bool(pod.node) and pod.phase not in _OVER
+    return bool(pod.node) and not pod.has_ended
 
 
 def affects_placement(old: Pod | None, new: Pod | None) -> bool:
@@ -250,7 +249,7 @@ class _Namespace:
 
 def _owners(pod: Pod | None) -> tuple[tuple[str, str], ...]:
     """Names and UIDs of the pods with which a pod goes; empty: none, or it has ended."""
-    return () if pod is None or pod.phase in _OVER else pod.owner_pods
+    return () if pod is None or pod.has_ended else pod.owner_pods
 
 
 REPORTED = 10.0

@@ -84,7 +84,7 @@ class Controllers:
         that are about to count, as their names are taken until then."""
         pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == uid]
         ending = kind == "StatefulSet"
-        return sum(pod.phase in ("Pending", "Running") and (ending or not pod.deleted) for pod in pods)
+        return sum(pod.is_active or (ending and pod.deleted and not pod.has_ended) for pod in pods)
 
     async def _why_unserved(self, kind: str) -> Answer | None:
         """A kind (GROUP/VERSION/KIND) may not be served any more, in whatever version."""

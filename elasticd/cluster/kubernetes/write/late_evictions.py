@@ -140,7 +140,7 @@ class LateEvictions:
 
     def _may_go(self, uid: str, suspect: Suspect) -> bool:
         pod = self._pods.get(suspect.ref.namespace, suspect.ref.name)
-        if pod is None or pod.uid != uid or pod.deleted or pod.phase in ("Succeeded", "Failed"):
+        if pod is None or pod.uid != uid or not pod.is_active:
             return False  # one that has ended was changed by that
         return self._clock.now() < suspect.until
 
