@@ -34,16 +34,15 @@ from elasticd.model.disruption import (
 )
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
+from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
 MEMORY = 600.0
 """Seconds for which a count is remembered: a loss within them counts as sudden."""
 
 LOSING = 2.0
-"""Seconds after a series was lost in which no count falls: workloads that read the same are decided within a second."""
-
-REARMED = 10.0
-"""Seconds after which that counts again: one that comes and goes must not keep all counts up."""
+"""Seconds in which a count does not fall after one of its series was lost: workloads that read the same are decided
+within a second."""
 
 EVERY = 5.0
 """Seconds between counts of nodes and series: what was not counted before cannot be missed later."""
@@ -128,8 +127,6 @@ class DisruptionGuard(ClusterWrapper):
             self._peak(_NODES, ready, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
-        self._lost_at = -inf
-        """When the first of them was lost of late."""
         self._snapshot: Snapshot | None = None
         self._last_count = float("-inf")
 
@@ -299,7 +296,7 @@ class DisruptionGuard(ClusterWrapper):
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced: fewer would be one too few."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
-        if shrinks and (loss := self._sudden_loss(now) or self._losing(now)):
+        if shrinks and (loss := self._sudden_loss(now) or self._losing(action.workload, now)):
             return "Breaker", loss
         if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
             return None
@@ -342,19 +339,18 @@ class DisruptionGuard(ClusterWrapper):
                 return f"{ready} of {peak} nodes are ready{missing}"
         for name, count in self._measured.items():
             trusted, total = count()
-            last = self._counts[name][-1][1] if name in self._counts else 0
-            if trusted < last and total >= FEWEST and now >= self._lost_at + REARMED:
-                self._lost_at = now
             peak = self._peak(name, trusted, now)
             if peak and total >= FEWEST and trusted <= min(peak, total) * remaining:
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
 
-    def _losing(self, now: float) -> str:
-        """That something was lost a moment ago, and others that are lost with it may not be known yet."""
-        if now >= self._lost_at + LOSING:
+    def _losing(self, workload: Ref, now: float) -> str:
+        """That one of its series was lost a moment ago, and others that are lost with it may not be known yet."""
+        lost_since = self._journal.lost_since(workload) if self._journal else None
+        if lost_since is None or now >= lost_since + LOSING:
             return ""
-        return f"a series was lost {now - self._lost_at:.1f} s ago; which others are is known {LOSING:g} s after it"
+        ago = f"a series of it was lost {now - lost_since:.1f} s ago"
+        return f"{ago}; which others were is known {LOSING:g} s after that"
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

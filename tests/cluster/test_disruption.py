@@ -13,16 +13,19 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.cluster.replacements import ECHO, REPLACING
 from elasticd.decision.disruption import refusal
+from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import OUTDATED, Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
-from elasticd.model.workload import Node, Pod, Ref, Workload
+from elasticd.model.workload import Node, Pod, Quality, Ref, Series, Workload
 from elasticd.ports.cluster import Kind
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
+from tests.kit.records import decision
 
 WEB = Workload(Ref("shop", "Deployment", "web"), "uid-web", "1", 3, 3)
+OTHER = Ref("shop", "Deployment", "other")
 PODS = (pod("p0", on="a"), pod("p1", on="b"))
 
 
@@ -70,11 +73,12 @@ class Behind(Scripted):
 class Door:
     """Disruption budgets before a cluster, in virtual time."""
 
-    def __init__(self, workload: Workload = WEB, **table: Any) -> None:
+    def __init__(self, workload: Workload = WEB, journal: Journal | None = None, **table: Any) -> None:
         self.clock = VirtualClock(NOW)
         self.behind = Behind([node(name) for name in "abcd"], workload)
         self.measured: dict[str, Callable[[], tuple[int, int]]] = {}
-        self.disruption = DisruptionGuard(self.behind, DisruptionSettings(**table), self.clock, self.measured)
+        settings = DisruptionSettings(**table)
+        self.disruption = DisruptionGuard(self.behind, settings, self.clock, self.measured, journal)
 
     async def look(self) -> None:
         await self.disruption.observe(self.clock.now(), frozenset())
@@ -820,20 +824,57 @@ def surge(phase: Phase = "up", name: str = "p0") -> Mark:
     return Mark(WEB.ref, WEB.uid, {SURGE: msgspec.json.encode(note).decode()}, reason=SURGE)
 
 
-async def test_no_count_falls_right_after_a_series_was_lost() -> None:
-    """Which others were lost with it is known once their workloads are decided. One that flaps holds little up."""
-    door, trusted = Door(), 10
-    door.measured["series"] = lambda: (trusted, 10)
+KNOWN = Series("q", "s", Quality.FRESH)
+LOST_SERIES = replace(KNOWN, presumed=True)
+LOST = [
+    pytest.param(LOST_SERIES, id="it counts as zero"),
+    pytest.param(Series("q", "s", Quality.STALE), id="its samples are old"),
+]
+
+
+@pytest.mark.parametrize("lost", LOST)
+async def test_no_count_falls_right_after_its_series_was_lost(lost: Series) -> None:
+    """Which others were lost with it is known once their workloads are decided."""
+    journal = Journal()
+    door = Door(journal=journal)
     await door.look()
-    fallen = []
-    for second in range(20):
-        trusted = 9 if second % 3 == 0 else 10
-        fallen.append((await door.disruption.act(scale(3, 2))).result == "done")
+    fallen = {}
+    for second, series in enumerate([KNOWN, lost, lost, lost, lost, KNOWN, lost]):
+        journal.append(decision(door.clock.now(), workload=WEB.ref, series=(KNOWN, series)))
+        journal.append(decision(door.clock.now(), mode="observe", workload=WEB.ref, series=(KNOWN,)))
+        journal.append(decision(door.clock.now(), policy="failed", workload=WEB.ref, series=()))
+        answer = await door.disruption.act(scale(3, 2))
+        fallen[second] = answer.result == "done"
+        assert answer.reason in ("", "Breaker")
         assert (await door.disruption.act(scale(3, 4))).result == "done"
         assert (await door.disruption.act(evict(f"p{second}"))).reason != "Breaker"
+        assert (await door.disruption.act(replace(scale(3, 2), workload=OTHER))).result == "done", "it has its series"
         await door.wait(1)
-    held = [second for second, fell in enumerate(fallen) if not fell]
-    assert held == [0, 1, 12, 13]
+    assert [second for second, fell in fallen.items() if not fell] == [1, 2, 6]
+
+
+async def test_one_lost_series_does_not_uncover_others_lost_later() -> None:
+    """Of twenty one is lost, and three seconds later all are, in one answer: none of their counts falls."""
+    journal = Journal()
+    door = Door(journal=journal)
+    door.measured["series"] = journal.series
+    refs = [Ref("shop", "Deployment", f"w{number}") for number in range(20)]
+
+    async def fallen(lost: int) -> int:
+        """Decide and act one after the other, as a loop does."""
+        fell = 0
+        for number, ref in enumerate(refs):
+            series = LOST_SERIES if number < lost else KNOWN
+            journal.append(decision(door.clock.now(), workload=ref, series=(series,)))
+            if number < lost:
+                fell += (await door.disruption.act(replace(scale(4, 1), workload=ref))).result == "done"
+            await door.wait(0.04)
+        return fell
+
+    assert await fallen(0) == 0
+    assert await fallen(1) == 0, "it was lost a moment ago"
+    assert [await fallen(1) for _ in range(3)] == [0, 0, 1], "one alone may be lost because nothing is needed"
+    assert [await fallen(20) for _ in range(5)] == [1, 0, 0, 0, 0]
 
 
 async def test_a_surge_move_counts_once_when_it_begins() -> None:

@@ -102,6 +102,32 @@ def test_series_are_counted_that_have_good_samples(tmp_path: Path, series: Serie
     journal.close()
 
 
+def test_it_is_remembered_since_when_a_series_is_lost(tmp_path: Path) -> None:
+    """Also over a restart, and as long as the workload is governed."""
+    known, lost = Series("q", "s", Quality.FRESH), Series("q", "s", Quality.FRESH, presumed=True)
+    rows: list[tuple[float, tuple[Series, ...], float | None]] = [
+        (1.0, (known, known), None),
+        (2.0, (known, lost), 2.0),
+        (3.0, (lost, lost), 2.0),
+        (4.0, (), 2.0),
+        (5.0, (known, known), None),
+        (6.0, (lost, known), 6.0),
+    ]
+    journal = Journal(tmp_path)
+    for at, series, since in rows:
+        journal.append(decision(at, series=series))
+        journal.append(decision(at, policy="other", mode="observe", series=(known,)))
+        assert journal.lost_since(WEB) == since
+    journal.close()
+    again = Journal(tmp_path)
+    assert again.lost_since(WEB) == 6.0
+    again.forget({KEY}, 0.0)
+    assert again.lost_since(WEB) == 6.0
+    again.forget(set(), 0.0)
+    assert again.lost_since(WEB) is None
+    again.close()
+
+
 @given(st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=30))
 def test_the_past_after_a_restart_is_the_past_before(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int | None, bool]]
