@@ -534,6 +534,40 @@ async def test_no_other_pod_goes_while_one_cannot_be_created(
         assert (await one.evict(others[0], granted)).reason != "NotRestorable"
 
 
+@pytest.mark.parametrize(
+    "code", [pytest.param(403, id="it denies"), pytest.param(500, id="it fails, as where its backend hangs")]
+)
+async def test_no_other_pod_goes_while_a_webhook_is_waited_for(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock, code: int
+) -> None:
+    """The next try is under way then, and nothing says that it will succeed."""
+    other = replace(ACTION, workload=replace(ACTION.workload, name="other"), uid="o")
+    asked, answering = asyncio.Event(), asyncio.Event()
+
+    async def webhook(request: web.Request) -> web.StreamResponse:
+        if request.query.get("dryRun"):
+            return web.json_response(await request.json())
+        asked.set()
+        await answering.wait()
+        denied = status(code, "Denied", "no address is left")
+        return web.json_response(denied.body, status=denied.code)
+
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        api.on("POST", PODS, webhook)
+        await asked.wait()
+        assert (await one.evict(other, granted)).reason != "NotRestorable", "the first try may succeed"
+        answering.set()
+        await until(lambda: one.fault)
+        answering.clear()
+        asked.clear()
+        await asked.wait()
+        refused = await one.evict(other, granted)
+        assert (refused.result, refused.reason) == ("refused", "NotRestorable")
+        assert refused.message == f"batch was evicted before, and cannot be created: {code} Denied: no address is left"
+        answering.set()
+
+
 async def test_restore_waits_and_reports_while_another_pod_has_the_name(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:

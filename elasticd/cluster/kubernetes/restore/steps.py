@@ -121,7 +121,7 @@ class RestorationSteps:
         self.over = False
         """Whether it was given up."""
         self._refused = ""
-        """Why the API server refused to create it when that was last tried."""
+        """Why the API server did not create it when that was last tried."""
         self._complete = False
         """Whether nothing is left to do but to remove the record, which may be refused for long."""
 
@@ -143,7 +143,7 @@ class RestorationSteps:
 
     @property
     def why_refused(self) -> str:
-        """Why the pod is away, and the API server does not let it be created; empty: it does, as far as is known."""
+        """Why the pod is away and was not created when that was last tried; empty: it was, or was not tried yet."""
         return self._refused if self._at == GONE else ""
 
     async def run(self) -> None:
@@ -297,15 +297,16 @@ class RestorationSteps:
             manifest["metadata"]["ownerReferences"] = [owner for owner in owners if owner not in missing]
         if not self._parts.leading():
             return
-        self._copy_may_have_run, self._why_ended, self._refused = True, "", ""
+        self._copy_may_have_run, self._why_ended = True, ""
         try:
             await self._parts.session.send(creation(self.restoration.pod, encode(manifest)))
         except ApiError as error:
-            if error.reason != "AlreadyExists":
-                self._refused = "" if error.lost else str(error)
-                raise
-            return
-        self._copy_there = True
+            is_there = error.reason == "AlreadyExists"
+            self._refused = "" if is_there else str(error)
+            if is_there:
+                return
+            raise
+        self._copy_there, self._refused = True, ""
         if missing:
             self._tell_ownerless(missing)
 
