@@ -309,15 +309,16 @@ class Staged(LimitStrategy, tag="staged", frozen=True):
             and _worst(dict.fromkeys(blaming, window), change, observation, past)[0] == "bad"
         ):
             return _Halt(ROLLED_BACK, f"{why}, after {change.before} -> {change.after}", change.before)
-        if not all(guard.known(observation) for guard in guards):
-            return _Halt("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
         ends = {guard: guard.newest(observation, past) for guard in guards}
-        if outcome == "unknown" and min(ends.values()) < window[1]:
+        is_known, is_late = all(guard.known(observation) for guard in guards), min(ends.values()) < window[1]
+        if is_known and is_late and outcome == "unknown":
             age = observation.at - change.at
             return _Halt("StageWatched", f"changed {age:.0f} s ago; the last samples of {self.window:g} s are to come")
-        recent = {guard: (max(change.at, end - self.window), end) for guard, end in ends.items()}
-        if _worst(recent, change, observation, past)[0] == "good":
-            return None
+        # Of late samples, those of less than a window would be judged: what was bad might look good.
+        if is_known and not is_late:
+            recent = {guard: (max(change.at, end - self.window), end) for guard, end in ends.items()}
+            if _worst(recent, change, observation, past)[0] == "good":
+                return None
         return _Halt("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
 
 

@@ -173,6 +173,18 @@ def test_late_samples_are_waited_for(lag: int, age: int, value: float, reason: s
     assert (limited.reason if limited else "") == reason
 
 
+@pytest.mark.parametrize(("lag", "reason"), [(0, "GuardBad"), (30, "GuardBad"), (60, "GuardBad"), (119, "GuardBad")])
+def test_late_samples_make_no_bad_stage_good(lag: int, reason: str) -> None:
+    """Errors rise from 1 to 2 in the minute before the change and to 2.4 after it. Compared with that minute alone,
+    these were no half more than before."""
+    limit = Staged(guards=(Guard(series="errors", ratio=1.5),), window=120)
+    steps = ((age, 1.0 if age > 180 else 2.0 if age >= 120 else 2.4) for age in range(1000, lag - 1, -10))
+    newest = Series("errors", "test", Quality.FRESH, (Sample(2.4, NOW - lag, NOW - lag),), "", NOW - lag)
+    limited = limit.limit(10, seen(10, (), newest), past((120, 8, 10), points=errors(*steps)))
+    assert limited is not None
+    assert limited.reason == reason
+
+
 def test_a_count_set_by_others_since_is_not_rolled_back() -> None:
     limit = Staged(guards=ABOVE, window=60, then="rollback")
     assert limit.limit(5, shown(5, 0.0), past(IN, points=BAD)) is None
