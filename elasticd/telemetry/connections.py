@@ -96,6 +96,7 @@ class Connections:
         """Answer a request, or say that too many are being answered; probes are always answered."""
         page, connection = request.path not in PROBES | STREAMING, request.protocol
         if page and self._pages >= AT_WORK:
+            self._sent.pop(connection, None)
             return web.Response(status=503, text="too many requests at a time\n", headers={"Retry-After": "1"})
         self._waiting.pop(connection, None)
         self._working.add(connection)

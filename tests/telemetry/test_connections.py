@@ -179,6 +179,9 @@ async def test_probes_are_answered_beside_too_many_requests() -> None:
     async with serving(most=MOST) as server:
         asking = await server.busy(AT_WORK)
         assert [await (await server.connect()).ask(page) for page in (b"slow", b"healthz")] == [503, 200]
+        refused = await server.connect()
+        for _ in range(2 * connections.MOST_SENT // len(ASK % b"slow")):
+            assert await refused.ask(b"slow") == 503, "what several requests sent together is not limited"
         server.go.set()
         assert set(await asyncio.gather(*asking)) == {200}
         assert await (await server.connect()).ask(b"slow") == 200
