@@ -67,7 +67,7 @@ class HttpSource(Source, frozen=True):
     password_file: Annotated[str, Meta(description="file of its password, or credential:NAME")] = ""
     header: Annotated[tuple[Header, ...], Meta(description="further headers, such as a tenant's")] = ()
     timeout: Annotated[float, Meta(ge=0.1, le=600, description="seconds for one answer, from first byte to last")] = 10
-    max_bytes: Annotated[int, Meta(ge=1024, le=1 << 30, description="bytes of one answer, unpacked, at most")] = 1 << 26
+    max_bytes: Annotated[int, Meta(ge=1024, le=1 << 30, description="bytes of one answer, unpacked, at most")] = 1 << 24
     at_once: Annotated[int, Meta(ge=1, le=64, description="requests under way at one time, at most")] = 4
 
     def __post_init__(self) -> None:
@@ -267,7 +267,7 @@ class HttpClient:
                 raise HttpFault(self._redact(f"answered with {response.content_type}, not {accept}"), response.status)
             most = self._options.max_bytes
             if (body := await self._body(response, most)) is None:
-                raise HttpFault(f"answered with more than {most} bytes", response.status, too_much=True)
+                raise HttpFault(f"answered with more than {most} bytes (max_bytes)", response.status, too_much=True)
             return body
 
     async def _body(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from aiohttp import web
 
 from elasticd.base.errors import ConfigError
@@ -304,12 +305,21 @@ async def test_an_answer_is_not_listened_to_beyond_its_limit(server: Scripted, p
             return response
 
     server.on("/x", endless)
-    assert await fault(server.url, max_bytes=1 << 20) == "answered with more than 1048576 bytes"
+    assert await fault(server.url, max_bytes=1 << 20) == "answered with more than 1048576 bytes (max_bytes)"
+
+
+def test_answers_fit_the_shipped_memory_limit() -> None:
+    """One takes up to five times its size while it is decoded; a daemon without any takes some 100 MiB."""
+    deployment = yaml.safe_load(Path("config/kubernetes/deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
+    source = options("http://prometheus")
+    assert 100 + 5 * source.at_once * source.max_bytes / (1 << 20) <= limit
 
 
 async def test_an_answer_that_announces_too_much_is_not_waited_for(server: Scripted) -> None:
     server.on("/x", Say(200, b" " * 5000))
-    assert await fault(server.url, max_bytes=4096) == "answered with more than 4096 bytes"
+    assert await fault(server.url, max_bytes=4096) == "answered with more than 4096 bytes (max_bytes)"
 
 
 async def test_a_packed_answer_is_unpacked(server: Scripted) -> None:
