@@ -4,7 +4,7 @@ A Cluster that wraps another. Knows which actions it let through recently; knows
 is an answer with a reason, so the journal has it as the outcome of the decision.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -23,7 +23,7 @@ from elasticd.decision.disruption import disruption_of, ends_surge, missed, refu
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, gives_way, own_count, surged
-from elasticd.model.actions import Action, Answer, Create, Evict, Mark, Remove, Scale
+from elasticd.model.actions import GIVES_WAY, Action, Answer, Create, Evict, Mark, Remove, Scale
 from elasticd.model.disruption import (
     Disruption,
     DisruptionMemory,
@@ -154,7 +154,20 @@ class DisruptionGuard(ClusterWrapper):
             blackout=blackouts[0] if blackouts else "",
             busy=dict(replacements.busy(now)),
             needed=dict(chain(replacements.needed(now, self._leaving(now)), replacements.unread(self.problems()))),
+            away=self._away(),
         )
+
+    def _away(self) -> dict[str, frozenset[str]]:
+        """By namespace, the UIDs of pods without a controller that were moved, or are being moved, and do not run again
+        yet. Preempted ones do not count: they wait for room, however long."""
+        away = defaultdict[str, set[str]](set)
+        for move in self._inner.restoring():
+            if not (move.over or move.stays or move.why.startswith(GIVES_WAY)):
+                away[move.pod.namespace].add(move.uid)
+        for disruption in self._under_way:
+            if not disruption.controller:
+                away[disruption.namespace].add(disruption.uid)
+        return {namespace: frozenset(uids) for namespace, uids in away.items()}
 
     async def act(self, action: Action) -> Answer:
         now = self._clock.now()

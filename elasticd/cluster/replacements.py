@@ -15,7 +15,7 @@ from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.controllers import JOB, OWNERS, lacks_more_than_may
 from elasticd.model.disruption import Refused
-from elasticd.model.workload import Pod, Workload
+from elasticd.model.workload import REVISION, Pod, Workload
 from elasticd.ports.cluster import Kind, Snapshot
 
 SETTLING = 60.0
@@ -177,7 +177,8 @@ class Replacements:
         changed |= self._unanswered.keys()
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
-            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in changed
+            suspect = workload.rollout or workload.new_revision or SURGE in workload.annotations
+            suspect = suspect or workload.uid in changed
             if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
                 for pod in snapshot.pods(workload):
                     yield pod.uid, why
@@ -264,7 +265,16 @@ class Replacements:
             return "BeingMoved", f"a surge of a pod of {workload.ref} has just begun"
         if workload.rollout:
             return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
+        if workload.new_revision and (new := self._new_not_ready(workload)):
+            return "RollingOut", f"{workload.ref} is being rolled out: {new.name}, of its newest template, is not ready"
         return self._why_scaling(workload, now) or self._not_replaced(workload)
+
+    def _new_not_ready(self, workload: Workload) -> Pod | None:
+        """A pod of a StatefulSet's newest template that is not ready, though the rollout may go no further: it ends at
+        a partition, or waits for a person (OnDelete)."""
+        pods = self._snapshot.pods(workload) if self._snapshot is not None else ()
+        new = (pod for pod in pods if pod.labels.get(REVISION) == workload.new_revision)
+        return next((pod for pod in new if not pod.ready or pod.deleted), None)
 
     def _why_scaling(self, workload: Workload, now: float) -> Refused | None:
         if workload.uid in self._unanswered:

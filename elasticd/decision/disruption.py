@@ -78,12 +78,29 @@ def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disru
     if ends_surge(action):  # it counts for those that went: surges that begin do not keep others from their end
         others = tuple(other for other in state.recent if other.uid != disruption.uid and not other.begins)
         return _spent_budget(replace(state, recent=others), disruption, together)
-    return _spent_budget(state, disruption, together) or (_kept(state, action) if isinstance(action, Evict) else None)
+    spent = _spent_budget(state, disruption, together)
+    return spent or (_why_kept(state, action, together) if isinstance(action, Evict) else None)
 
 
-def _kept(state: DisruptionState, evict: Evict) -> Refused | None:
+def _why_kept(state: DisruptionState, evict: Evict, together: Sequence[Disruption]) -> Refused | None:
     """What its workload keeps a pod for. Who preempts names no node for the victim, as there need be none."""
-    return state.busy.get(evict.uid) or (state.needed.get(evict.uid) if evict.target else None)
+    if busy := state.busy.get(evict.uid):
+        return busy
+    if not evict.target:
+        return None
+    return state.needed.get(evict.uid) or (None if evict.owner else _too_many_away(state, evict, together))
+
+
+def _too_many_away(state: DisruptionState, evict: Evict, together: Sequence[Disruption]) -> Refused | None:
+    """Why a pod without a controller waits for others that were moved: nobody but elasticd knows whether copies of
+    them start, as where a registry is down."""
+    namespace, most = evict.workload.namespace, state.most.get("per_controller", math.inf)
+    going = {other.uid for other in together if other.namespace == namespace and not other.controller}
+    away = state.away.get(namespace, frozenset()) - going
+    if not away or len(away) + len(going) <= most:
+        return None
+    pods = f"{counted(len(away), 'moved pod')} without a controller of namespace {namespace}"
+    return "NotReplaced", f"{pods} must run again first; {most} may be away (per_controller of [disruption])"
 
 
 def _spent_budget(state: DisruptionState, pod: Disruption, together: Sequence[Disruption]) -> Refused | None:

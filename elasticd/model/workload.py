@@ -295,6 +295,9 @@ class Room(Struct, frozen=True, gc=False):
 UNSEEN = "its newest spec has not been seen by its controller"
 """What is left to do of a rollout of which nothing else is known: that there may be one."""
 
+REVISION = "controller-revision-hash"
+"""The label by which a StatefulSet's pod names the revision of its template."""
+
 
 class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
@@ -315,6 +318,9 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Whether `kubectl rollout undo` was the last to write it, apart from its controller, elasticd, and its count."""
     rollout: str = ""
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
+    new_revision: str = ""
+    """Of a StatefulSet whose rollout has not ended, or ends at a partition: the revision of its newest template, which
+    its pods name (label REVISION). Others have none."""
     recreate: bool = False
     """A Deployment that ends all its pods before it makes others (strategy Recreate)."""
     min_ready: float = 0.0

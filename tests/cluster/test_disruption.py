@@ -16,9 +16,10 @@ from elasticd.decision.disruption import refusal
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
-from elasticd.model.actions import OUTDATED, Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.model.actions import GIVES_WAY, OUTDATED, Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
-from elasticd.model.workload import Node, Pod, Quality, Ref, Series, Workload
+from elasticd.model.moves import Underway
+from elasticd.model.workload import REVISION, Node, Pod, Quality, Ref, Series, Workload
 from elasticd.ports.cluster import Kind
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
@@ -54,9 +55,13 @@ class Behind(Scripted):
         self.lasts: Callable[[], Awaitable[object]] | None = None
         """What is waited for before the answer."""
         self.unread: Mapping[Kind, str] = {}
+        self.away: Sequence[Underway] = ()
 
     def problems(self) -> Mapping[Kind, str]:
         return self.unread
+
+    def restoring(self) -> Sequence[Underway]:
+        return self.away
 
     async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
         seen = Beside((self.workload, self.pods), nodes=self.nodes)
@@ -231,6 +236,73 @@ async def test_no_pod_of_a_workload_in_rollout_is_moved(workload: Workload, reas
     door = Door(workload)
     await door.look()
     assert (await door.disruption.act(evict())).reason == reason
+
+
+def away(name: str, **changes: Any) -> Underway:
+    """A pod without a controller that was evicted and does not run again yet."""
+    return replace(Underway(Ref("shop", "Pod", name, "v1"), f"uid-{name}", "anew", "starting", NOW), **changes)
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        pytest.param([away("x"), away("y")], "NotReplaced", id="two do not run again yet"),
+        pytest.param([away("x")], "", id="one does not"),
+        pytest.param([away("x"), away("y", over=True)], "", id="one was given up"),
+        pytest.param([away("x"), away("y", stays=True)], "", id="one stays after all"),
+        pytest.param([away("x"), away("y", why=f"{GIVES_WAY} shop/high")], "", id="one was preempted"),
+        pytest.param([away("x"), away("y", pod=Ref("far", "Pod", "y", "v1"))], "", id="one is of another namespace"),
+    ],
+)
+async def test_moved_pods_without_a_controller_are_waited_for(others: Sequence[Underway], reason: str) -> None:
+    """Their copies may never start, as where a registry is down."""
+    door = Door(per_controller=2)
+    door.behind.away = others
+    await door.look()
+    assert (await door.disruption.act(replace(moved("p9"), owner=""))).reason == reason
+    assert (await door.disruption.act(replace(evict("p8"), owner=""))).result == "done", "it is preempted"
+
+
+async def test_a_pod_that_is_being_evicted_is_away() -> None:
+    """Before its record shows it: several are evicted at a time."""
+    door, go = Door(per_controller=2), asyncio.Event()
+    await door.look()
+    door.behind.lasts = go.wait
+    bare = [replace(moved(f"q{number}"), owner="") for number in range(3)]
+    going = [asyncio.create_task(door.disruption.act(one)) for one in bare[:2]]
+    await asyncio.sleep(0)
+    assert (await door.disruption.act(bare[2])).reason == "NotReplaced"
+    go.set()
+    assert [(await one).result for one in going] == ["done", "done"]
+    assert (await door.disruption.act(bare[2])).result == "done"
+
+
+def canary(name: str, **changes: Any) -> Pod:
+    """A pod of a StatefulSet's newest template."""
+    return replace(pod(name, on="c"), **{"labels": {REVISION: "new"}, "ready": True, **changes})
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        pytest.param((canary("p2"),), "", id="it is ready"),
+        pytest.param((canary("p2", ready=False),), "RollingOut", id="it is not ready"),
+        pytest.param((canary("p2", ready=None),), "RollingOut", id="it has just begun"),
+        pytest.param((canary("p2", deleted=True),), "RollingOut", id="it ends"),
+        pytest.param((), "", id="there is none yet"),
+        pytest.param((canary("p2", ready=False, labels={REVISION: "old"}),), "", id="an old one is not ready"),
+    ],
+)
+async def test_no_pod_goes_before_those_above_a_partition_run(others: Sequence[Pod], reason: str) -> None:
+    """The rollout goes no further by itself, so nothing else says that it is under way."""
+    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), new_revision="new"))
+    door.behind.pods = (*(replace(one, labels={REVISION: "old"}) for one in PODS), *others)
+    await door.look()
+    refused = await door.disruption.act(evict())
+    assert refused.reason == reason
+    if reason:
+        said = "shop/StatefulSet/web is being rolled out: p2, of its newest template, is not ready"
+        assert refused.message == said
 
 
 async def test_no_pod_of_a_workload_being_scaled_is_moved() -> None:

@@ -69,6 +69,41 @@ def test_evictions_are_refused_for_the_first_reason_in_order(
     assert refusal(given, evictions) == expected
 
 
+def bare(name: str, target: str = "b", namespace: str = "shop") -> Evict:
+    """The move of a pod without a controller; without a target, a preemption."""
+    return Evict(Ref(namespace, "Pod", name, "v1"), f"uid-{name}", "a", target=target)
+
+
+AWAY = DisruptionState(most={"per_controller": 2}, away={"shop": frozenset({"uid-p", "uid-q"})})
+_WAITS = "without a controller of namespace shop must run again first; 2 may be away (per_controller of [disruption])"
+TWO_AWAY, ONE_AWAY = ("NotReplaced", f"2 moved pods {_WAITS}"), ("NotReplaced", f"1 moved pod {_WAITS}")
+
+
+@pytest.mark.parametrize(
+    ("given", "evictions", "expected"),
+    [
+        pytest.param(AWAY, [bare("r")], TWO_AWAY, id="as many are away as may"),
+        pytest.param(AWAY, [bare("r", target="")], None, id="preempted pods wait for room, however long"),
+        pytest.param(AWAY, [bare("r", namespace="far")], None, id="another namespace"),
+        pytest.param(AWAY, [evict("r")], None, id="it has a controller"),
+        pytest.param(AWAY, [bare("p")], None, id="it is one of them: asked again"),
+        pytest.param(replace(AWAY, away={"shop": frozenset({"uid-p"})}), [bare("r")], None, id="fewer are away"),
+        pytest.param(
+            replace(AWAY, away={"shop": frozenset({"uid-p"})}),
+            [bare("r"), bare("s")],
+            ONE_AWAY,
+            id="two at once would be too many",
+        ),
+        pytest.param(replace(AWAY, away={}), [bare("r"), bare("s"), bare("t")], None, id="none is away: any at once"),
+        pytest.param(replace(AWAY, most={}), [bare("r")], None, id="nothing is restricted by default"),
+    ],
+)
+def test_few_pods_without_a_controller_are_away_at_a_time(
+    given: DisruptionState, evictions: list[Evict], expected: Refused | None
+) -> None:
+    assert refusal(given, evictions) == expected
+
+
 NEVER = -math.inf
 SPENT_FOR = "the budgets of [disruption] count as spent for another"
 LED, BEGUN, COPY = "another daemon led", "this journal had not begun", "is an older copy"

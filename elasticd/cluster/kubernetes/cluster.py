@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import filterfalse
 
 import msgspec
 from msgspec import Struct
@@ -93,7 +94,7 @@ from elasticd.model.moves import Promise, Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.rights import Right
 from elasticd.model.volumes import Storage
-from elasticd.model.workload import Node, Pod, Ref, Room, Workload
+from elasticd.model.workload import Node, Pod, Ref, Room, Workload, group_of
 from elasticd.ports.cluster import LEFT_ALONE, OTHER_POLICIES, RECORDS, VERSIONS, Kind, Snapshot, View, scales_of
 from elasticd.ports.metrics_api import Followed, Pull
 
@@ -326,13 +327,19 @@ class LiveSnapshot:
     def stopped_by_takeover(self) -> list[str]:
         if self._autoscalers_since < self._led_since() or not self._always[_AUTOSCALER].is_settled:
             return []
-        targets = [target for target in self.autoscaler_store.taken_over if not self._is_missing(target)]
-        return [f"{space}/{kind}/{name}" for space, _, kind, name in targets]
+        targets = [self._as_watched(target) for target in self.autoscaler_store.taken_over]
+        return [f"{space}/{kind}/{name}" for space, _, kind, name in filterfalse(self._is_missing, targets)]
+
+    def _as_watched(self, target: Target) -> Target:
+        """The target with its kind as it is watched: an autoscaler may name it in lower case."""
+        space, group, named, name = target
+        kinds = (kind for version, kind in self._kinds if (group_of(version), kind.lower()) == (group, named.lower()))
+        return space, group, next(kinds, named), name
 
     def _is_missing(self, target: Target) -> bool:
         """Whether an autoscaler's workload is of a kind that is watched, and not there, or not known yet."""
         namespace, group, kind, name = target
-        watched = [each for each in self._kinds if each[1] == kind and each[0].rpartition("/")[0] == group]
+        watched = [each for each in self._kinds if each[1] == kind and group_of(each[0]) == group]
         return bool(watched) and not any(self.workload_store.of(each).get((namespace, name)) for each in watched)
 
 

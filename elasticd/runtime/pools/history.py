@@ -307,9 +307,13 @@ class PoolHistory:
             for uid, departure in self._departures.items()
             if now < departure.at + SHOWN or _pod_on_node(departure, on_nodes) is not None
         }
-        self._failing = {uid: failures for uid, failures in self._failing.items() if now < failures.now.until + PAUSE}
-        if self._outdated:
+        if self._failing or self._outdated:
             present = {pod.uid for pods in on_nodes.values() for pod in pods}
+            self._failing = {
+                uid: failures
+                for uid, failures in self._failing.items()
+                if uid in present and now < failures.now.until + PAUSE
+            }
             self._outdated = {uid: times for uid, times in self._outdated.items() if uid in present}
 
 

@@ -706,11 +706,12 @@ async def test_who_begins_to_lead_reads_the_hpas_anew(api: FakeApi, open_cluster
         assert snapshot.autoscaler(REF) == "HorizontalPodAutoscaler theirs"
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "deployment"])
 @pytest.mark.usefixtures("feeds")
-async def test_what_a_takeover_stopped_is_told_while_it_is_known(api: FakeApi, open_cluster: Open) -> None:
+async def test_what_a_takeover_stopped_is_told_while_it_is_known(api: FakeApi, open_cluster: Open, kind: str) -> None:
     """As is an HPA of a kind that no policy names, but none of a workload that is gone."""
     serve_autoscaling(api)
-    hpas = [stopped("a", "Deployment", "web"), stopped("b", "StatefulSet", "db"), stopped("c", "Deployment", "gone")]
+    hpas = [stopped("a", kind, "web"), stopped("b", "StatefulSet", "db"), stopped("c", kind, "gone")]
     api.on("GET", HPAS, page(*hpas))
     server = LeaseServer(api)
     lease = LeaseSettings(namespace="home", duration=1, renew=0.5, retry=0.1)

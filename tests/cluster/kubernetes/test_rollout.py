@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.wire.convert import rollout
+from elasticd.cluster.kubernetes.wire.convert import rollout, to_workload
 from elasticd.cluster.kubernetes.wire.objects import WireWorkload
 from elasticd.model.workload import UNSEEN
 
@@ -61,6 +61,22 @@ PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"part
 )
 def test_a_stateful_set(spec: dict[str, Any], status: dict[str, Any], generation: int, text: str) -> None:
     assert told("StatefulSet", {"replicas": 4, **spec}, {"replicas": 4, **status}, generation) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "revision"),
+    [
+        pytest.param("StatefulSet", {**NEW, "updatedReplicas": 1}, "b", id="it ends at its partition"),
+        pytest.param("StatefulSet", {**NEW, "updatedReplicas": 4}, "b", id="its last pod is not ready"),
+        pytest.param("StatefulSet", OLD, "", id="one revision"),
+        pytest.param("StatefulSet", {}, "", id="just created"),
+        pytest.param("Deployment", NEW, "", id="another kind"),
+    ],
+)
+def test_a_stateful_set_in_rollout_names_its_new_revision(kind: str, status: dict[str, Any], revision: str) -> None:
+    wire = {"metadata": {"name": "web"}, "status": status}
+    read = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
+    assert to_workload("apps/v1", kind, read).new_revision == revision
 
 
 def test_a_replica_set_rolls_nothing_out() -> None:

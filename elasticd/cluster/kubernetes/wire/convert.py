@@ -638,6 +638,7 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         rolled_back=brought_back,
         undone=kind == "Deployment" and _undone(workload.metadata),
         rollout=rollout(kind, workload),
+        new_revision=_new_revision(kind, workload.status),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
         ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
@@ -709,6 +710,11 @@ def rollout(kind: str, workload: wire.WireWorkload) -> str:
     left = _deployment_rollout(workload) if kind == "Deployment" else _stateful_rollout(workload)
     is_seen = (workload.status.observed_generation or 0) >= workload.metadata.generation
     return left or ("" if is_seen else model.UNSEEN)
+
+
+def _new_revision(kind: str, status: wire.WorkloadStatus) -> str:
+    """The revision of a StatefulSet's newest template until all pods are of it and ready, as its controller says."""
+    return status.update_revision if kind == "StatefulSet" and status.current_revision != status.update_revision else ""
 
 
 def _deployment_rollout(workload: wire.WireWorkload) -> str:

@@ -598,7 +598,9 @@ class _WorkloadSpec(Wire, frozen=True):
     strategy: UpdateStrategy | None = None
 
 
-class _WorkloadStatus(Wire, frozen=True):
+class WorkloadStatus(Wire, frozen=True):
+    """What the controllers of workloads say of them, as far as it shows their rollouts."""
+
     replicas: int | None = None
     observed_generation: int | None = None
     updated_replicas: int | None = None
@@ -612,7 +614,7 @@ class WireWorkload(ObjectMeta, frozen=True):
 
     metadata: WorkloadMetadata
     spec: _WorkloadSpec = _WorkloadSpec()
-    status: _WorkloadStatus = _WorkloadStatus()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class ScalingRules(Wire, frozen=True):
