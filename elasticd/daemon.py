@@ -29,6 +29,7 @@ from elasticd.base.tasks import cancel
 from elasticd.base.text import counted, last_heard, named
 from elasticd.cluster.disruption import DisruptionGuard
 from elasticd.cluster.dry_run import DryRun
+from elasticd.cluster.resize_room import ResizeRoom
 from elasticd.config import HttpSettings, Settings, load_settings
 from elasticd.config.digest import summarized
 from elasticd.config.files import files_state
@@ -431,6 +432,7 @@ async def assembled(
         shared = cluster if isinstance(cluster, Shared) else None
         if settings.dry_run:
             cluster = DryRun(cluster)
+        cluster = ResizeRoom(cluster, clock)
         placer: Placer  # is made below, around the guard that asks it how much it knows
         measured_series = {"series": journal.series, "series of nodes": lambda: measured(placer.pools)}
         guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series, journal)

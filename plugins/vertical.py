@@ -210,22 +210,33 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     def _changes(
         self, pods: list[Pod], aims: Aims, uses: _Uses, observation: Observation, past: Past
     ) -> list[Resources]:
-        """The pods that are changed now: those that request too little first, then by name."""
+        """The pods that are changed now: those that request too little first, then by name. What one gets of the room
+        of its node, the next has not."""
         free = {room.node.name: room.free for room in observation.rooms or ()}
-        candidates: list[tuple[bool, str, Sizes]] = []
+        candidates: list[tuple[bool, str, Pod]] = []
         for pod in pods:
             if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
                 continue
-            use, room = uses[pod.name], free.get(pod.node, {})
-            sizes = {each.name: size for each in pod.containers if (size := self._sizes(each, aims, use, room))}
+            sizes = self._sizes_of_pod(pod, aims, uses, dict(free.get(pod.node, {})))
             if sizes and not unfit(pod, sizes):
-                candidates.append((not _rises(pod, sizes), pod.name, sizes))
+                candidates.append((not _rises(pod, sizes), pod.name, pod))
         chosen = sorted(candidates, key=lambda candidate: candidate[:2])[: self.at_once]
+        left = {pod.node: dict(free.get(pod.node, {})) for _, _, pod in chosen}
         return [
-            Resources(name, dict(requests), {}, pod, "TooLittle" if not falls else "TooMuch")
-            for falls, pod, sizes in chosen
-            for name, requests in sizes.items()
+            Resources(container, requests, {}, name, "TooLittle" if not falls else "TooMuch")
+            for falls, name, pod in chosen
+            for container, requests in self._sizes_of_pod(pod, aims, uses, left[pod.node]).items()
         ]
+
+    def _sizes_of_pod(self, pod: Pod, aims: Aims, uses: _Uses, left: dict[str, float]) -> Sizes:
+        """The new requests of a pod, by container. `left`: what its node has left, of which they are taken."""
+        sizes: Sizes = {}
+        for container in pod.containers:
+            if size := self._sizes(container, aims, uses[pod.name], left):
+                sizes[container.name] = size
+                for resource in left.keys() & size.keys():
+                    left[resource] -= max(0.0, size[resource] - container.requests[resource])
+        return sizes
 
     def _sizes(
         self, container: Container, aims: Aims, uses: Mapping[str, list[Sample]], free: Mapping[str, float]

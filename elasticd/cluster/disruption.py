@@ -157,17 +157,17 @@ class DisruptionGuard(ClusterWrapper):
             away=self._away(),
         )
 
-    def _away(self) -> dict[str, frozenset[str]]:
-        """By namespace, the UIDs of pods without a controller that were moved, or are being moved, and do not run again
-        yet. Preempted ones do not count: they wait for room, however long."""
-        away = defaultdict[str, set[str]](set)
-        for move in self._inner.restoring():
-            if not (move.over or move.stays or move.why.startswith(GIVES_WAY)):
-                away[move.pod.namespace].add(move.uid)
+    def _away(self) -> dict[str, dict[str, str]]:
+        """By namespace, the pods without a controller that were moved, or are being moved, and do not run again yet, a
+        name by UID. Preempted ones do not count: they wait for room, however long."""
+        away = defaultdict[str, dict[str, str]](dict)
         for disruption in self._under_way:
             if not disruption.controller:
-                away[disruption.namespace].add(disruption.uid)
-        return {namespace: frozenset(uids) for namespace, uids in away.items()}
+                away[disruption.namespace][disruption.uid] = "one that is being evicted"
+        for move in self._inner.restoring():
+            if not (move.over or move.stays or move.runs or move.why.startswith(GIVES_WAY)):
+                away[move.pod.namespace][move.uid] = move.pod.name
+        return away
 
     async def act(self, action: Action) -> Answer:
         now = self._clock.now()

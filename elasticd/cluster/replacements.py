@@ -177,11 +177,14 @@ class Replacements:
         changed |= self._unanswered.keys()
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
-            suspect = workload.rollout or workload.new_revision or SURGE in workload.annotations
-            suspect = suspect or workload.uid in changed
+            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in changed
             if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
                 for pod in snapshot.pods(workload):
                     yield pod.uid, why
+            elif (workload.unfinished or workload.new_revision) and (why := self._why_new_awaited(workload)):
+                for pod in snapshot.pods(workload):
+                    if pod.ready:
+                        yield pod.uid, why
 
     def needed(self, now: float, leaving: Collection[str]) -> Iterator[tuple[str, Refused]]:
         """The ready pods, by UID, of each workload of which as many are no longer available as were ready before others
@@ -265,16 +268,19 @@ class Replacements:
             return "BeingMoved", f"a surge of a pod of {workload.ref} has just begun"
         if workload.rollout:
             return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
-        if workload.new_revision and (new := self._new_not_ready(workload)):
-            return "RollingOut", f"{workload.ref} is being rolled out: {new.name}, of its newest template, is not ready"
         return self._why_scaling(workload, now) or self._not_replaced(workload)
 
-    def _new_not_ready(self, workload: Workload) -> Pod | None:
-        """A pod of a StatefulSet's newest template that is not ready, though the rollout may go no further: it ends at
-        a partition, or waits for a person (OnDelete)."""
+    def _why_new_awaited(self, workload: Workload) -> Refused | None:
+        """Why no ready pod goes of a workload of which one of the newest template is not ready, though its rollout may
+        go no further: of a StatefulSet it ends at a partition, or waits for a person (OnDelete). There, one that has no
+        node may be of a scale-out, and wait for room."""
         pods = self._snapshot.pods(workload) if self._snapshot is not None else ()
-        new = (pod for pod in pods if pod.labels.get(REVISION) == workload.new_revision)
-        return next((pod for pod in new if not pod.ready or pod.deleted), None)
+        if revision := workload.new_revision:
+            pods = tuple(pod for pod in pods if pod.labels.get(REVISION) == revision and pod.node)
+        new = next((pod for pod in pods if not pod.has_ended and (pod.deleted or not pod.ready)), None)
+        if new is None:
+            return None
+        return "RollingOut", f"{workload.ref} is being rolled out: {new.name}, of its newest template, is not ready"
 
     def _why_scaling(self, workload: Workload, now: float) -> Refused | None:
         if workload.uid in self._unanswered:

@@ -96,11 +96,12 @@ def _too_many_away(state: DisruptionState, evict: Evict, together: Sequence[Disr
     them start, as where a registry is down."""
     namespace, most = evict.workload.namespace, state.most.get("per_controller", math.inf)
     going = {other.uid for other in together if other.namespace == namespace and not other.controller}
-    away = state.away.get(namespace, frozenset()) - going
+    away = sorted(name for uid, name in state.away.get(namespace, {}).items() if uid not in going)
     if not away or len(away) + len(going) <= most:
         return None
-    pods = f"{counted(len(away), 'moved pod')} without a controller of namespace {namespace}"
-    return "NotReplaced", f"{pods} must run again first; {most} may be away (per_controller of [disruption])"
+    others = f" and {len(away) - 1} more" * (len(away) > 1)
+    first = f"{namespace}/{away[0]}{others}, moved without a controller, must run again first"
+    return "NotReplaced", f"{first}; {most} may be away (per_controller of [disruption])"
 
 
 def _spent_budget(state: DisruptionState, pod: Disruption, together: Sequence[Disruption]) -> Refused | None:

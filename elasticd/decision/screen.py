@@ -240,7 +240,7 @@ def _leaves_band(last: Series, now: Series, band: Band) -> bool:
     """Whether a series has changed so much that the decision may change. What is not a number is in no band."""
     if now.quality is not last.quality or now.source != last.source or now.trusted != last.trusted:
         return True
-    if now.forecast is not last.forecast:
+    if now.forecast is not last.forecast or now.presumed != last.presumed:
         return True
     new, old = now.samples, last.samples
     if now.measured == last.measured and [s.measured for s in new] == [s.measured for s in old]:

@@ -100,8 +100,8 @@ class Journal:
         self._acting: dict[Ref, str] = {}
         """The policy that last decided about a workload in mode act: its past has the workload's changes."""
         self._latest: dict[Key, Decision] = {}
-        self._lost_since: dict[Ref, float] = {}
-        """Since when a series of a workload has no samples that can be trusted, by its last decision in mode act."""
+        self._lost: dict[Ref, dict[str, float]] = {}
+        """Since when series of a workload have no samples that can be trusted, by its last decision in mode act."""
         self._moves: dict[Key, MoveDecision] = {}
         self._disruptions: deque[Disruption] = deque()
         self._nodes: deque[NodesCounted] = deque(maxlen=_COUNTS)
@@ -212,10 +212,10 @@ class Journal:
         key = (record.policy, record.workload)
         self._latest[key] = record
         if record.mode == "act" and record.series:
-            if all(_is_known(series) for series in record.series):
-                self._lost_since.pop(record.workload, None)
-            else:
-                self._lost_since.setdefault(record.workload, record.at)
+            before = self._lost.pop(record.workload, {})
+            lost = {one.name: before.get(one.name, record.at) for one in record.series if not _is_known(one)}
+            if lost:
+                self._lost[record.workload] = lost
         if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
             acts = record.mode == "act"
             past = self.past(*key, record.at, record.own_count, record.uid, acts=acts)
@@ -302,9 +302,8 @@ class Journal:
         return sum(map(_is_known, series)), len(series)
 
     def lost_since(self, ref: Ref) -> float | None:
-        """Since when decisions about a workload in mode act have a series without samples that can be trusted; None:
-        the last one has none."""
-        return self._lost_since.get(ref)
+        """When the series was lost that decisions about a workload in mode act lack last; None: they lack none."""
+        return max(self._lost.get(ref, {}).values(), default=None)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a
@@ -312,7 +311,7 @@ class Journal:
         workload's changes. On disk all stays until its segment is dropped."""
         self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
         governed = {ref for _, ref in keep}
-        self._lost_since = {ref: at for ref, at in self._lost_since.items() if ref in governed}
+        self._lost = {ref: lost for ref, lost in self._lost.items() if ref in governed}
         kept = {*keep, *[(policy, ref) for ref, policy in self._acting.items() if ref in governed]}
         pasts = {key: self._past(key) for key in self._pasts}
         self._pasts = {key: past for key, past in pasts.items() if past and (key in kept or past.until >= before)}

@@ -63,8 +63,8 @@ class DisruptionState(Struct, frozen=True):
     seconds; `recent` are those that went. `breaker`, a sentence: so much is lost at once that no observation is
     believed. `unknown`: it is not known which pods went of late. `blackout`: no pod is moved now. `busy`: by UID, pods
     whose workload is moved, rolled out or scaled. `needed`: by UID, ready pods that are not moved, though they may be
-    preempted, before more of those that replace moved ones are ready. `away`: by namespace, the UIDs of pods without a
-    controller that were moved and do not run again yet.
+    preempted, before more of those that replace moved ones are ready. `away`: by namespace, the pods without a
+    controller that were moved and do not run again yet, a name by UID.
     """
 
     within: float = 0.0
@@ -75,4 +75,4 @@ class DisruptionState(Struct, frozen=True):
     blackout: str = ""
     busy: Mapping[str, Refused] = {}
     needed: Mapping[str, Refused] = {}
-    away: Mapping[str, frozenset[str]] = {}
+    away: Mapping[str, Mapping[str, str]] = {}

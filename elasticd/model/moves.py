@@ -184,6 +184,8 @@ class Underway(Struct, frozen=True, gc=False):
     """The UID of the pod that was created in its place, while that waits for a node; empty: none does."""
     waits: str = ""
     """Why that pod has no node yet, where this daemon places it."""
+    runs: bool = False
+    """Whether it is there, or has run since: only the record of it stays."""
 
 
 def is_copy(pod: Pod) -> bool:

@@ -318,6 +318,8 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     """Whether `kubectl rollout undo` was the last to write it, apart from its controller, elasticd, and its count."""
     rollout: str = ""
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
+    unfinished: bool = False
+    """Whether its rollout is not over though nothing is left to do of it: new pods are not available yet."""
     new_revision: str = ""
     """Of a StatefulSet whose rollout has not ended, or ends at a partition: the revision of its newest template, which
     its pods name (label REVISION). Others have none."""

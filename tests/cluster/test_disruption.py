@@ -250,6 +250,7 @@ def away(name: str, **changes: Any) -> Underway:
         pytest.param([away("x")], "", id="one does not"),
         pytest.param([away("x"), away("y", over=True)], "", id="one was given up"),
         pytest.param([away("x"), away("y", stays=True)], "", id="one stays after all"),
+        pytest.param([away("x"), away("y", runs=True)], "", id="of one only the record is left"),
         pytest.param([away("x"), away("y", why=f"{GIVES_WAY} shop/high")], "", id="one was preempted"),
         pytest.param([away("x"), away("y", pod=Ref("far", "Pod", "y", "v1"))], "", id="one is of another namespace"),
     ],
@@ -288,6 +289,7 @@ def canary(name: str, **changes: Any) -> Pod:
         pytest.param((canary("p2"),), "", id="it is ready"),
         pytest.param((canary("p2", ready=False),), "RollingOut", id="it is not ready"),
         pytest.param((canary("p2", ready=None),), "RollingOut", id="it has just begun"),
+        pytest.param((canary("p2", ready=False, node=""),), "", id="it waits for room, as one of a scale-out may"),
         pytest.param((canary("p2", deleted=True),), "RollingOut", id="it ends"),
         pytest.param((), "", id="there is none yet"),
         pytest.param((canary("p2", ready=False, labels={REVISION: "old"}),), "", id="an old one is not ready"),
@@ -296,13 +298,33 @@ def canary(name: str, **changes: Any) -> Pod:
 async def test_no_pod_goes_before_those_above_a_partition_run(others: Sequence[Pod], reason: str) -> None:
     """The rollout goes no further by itself, so nothing else says that it is under way."""
     door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), new_revision="new"))
-    door.behind.pods = (*(replace(one, labels={REVISION: "old"}) for one in PODS), *others)
+    door.behind.pods = (*(replace(one, labels={REVISION: "old"}, ready=True) for one in PODS), *others)
     await door.look()
     refused = await door.disruption.act(evict())
     assert refused.reason == reason
+    assert [(await door.disruption.act(evict(one.name))).result for one in others if not one.ready] == [
+        "done" for one in others if not one.ready
+    ], "one that is not ready is no loss"
     if reason:
         said = "shop/StatefulSet/web is being rolled out: p2, of its newest template, is not ready"
         assert refused.message == said
+
+
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [
+        pytest.param(pod("p2", on="c", ready=False), "RollingOut", id="it starts"),
+        pytest.param(pod("p2", ready=None), "RollingOut", id="it waits for a node"),
+        pytest.param(pod("p2", on="c", ready=True), "", id="it is ready: the controller will say so"),
+        pytest.param(pod("p2", on="c", ready=False, phase="Failed"), "", id="it was rejected, and another is there"),
+    ],
+)
+async def test_the_last_pods_of_a_rollout_are_waited_for(last: Pod, reason: str) -> None:
+    """No old pod is left, as with maxSurge 0, so nothing else says that it is under way."""
+    door = Door(replace(WEB, unfinished=True))
+    door.behind.pods = (*(replace(one, ready=True) for one in PODS), last)
+    await door.look()
+    assert (await door.disruption.act(evict())).reason == reason
 
 
 async def test_no_pod_of_a_workload_being_scaled_is_moved() -> None:
@@ -911,8 +933,9 @@ async def test_no_count_falls_right_after_its_series_was_lost(lost: Series) -> N
     door = Door(journal=journal)
     await door.look()
     fallen = {}
+    idle = replace(LOST_SERIES, name="dead letters")
     for second, series in enumerate([KNOWN, lost, lost, lost, lost, KNOWN, lost]):
-        journal.append(decision(door.clock.now(), workload=WEB.ref, series=(KNOWN, series)))
+        journal.append(decision(door.clock.now(), workload=WEB.ref, series=(series, idle)))
         journal.append(decision(door.clock.now(), mode="observe", workload=WEB.ref, series=(KNOWN,)))
         journal.append(decision(door.clock.now(), policy="failed", workload=WEB.ref, series=()))
         answer = await door.disruption.act(scale(3, 2))
@@ -922,7 +945,7 @@ async def test_no_count_falls_right_after_its_series_was_lost(lost: Series) -> N
         assert (await door.disruption.act(evict(f"p{second}"))).reason != "Breaker"
         assert (await door.disruption.act(replace(scale(3, 2), workload=OTHER))).result == "done", "it has its series"
         await door.wait(1)
-    assert [second for second, fell in fallen.items() if not fell] == [1, 2, 6]
+    assert [second for second, fell in fallen.items() if not fell] == [0, 1, 2, 6], "also beside one that is long empty"
 
 
 async def test_one_lost_series_does_not_uncover_others_lost_later() -> None:

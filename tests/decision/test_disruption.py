@@ -74,9 +74,9 @@ def bare(name: str, target: str = "b", namespace: str = "shop") -> Evict:
     return Evict(Ref(namespace, "Pod", name, "v1"), f"uid-{name}", "a", target=target)
 
 
-AWAY = DisruptionState(most={"per_controller": 2}, away={"shop": frozenset({"uid-p", "uid-q"})})
-_WAITS = "without a controller of namespace shop must run again first; 2 may be away (per_controller of [disruption])"
-TWO_AWAY, ONE_AWAY = ("NotReplaced", f"2 moved pods {_WAITS}"), ("NotReplaced", f"1 moved pod {_WAITS}")
+AWAY = DisruptionState(most={"per_controller": 2}, away={"shop": {"uid-p": "p", "uid-q": "q"}})
+_WAITS = "moved without a controller, must run again first; 2 may be away (per_controller of [disruption])"
+TWO_AWAY, ONE_AWAY = ("NotReplaced", f"shop/p and 1 more, {_WAITS}"), ("NotReplaced", f"shop/p, {_WAITS}")
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ TWO_AWAY, ONE_AWAY = ("NotReplaced", f"2 moved pods {_WAITS}"), ("NotReplaced", 
         pytest.param(AWAY, [bare("r", namespace="far")], None, id="another namespace"),
         pytest.param(AWAY, [evict("r")], None, id="it has a controller"),
         pytest.param(AWAY, [bare("p")], None, id="it is one of them: asked again"),
-        pytest.param(replace(AWAY, away={"shop": frozenset({"uid-p"})}), [bare("r")], None, id="fewer are away"),
+        pytest.param(replace(AWAY, away={"shop": {"uid-p": "p"}}), [bare("r")], None, id="fewer are away"),
         pytest.param(
-            replace(AWAY, away={"shop": frozenset({"uid-p"})}),
+            replace(AWAY, away={"shop": {"uid-p": "p"}}),
             [bare("r"), bare("s")],
             ONE_AWAY,
             id="two at once would be too many",

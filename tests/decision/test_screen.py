@@ -18,7 +18,7 @@ from elasticd.decision.workload.asking import Case
 from elasticd.kit import band_around
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.model.workload import BulkLookup, Readings, SumBounds
+from elasticd.model.workload import BulkLookup, Quality, Readings, Series, SumBounds
 from elasticd.registry import Hooks, discover
 from elasticd.runtime.workers import BandWorker
 from elasticd.testing import NOW, observation
@@ -68,6 +68,24 @@ class Table(BulkLookup, dict[str, Any]):
     def sum(self, keys: tuple[str, ...]) -> float:
         self.computed += 1
         return self.value
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "stays"),
+    [
+        pytest.param({}, {}, True, id="no load, as before"),
+        pytest.param({}, {"presumed": True}, False, id="it was known, and is lost"),
+        pytest.param({"presumed": True}, {}, False, id="it is known again"),
+        pytest.param({"presumed": True}, {"presumed": True}, True, id="lost before"),
+    ],
+)
+def test_a_lost_series_that_counts_as_zero_is_no_load(before: Any, now: Any, stays: bool) -> None:
+    """Who has nothing to do is looked at too, so that the breaker knows how many series went."""
+    last = Series("queue", "test", Quality.FRESH, (Sample(0.0, NOW, NOW),), "", NOW)
+    new = replace(last, samples=(Sample(0.0, NOW + 9, NOW + 9),), measured=NOW + 9)
+    assert (
+        steady({"queue": Band(0.0, 0.0)}, {"queue": replace(last, **before)}, {"queue": replace(new, **now)}) is stays
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.model.records import Decision
@@ -105,11 +106,15 @@ def test_series_are_counted_that_have_good_samples(tmp_path: Path, series: Serie
 def test_it_is_remembered_since_when_a_series_is_lost(tmp_path: Path) -> None:
     """Also over a restart, and as long as the workload is governed."""
     known, lost = Series("q", "s", Quality.FRESH), Series("q", "s", Quality.FRESH, presumed=True)
+    other = replace(lost, name="other")
     rows: list[tuple[float, tuple[Series, ...], float | None]] = [
         (1.0, (known, known), None),
-        (2.0, (known, lost), 2.0),
-        (3.0, (lost, lost), 2.0),
+        (2.0, (lost, known), 2.0),
+        (3.0, (lost, known), 2.0),
         (4.0, (), 2.0),
+        (4.5, (lost, other), 4.5),
+        (4.7, (lost, other), 4.5),
+        (4.8, (lost, known), 2.0),
         (5.0, (known, known), None),
         (6.0, (lost, known), 6.0),
     ]

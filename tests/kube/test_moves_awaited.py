@@ -102,12 +102,12 @@ async def test_a_pod_above_a_partition_is_waited_for(kube: Kube, tmp_path: Path)
                 await wait_until(begun, within=90, what="the new pod has a node")
                 await scene.cordon(scene.nodes[0])
 
-                async def three_wait() -> bool:
-                    return await held_back(one) == ["RollingOut"] * 3
+                async def two_wait() -> bool:
+                    return await held_back(one) == ["RollingOut"] * 2
 
-                await wait_until(three_wait, within=90, what="all are held back")
+                await wait_until(two_wait, within=90, what="the ready ones are held back")
                 await asyncio.sleep(3 * EVERY)
-                assert scene.written("pods", "eviction") == [], "after three more looks too"
+                assert set(scene.written("pods", "eviction")) <= {"web-2"}, "after three more looks too"
             await kube.client.delete(f"{scene.pods}/web-2", grace=0)
 
             async def all_moved() -> bool:

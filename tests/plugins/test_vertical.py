@@ -171,6 +171,15 @@ def test_a_request_grows_into_what_its_node_has_left(free: dict[str, float], exp
     assert changed(Vertical(resources=("cpu",)), view) == {pod: pytest.approx(one) for pod, one in expected.items()}
 
 
+def test_pods_of_a_node_share_what_it_has_left() -> None:
+    """Those that are changed at once: of 0.3 cores the first takes 0.26, and the next what is left of them."""
+    rooms = (Room(Node("n", "u", True), {"cpu": 0.3}), Room(Node("m", "v", True), {"cpu": 9.0}))
+    pods = [asking(name, 0.2, node="m" if name == "d" else "n") for name in "abcd"]
+    view = replace(shown(CPU, use("cpu", a=0.1, b=0.1, c=0.1, d=0.1), pods=pods), rooms=rooms)
+    given = changed(Vertical(resources=("cpu",), at_once=9), view)
+    assert given == {"a": {"cpu": pytest.approx(0.46)}, "b": {"cpu": pytest.approx(0.24)}, "d": given["a"]}
+
+
 @pytest.mark.parametrize("mode", ["apply", "recommend"])
 def test_a_use_above_what_its_node_has_is_unknown(mode: Any) -> None:
     rooms = (Room(Node("n", "u", True, allocatable={"cpu": 32.0}), {"cpu": 30.0}),)

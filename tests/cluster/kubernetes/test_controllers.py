@@ -52,7 +52,7 @@ def named(uid: str, **meta: Any) -> Any:
         pytest.param(4, 4, 4, None, id="all are there"),
         pytest.param(4, 3, 4, 3, id="it counts one fewer"),
         pytest.param(4, 4, 3, 3, id="one is missing, but the controller has not counted"),
-        pytest.param(4, 5, 5, None, id="one is too many"),
+        pytest.param(4, 5, 4, None, id="it has yet to count one that is gone"),
         pytest.param(19, 18, 18, 18, id="one of nineteen"),
         pytest.param(20, 19, 19, None, id="one of twenty"),
         pytest.param(20, 18, 20, 18, id="two of twenty"),
@@ -88,6 +88,24 @@ async def test_a_controller_that_lacks_pods_gives_no_ready_one(
         None if has is None else f"{kind} web has {has} of {wanted} pods, and would not replace it either"
     )
     assert answer is None or (answer.result, answer.reason) == ("refused", "NotReplaced")
+    assert await asked(ready=False) is None
+
+
+@pytest.mark.parametrize("kind", sorted(BUILT_IN))
+async def test_a_controller_with_too_many_pods_gives_no_ready_one(
+    api: FakeApi, controllers: Controllers, pods: PodStore, kind: str
+) -> None:
+    """It was scaled in, has yet to delete one, and may delete any: kube-controller-manager is late, or away."""
+    (found,) = named("u")(kind)["items"]
+    api.on("GET", RESOURCES[kind].path("shop"), page({**found, "spec": {**found["spec"], "replicas": 4}}))
+    owner = (kind, "web", "u")
+    for number in range(5):
+        pods.put(owned(f"web-{number}", owner), listed=True)
+    asked = partial(controllers.why_not_recreated, "shop", owner, {"app": "web"})
+    answer = await asked(ready=True)
+    assert answer is not None
+    assert (answer.result, answer.reason) == ("refused", "Scaling")
+    assert answer.message == f"{kind} web has 5 pods, is to have 4, and may delete any"
     assert await asked(ready=False) is None
 
 

@@ -42,6 +42,7 @@ def test_a_deployment(status: dict[str, Any], generation: int, text: str) -> Non
 
 
 OLD, NEW = {"currentRevision": "a", "updateRevision": "a"}, {"currentRevision": "a", "updateRevision": "b"}
+ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
 PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}}
 
 
@@ -64,17 +65,42 @@ def test_a_stateful_set(spec: dict[str, Any], status: dict[str, Any], generation
 
 
 @pytest.mark.parametrize(
-    ("kind", "status", "revision"),
+    ("kind", "reason", "unfinished"),
     [
-        pytest.param("StatefulSet", {**NEW, "updatedReplicas": 1}, "b", id="it ends at its partition"),
-        pytest.param("StatefulSet", {**NEW, "updatedReplicas": 4}, "b", id="its last pod is not ready"),
-        pytest.param("StatefulSet", OLD, "", id="one revision"),
-        pytest.param("StatefulSet", {}, "", id="just created"),
-        pytest.param("Deployment", NEW, "", id="another kind"),
+        pytest.param("Deployment", "ReplicaSetUpdated", True, id="its last pods are not available"),
+        pytest.param("Deployment", "NewReplicaSetCreated", True, id="it has just begun"),
+        pytest.param("Deployment", "NewReplicaSetAvailable", False, id="it is over, also while it is scaled out"),
+        pytest.param("Deployment", "ProgressDeadlineExceeded", False, id="it missed its deadline"),
+        pytest.param("Deployment", "DeploymentPaused", False, id="it is paused"),
+        pytest.param("StatefulSet", "ReplicaSetUpdated", False, id="another kind"),
     ],
 )
-def test_a_stateful_set_in_rollout_names_its_new_revision(kind: str, status: dict[str, Any], revision: str) -> None:
-    wire = {"metadata": {"name": "web"}, "status": status}
+def test_a_deployment_says_that_its_rollout_is_not_over(kind: str, reason: str, unfinished: bool) -> None:
+    conditions = [
+        {"type": "Available", "reason": "MinimumReplicasAvailable"},
+        {"type": "Progressing", "reason": reason},
+    ]
+    wire = {"metadata": {"name": "web"}, "status": {"replicas": 4, "updatedReplicas": 4, "conditions": conditions}}
+    read = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
+    assert to_workload("apps/v1", kind, read).unfinished is unfinished
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "revision"),
+    [
+        pytest.param("StatefulSet", PARTITION, {**NEW, "updatedReplicas": 1}, "b", id="it ends at its partition"),
+        pytest.param("StatefulSet", {}, {**NEW, "updatedReplicas": 4}, "b", id="its last pod is not ready"),
+        pytest.param("StatefulSet", ON_DELETE, {**NEW, "updatedReplicas": 1}, "b", id="a person deleted one"),
+        pytest.param("StatefulSet", ON_DELETE, {**NEW, "updatedReplicas": 4}, "", id="all: its status never says so"),
+        pytest.param("StatefulSet", {}, OLD, "", id="one revision"),
+        pytest.param("StatefulSet", {}, {}, "", id="just created"),
+        pytest.param("Deployment", {}, NEW, "", id="another kind"),
+    ],
+)
+def test_a_stateful_set_in_rollout_names_its_new_revision(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], revision: str
+) -> None:
+    wire = {"metadata": {"name": "web"}, "spec": spec, "status": {"replicas": 4, **status}}
     read = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
     assert to_workload("apps/v1", kind, read).new_revision == revision
 

@@ -102,7 +102,8 @@ class Restorer:
         seconds, lease, fault = self._parts.clock.now() - since, restoration.lease, ""
         step = f"recorded by daemons of Lease {lease}"
         record = f"ConfigMap {self._records.home}/{restoration.name}"
-        if seconds > LATE and self._is_there(restoration):
+        is_there = self._is_there(restoration)
+        if seconds > LATE and is_there:
             step += f", and its pod is there: if none of them runs any more, delete {record}"
         elif seconds > LATE:
             fault = (
@@ -110,7 +111,8 @@ class Restorer:
                 f"{lease}: only they continue, its record is {record}; if none of them runs any more and the pod is "
                 "missing, create it by hand, then delete the record"
             )
-        return Underway(restoration.pod, restoration.uid, "anew", step, since, fault=fault, why=restoration.why)
+        pod, why = restoration.pod, restoration.why
+        return Underway(pod, restoration.uid, "anew", step, since, fault=fault, why=why, runs=is_there)
 
     def _is_there(self, restoration: Restoration) -> bool:
         """Whether the watch shows the recorded pod and nobody deletes it, or a copy of it that is ready: then nothing

@@ -69,7 +69,7 @@ GLANCE = 0.25
 WAITS = Backoff(10.0, 300.0)
 """Before a pod is made again of which a second copy went before it ran; the first is followed by another at once."""
 
-WAITING, GONE = "waiting for a node", "gone"
+WAITING, GONE, UNTOUCHED = "waiting for a node", "gone", "untouched"
 
 NAMESPACE_GONE = "its namespace was deleted"
 
@@ -139,6 +139,7 @@ class RestorationSteps:
             over=self.over,
             rejected_by=self._rejected_by,
             copy=self._copy if step == WAITING else "",
+            runs=self._complete or step == UNTOUCHED,
         )
 
     @property
@@ -251,7 +252,7 @@ class RestorationSteps:
     async def _await_deletion(self, state: PodState) -> bool:
         if self.restoration.evicted and not state.deleted:
             return await self._evict_again(state)
-        self._enter("leaving" if state.deleted else "untouched")
+        self._enter("leaving" if state.deleted else UNTOUCHED)
         now = self._clock.now()
         self._untouched_since = self._untouched_since or now
         if state.deleted or now - self._untouched_since < self._parts.quiet:

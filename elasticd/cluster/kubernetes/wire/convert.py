@@ -638,7 +638,8 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         rolled_back=brought_back,
         undone=kind == "Deployment" and _undone(workload.metadata),
         rollout=rollout(kind, workload),
-        new_revision=_new_revision(kind, workload.status),
+        unfinished=kind == "Deployment" and _unfinished(workload),
+        new_revision=_new_revision(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
         ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
@@ -712,9 +713,23 @@ def rollout(kind: str, workload: wire.WireWorkload) -> str:
     return left or ("" if is_seen else model.UNSEEN)
 
 
-def _new_revision(kind: str, status: wire.WorkloadStatus) -> str:
-    """The revision of a StatefulSet's newest template until all pods are of it and ready, as its controller says."""
-    return status.update_revision if kind == "StatefulSet" and status.current_revision != status.update_revision else ""
+_PROGRESSES = frozenset(("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated"))
+"""The reasons of a Deployment's condition Progressing until its new pods are available. A scale-out keeps the reason
+NewReplicaSetAvailable. Source: syncRolloutStatus of the deployment controller."""
+
+
+def _unfinished(workload: wire.WireWorkload) -> bool:
+    return any(condition.reason in _PROGRESSES for condition in workload.status.conditions or ())
+
+
+def _new_revision(kind: str, workload: wire.WireWorkload) -> str:
+    """The revision of a StatefulSet's newest template until all pods are of it and ready, as its controller says. With
+    OnDelete it never says so: then until all are of it."""
+    status, strategy = workload.status, workload.spec.update_strategy
+    if kind != "StatefulSet" or status.current_revision == status.update_revision:
+        return ""
+    is_whole = strategy and strategy.type == "OnDelete" and (status.updated_replicas or 0) >= (status.replicas or 0)
+    return "" if is_whole else status.update_revision
 
 
 def _deployment_rollout(workload: wire.WireWorkload) -> str:

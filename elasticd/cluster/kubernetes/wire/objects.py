@@ -598,9 +598,7 @@ class _WorkloadSpec(Wire, frozen=True):
     strategy: UpdateStrategy | None = None
 
 
-class WorkloadStatus(Wire, frozen=True):
-    """What the controllers of workloads say of them, as far as it shows their rollouts."""
-
+class _WorkloadStatus(Wire, frozen=True):
     replicas: int | None = None
     observed_generation: int | None = None
     updated_replicas: int | None = None
@@ -614,7 +612,7 @@ class WireWorkload(ObjectMeta, frozen=True):
 
     metadata: WorkloadMetadata
     spec: _WorkloadSpec = _WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    status: _WorkloadStatus = _WorkloadStatus()
 
 
 class ScalingRules(Wire, frozen=True):

@@ -59,7 +59,7 @@ class Controllers:
         """Why the controller of this kind (see `controller_kind`), name and UID would not recreate a pod with these
         labels; None: it would, or there is none. `ready`: the pod is, and would be missed, so none goes while the
         controller has too few, as where a quota or a webhook refuses what it creates, or kube-controller-manager is
-        away: what it wrote last of them is no proof."""
+        away: what it wrote last of them is no proof. Nor does one go while it has too many, as it may delete others."""
         kind, name, uid = controller
         if kind not in RESOURCES:
             return await self._why_unserved(kind) if "/" in kind else None
@@ -76,8 +76,7 @@ class Controllers:
         present = next((each for each in found if each.metadata.uid == uid), None)
         if why := _why_not(kind, present, labels):
             return Answer("refused", message=f"nothing would recreate it: {kind} {name} {why}", reason="NoController")
-        lack = _lack(present, self._created(namespace, kind, uid)) if ready and present is not None else ""
-        return Answer("refused", message=f"{kind} {name} {lack}", reason="NotReplaced") if lack else None
+        return _why_missed(kind, present, self._created(namespace, kind, uid)) if ready and present else None
 
     def _created(self, namespace: str, kind: str, uid: str) -> int:
         """How many pods of this controller are there, and have neither ended nor are about to. Of a StatefulSet those
@@ -96,6 +95,17 @@ class Controllers:
             return refused_by(error)
         message = f"nothing would recreate it: the server does not serve {'/'.join(group)} {name}"
         return Answer("refused", message=message, reason="NoController")
+
+
+def _why_missed(kind: str, controller: _Controller, created: int) -> Answer | None:
+    """Why a ready pod of a controller that has created so many would be missed."""
+    whose, wanted = f"{kind} {controller.metadata.name}", controller.spec.replicas
+    if lack := _lack(controller, created):
+        return Answer("refused", message=f"{whose} {lack}", reason="NotReplaced")
+    if wanted is None or created <= wanted:
+        return None
+    message = f"{whose} has {counted(created, 'pod')}, is to have {wanted}, and may delete any"
+    return Answer("refused", message=message, reason="Scaling")
 
 
 def _lack(controller: _Controller, present: int) -> str:
