@@ -54,8 +54,8 @@ LATER = 0.1
 """Seconds after which an eviction that was counted when it was begun counts anew when it is done: it may have waited
 for the server."""
 
-_NODES = "nodes"
-"""Under which the counts of ready nodes are kept, beside those of series."""
+_NODES, _SERIES = "nodes", "series"
+"""Under which the counts of ready nodes, and of series that can be trusted, are kept; for others see `measured`."""
 
 BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
 
@@ -125,6 +125,8 @@ class DisruptionGuard(ClusterWrapper):
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         for at, ready in journal.node_counts() if journal else ():
             self._peak(_NODES, ready, at)
+        for at, known in journal.known_series.counts if journal else ():
+            self._peak(_SERIES, known, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
         self._snapshot: Snapshot | None = None
@@ -359,7 +361,7 @@ class DisruptionGuard(ClusterWrapper):
 
     def _losing(self, workload: Ref, now: float) -> str:
         """That one of its series was lost a moment ago, and others that are lost with it may not be known yet."""
-        lost_since = self._journal.lost_since(workload) if self._journal else None
+        lost_since = self._journal.known_series.lost_since(workload) if self._journal else None
         if lost_since is None or now >= lost_since + LOSING:
             return ""
         ago = f"a series of it was lost {now - lost_since:.1f} s ago"

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from elasticd.base.errors import UnavailableError
 from elasticd.base.files import regular
 from elasticd.base.text import counted
+from elasticd.journal.known_series import KnownSeries, is_known
 from elasticd.journal.lines import AHEAD, Record, write_line
 from elasticd.journal.reading import read
 from elasticd.journal.segments import (
@@ -100,8 +101,7 @@ class Journal:
         self._acting: dict[Ref, str] = {}
         """The policy that last decided about a workload in mode act: its past has the workload's changes."""
         self._latest: dict[Key, Decision] = {}
-        self._lost: dict[Ref, dict[str, float]] = {}
-        """Since when series of a workload have no samples that can be trusted, by its last decision in mode act."""
+        self.known_series = KnownSeries()
         self._moves: dict[Key, MoveDecision] = {}
         self._disruptions: deque[Disruption] = deque()
         self._nodes: deque[NodesCounted] = deque(maxlen=_COUNTS)
@@ -210,12 +210,9 @@ class Journal:
 
     def _take_decision(self, record: Decision) -> None:
         key = (record.policy, record.workload)
+        before = self._latest.get(key)
         self._latest[key] = record
-        if record.mode == "act" and record.series:
-            before = self._lost.pop(record.workload, {})
-            lost = {one.name: before.get(one.name, record.at) for one in record.series if not _is_known(one)}
-            if lost:
-                self._lost[record.workload] = lost
+        self.known_series.take(record, before)
         if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
             acts = record.mode == "act"
             past = self.past(*key, record.at, record.own_count, record.uid, acts=acts)
@@ -299,11 +296,7 @@ class Journal:
     def series(self) -> tuple[int, int]:
         """How many of the series in the last decisions have samples that can be trusted, and how many there are."""
         series = [one for decision in self._latest.values() for one in decision.series]
-        return sum(map(_is_known, series)), len(series)
-
-    def lost_since(self, ref: Ref) -> float | None:
-        """When the series was lost that decisions about a workload in mode act lack last; None: they lack none."""
-        return max(self._lost.get(ref, {}).values(), default=None)
+        return sum(map(is_known, series)), len(series)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a
@@ -311,7 +304,7 @@ class Journal:
         workload's changes. On disk all stays until its segment is dropped."""
         self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
         governed = {ref for _, ref in keep}
-        self._lost = {ref: lost for ref, lost in self._lost.items() if ref in governed}
+        self.known_series.keep(governed, self.series()[0])
         kept = {*keep, *[(policy, ref) for ref, policy in self._acting.items() if ref in governed]}
         pasts = {key: self._past(key) for key in self._pasts}
         self._pasts = {key: past for key, past in pasts.items() if past and (key in kept or past.until >= before)}
@@ -470,11 +463,6 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_UN)  # also for a process that a plugin forked, which has it too
             os.close(self._lock)
             self._lock = None
-
-
-def _is_known(series: Series) -> bool:
-    """Whether its samples can be trusted; that it is empty may count as zero, and may be a loss."""
-    return series.trusted and not series.presumed
 
 
 def _close(file: io.FileIO) -> None:

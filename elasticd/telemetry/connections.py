@@ -96,7 +96,7 @@ class Connections:
         """Answer a request, or say that too many are being answered; probes are always answered."""
         page, connection = request.path not in PROBES | STREAMING, request.protocol
         if page and self._pages >= AT_WORK:
-            self._sent.pop(connection, None)
+            self._rest(connection)
             return web.Response(status=503, text="too many requests at a time\n", headers={"Retry-After": "1"})
         self._waiting.pop(connection, None)
         self._working.add(connection)
@@ -114,8 +114,13 @@ class Connections:
         finally:
             self._pages -= page
             self._working.discard(connection)
-            self._sent.pop(connection, None)
-            self._waiting[connection] = asyncio.get_running_loop().time() + IDLE
+            self._rest(connection)
+
+    def _rest(self, connection: RequestHandler) -> None:
+        """Wait for the next request of an answered connection."""
+        self._sent.pop(connection, None)
+        self._waiting.pop(connection, None)  # those that have waited longest come first
+        self._waiting[connection] = asyncio.get_running_loop().time() + IDLE
 
     def _accept(self, server: web.Server, now: float) -> asyncio.BaseProtocol:
         if self._full():

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.disruption import Disruption
 from elasticd.model.listener import MoveTakenBack
-from elasticd.model.workload import Pod, Ref, Workload
+from elasticd.model.workload import Pod, Quality, Ref, Series, Workload
 from tests.cluster.test_disruption import Behind, evict, moved, surge
 from tests.kit.pools import NOW, node, pod
+from tests.kit.records import decision
 
 SETTINGS = DisruptionSettings(within=600.0, total=2)
 OLD = Disruption(NOW - 100_000, "a", "rs", "shop", "uid-old")
@@ -40,7 +41,9 @@ class Daemon:
     ) -> None:
         self.clock, self.behind = VirtualClock(at), Behind([node(name) for name in "abcd"])
         self.behind.taken_over, self.behind.last_disruption = taken_over, last_disruption
-        self.guard = DisruptionGuard(self.behind, settings, self.clock, journal=journal)
+        self.measured: dict[str, Callable[[], tuple[int, int]]] = {}
+        self.journal = journal
+        self.guard = DisruptionGuard(self.behind, settings, self.clock, self.measured, journal)
 
     async def refusal(self, name: str) -> str:
         """Why a pod is not evicted; empty: it is."""
@@ -72,6 +75,32 @@ async def look(one: Daemon, nodes: str) -> str:
     one.behind.nodes = tuple(node(name) for name in nodes)
     await one.guard.observe(one.clock.now(), frozenset())
     return one.guard.disruption(one.clock.now()).breaker
+
+
+def decide(journal: Journal, at: float, known: int) -> None:
+    """Decide about ten workloads one after the other, of which so many have their series."""
+    for number in range(10):
+        series = Series("q", "s", Quality.FRESH, presumed=number >= known)
+        ref = Ref("shop", "Deployment", f"w{number}")
+        journal.append(decision(at, workload=ref, series=(series,)))
+
+
+@pytest.mark.parametrize(
+    ("lost_for", "reason"),
+    [pytest.param(20.0, "Breaker", id="a moment ago"), pytest.param(700.0, "", id="long ago: nothing is needed")],
+)
+async def test_series_that_were_lost_are_known_after_a_restart(folder: Path, lost_for: float, reason: str) -> None:
+    with closing(Journal(folder)) as journal:
+        decide(journal, NOW - lost_for - 1, known=10)
+        decide(journal, NOW - lost_for, known=2)
+    with daemon(folder) as one:
+        one.measured["series"] = one.journal.series
+        decide(one.journal, NOW, known=2)
+        fewer = Scale(Ref("shop", "Deployment", "w9"), "uid", "1", 4, 1, "why")
+        answer = await one.guard.act(fewer)
+        assert answer.reason == reason
+        said = "2 of 10 series can be trusted, and 10 could be before"
+        assert answer.message == (said if reason else "")
 
 
 async def test_nodes_that_disappeared_are_known_after_a_restart(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The journal: what is written is read again, whatever stands beside it."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,22 @@ def test_series_are_counted_that_have_good_samples(tmp_path: Path, series: Serie
     journal.close()
 
 
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 4), st.lists(st.booleans(), max_size=3)), max_size=40))
+def test_how_many_series_were_known_is_counted_as_it_goes(steps: list[tuple[int, int, list[bool]]]) -> None:
+    """The last count is that of the last decisions, and each earlier one was greater and is ten minutes old at most."""
+    journal, at = Journal(), 0.0
+    for wait, number, known in steps:
+        at += wait
+        series = tuple(Series(str(index), "s", Quality.FRESH, presumed=not one) for index, one in enumerate(known))
+        journal.append(decision(at, workload=Ref("shop", "Deployment", str(number)), series=series))
+        counts = journal.known_series.counts
+        assert counts[-1] == (at, journal.series()[0])
+        assert all(earlier[1] > later[1] and earlier[0] <= later[0] for earlier, later in pairwise(counts))
+        assert counts[0][0] >= at - 600
+    journal.forget({("shop", Ref("shop", "Deployment", "0"))}, 0.0)
+    assert not steps or journal.known_series.counts[-1][1] == journal.series()[0]
+
+
 def test_it_is_remembered_since_when_a_series_is_lost(tmp_path: Path) -> None:
     """Also over a restart, and as long as the workload is governed."""
     known, lost = Series("q", "s", Quality.FRESH), Series("q", "s", Quality.FRESH, presumed=True)
@@ -122,14 +139,14 @@ def test_it_is_remembered_since_when_a_series_is_lost(tmp_path: Path) -> None:
     for at, series, since in rows:
         journal.append(decision(at, series=series))
         journal.append(decision(at, policy="other", mode="observe", series=(known,)))
-        assert journal.lost_since(WEB) == since
+        assert journal.known_series.lost_since(WEB) == since
     journal.close()
     again = Journal(tmp_path)
-    assert again.lost_since(WEB) == 6.0
+    assert again.known_series.lost_since(WEB) == 6.0
     again.forget({KEY}, 0.0)
-    assert again.lost_since(WEB) == 6.0
+    assert again.known_series.lost_since(WEB) == 6.0
     again.forget(set(), 0.0)
-    assert again.lost_since(WEB) is None
+    assert again.known_series.lost_since(WEB) is None
     again.close()
 
 

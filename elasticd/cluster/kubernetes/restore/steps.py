@@ -362,7 +362,7 @@ class RestorationSteps:
 
     async def _follow_copy(self, state: PodState) -> bool:
         life = life_of(state.body)
-        self._copy, self._copy_there, self._copy_may_have_run = state.uid, True, True
+        self._copy, self._copy_there, self._copy_may_have_run, self._refused = state.uid, True, True, ""
         self._enter(_step_of(state), life.waits)
         record = await self._records.read(self.restoration)
         if record is None:
