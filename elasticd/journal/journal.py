@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from elasticd.base.errors import UnavailableError
 from elasticd.base.files import regular
 from elasticd.base.text import counted
-from elasticd.journal.known_series import KnownSeries, is_known
+from elasticd.journal.known_series import KnownSeries, counted_series, is_known
 from elasticd.journal.lines import AHEAD, Record, write_line
 from elasticd.journal.reading import read
 from elasticd.journal.segments import (
@@ -294,8 +294,9 @@ class Journal:
         return frozenset(policy for policy, _ in self._moves)
 
     def series(self) -> tuple[int, int]:
-        """How many of the series in the last decisions have samples that can be trusted, and how many there are."""
-        series = [one for decision in self._latest.values() for one in decision.series]
+        """How many of the series in the last decisions have samples that can be trusted, and how many there are, but
+        those of workloads without pods."""
+        series = [one for decision in self._latest.values() for one in counted_series(decision)]
         return sum(map(is_known, series)), len(series)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:

@@ -15,6 +15,16 @@ def is_known(series: Series) -> bool:
     return series.trusted and not series.presumed
 
 
+def counted_series(decision: Decision) -> tuple[Series, ...]:
+    """The series of a decision, of which a loss counts: not those of a workload without pods, which may have ended with
+    them, as where somebody scales many to zero for a night."""
+    return decision.series if decision.current else ()
+
+
+def _count_known(decision: Decision | None) -> int:
+    return sum(map(is_known, counted_series(decision))) if decision else 0
+
+
 class KnownSeries:
     """The series of the last decisions about workloads."""
 
@@ -26,7 +36,7 @@ class KnownSeries:
 
     def take(self, record: Decision, before: Decision | None) -> None:
         """Take in a decision, and the last one `before` by the same policy about the same workload."""
-        self._count(record.at, sum(map(is_known, record.series)) - sum(map(is_known, before.series if before else ())))
+        self._count(record.at, _count_known(record) - _count_known(before))
         if record.mode == "act" and record.series:
             since = self._lost.pop(record.workload, {})
             lost = {series.name: since.get(series.name, record.at) for series in record.series if not is_known(series)}

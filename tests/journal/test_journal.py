@@ -104,6 +104,20 @@ def test_series_are_counted_that_have_good_samples(tmp_path: Path, series: Serie
     journal.close()
 
 
+def test_series_that_end_with_their_pods_are_not_lost(tmp_path: Path) -> None:
+    """Somebody scales a workload to zero: that is no loss of what is measured."""
+    known, lost = Series("cpu", "s", Quality.FRESH), Series("cpu", "s", Quality.EMPTY)
+    journal = Journal(tmp_path)
+    for number in range(4):
+        journal.append(decision(1.0, workload=Ref("shop", "Deployment", str(number)), series=(known,)))
+    for number in range(2):
+        journal.append(decision(2.0, current=0, workload=Ref("shop", "Deployment", str(number)), series=(lost,)))
+    journal.append(decision(3.0, workload=Ref("shop", "Deployment", "2"), series=(lost,)))
+    assert journal.series() == (1, 2)
+    assert journal.known_series.counts[-1][1] == 1
+    journal.close()
+
+
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 4), st.lists(st.booleans(), max_size=3)), max_size=40))
 def test_how_many_series_were_known_is_counted_as_it_goes(steps: list[tuple[int, int, list[bool]]]) -> None:
     """The last count is that of the last decisions, and each earlier one was greater and is ten minutes old at most."""
