@@ -432,8 +432,8 @@ async def assembled(
         shared = cluster if isinstance(cluster, Shared) else None
         if settings.dry_run:
             cluster = DryRun(cluster)
-        cluster = ResizeRoom(cluster, clock)
-        placer: Placer  # is made below, around the guard that asks it how much it knows
+        placer: Placer  # is made below, around the guards that ask it how much it knows, and whom it promised a place
+        cluster = ResizeRoom(cluster, clock, lambda: placer.promises.current())  # noqa: PLW0108  # it is not there yet
         measured_series = {"series": journal.series, "series of nodes": lambda: measured(placer.pools)}
         guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series, journal)
         plugins = PluginListener(registry)

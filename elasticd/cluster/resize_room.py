@@ -4,7 +4,7 @@ A Cluster that wraps another. Decisions of one moment see the same free room; kn
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from msgspec import Struct
@@ -12,7 +12,8 @@ from msgspec import Struct
 from elasticd.base.clock import Clock
 from elasticd.base.units import format_amount, milli
 from elasticd.cluster.wrapper import ClusterWrapper
-from elasticd.model.actions import Action, Answer, Resize
+from elasticd.model.actions import Action, Answer, Evict, Resize
+from elasticd.model.moves import Promise
 from elasticd.model.workload import Pod
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
@@ -35,12 +36,15 @@ class _Taken(Struct, frozen=True):
 class ResizeRoom(ClusterWrapper):
     """A Cluster that refuses to resize a pod beyond the free room of its node (`NoRoom`).
 
+    What is `promised` to moved pods is kept; and no pod moves to a node of which it is not shown yet what a resize has
+    taken.
+
     A node that the cluster does not show has room for whatever is asked for, as it has for strategies.
     """
 
-    def __init__(self, inner: Cluster, clock: Clock) -> None:
+    def __init__(self, inner: Cluster, clock: Clock, promised: Callable[[], Iterable[Promise]] = tuple) -> None:
         super().__init__(inner)
-        self._clock = clock
+        self._clock, self._promised = clock, promised
         self._snapshot: Snapshot | None = None
         self._taken: dict[str, _Taken] = {}
         """By the UID of the pod, until the cluster shows what it requests."""
@@ -50,11 +54,16 @@ class ResizeRoom(ClusterWrapper):
         return self._snapshot
 
     async def act(self, action: Action) -> Answer:
-        return await (self._resize(action) if isinstance(action, Resize) else self._inner.act(action))
-
-    async def _resize(self, action: Resize) -> Answer:
         now = self._clock.now()
         self._taken = {uid: taken for uid, taken in self._taken.items() if not self._is_shown(taken, now)}
+        if isinstance(action, Resize):
+            return await self._resize(action, now)
+        if isinstance(action, Evict) and action.target in {taken.node for taken in self._taken.values()}:
+            message = f"what pods of {action.target} request was just changed, and is not shown yet"
+            return Answer("refused", message=message, reason="NoRoom")
+        return await self._inner.act(action)
+
+    async def _resize(self, action: Resize, now: float) -> Answer:
         pod, more = self._pod_of(action), _more(action)
         if pod is not None and (why := self._why_no_room(pod.node, more)):
             return Answer("refused", message=why, reason="NoRoom")
@@ -67,11 +76,13 @@ class ResizeRoom(ClusterWrapper):
     def _why_no_room(self, node: str, more: Mapping[str, float]) -> str:
         rooms = self._snapshot.rooms() if self._snapshot is not None else ()
         free = next((room.free for room in rooms if room.node.name == node), {})
+        promised = [promise.pod.counted for promise in self._promised() if promise.node == node]
+        given = [*promised, *(taken.more for taken in self._taken.values() if taken.node == node)]
         for resource, amount in more.items():
-            taken = sum(one.more.get(resource, 0.0) for one in self._taken.values() if one.node == node)
+            taken = sum(each.get(resource, 0.0) for each in given)
             left = max(0.0, free.get(resource, inf) - taken)
             if amount > left * (1 + _ROUNDING):
-                beside = " beside what others were just let have" * bool(taken)
+                beside = " beside what moved pods, or others, are to have" * bool(taken)
                 return f"{node} has {_told(resource, left)} {resource} left{beside}, it needs {_told(resource, amount)}"
         return ""
 

@@ -294,7 +294,7 @@ class Journal:
         return frozenset(policy for policy, _ in self._moves)
 
     def series(self) -> tuple[int, int]:
-        """How many of the series in the last decisions have samples that can be trusted, and how many there are, but
+        """How many of the series in the last decisions have samples that can be trusted, and how many there are, except
         those of workloads without pods."""
         series = [one for decision in self._latest.values() for one in counted_series(decision)]
         return sum(map(is_known, series)), len(series)

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.resize_room import SHOWN, ResizeRoom
-from elasticd.model.actions import Action, Answer, Resize, Scale
+from elasticd.model.actions import Action, Answer, Evict, Resize, Scale
+from elasticd.model.moves import Promise
 from elasticd.model.workload import Container, Node, Pod, Ref, Room, Workload
 from elasticd.ports.cluster import Kind
 from tests.kit.clusters import Scripted, Shown
@@ -47,7 +48,8 @@ class _Behind(Scripted):
 class _Door:
     def __init__(self) -> None:
         self.behind, self.clock = _Behind(), VirtualClock(NOW)
-        self.room = ResizeRoom(self.behind, self.clock)
+        self.promised: list[Promise] = []
+        self.room = ResizeRoom(self.behind, self.clock, lambda: self.promised)
 
     async def look(self) -> None:
         await self.room.observe(self.clock.now(), frozenset())
@@ -68,7 +70,7 @@ async def test_what_is_left_is_given_once() -> None:
     assert await door.resize("a", 2.0) == "done"
     refused = await door.room.act(resize("b", 2.0))
     assert (refused.result, refused.reason) == ("refused", "NoRoom")
-    assert refused.message == "n has 500m cpu left beside what others were just let have, it needs 1"
+    assert refused.message == ("n has 500m cpu left beside what moved pods, or others, are to have, it needs 1")
     assert await door.resize("b", 1.5) == "done"
     assert await door.resize("c", 1.001) == "NoRoom"
     assert [action.pod for action in door.behind.done if isinstance(action, Resize)] == ["a", "b"]
@@ -103,6 +105,33 @@ async def test_what_never_comes_about_is_free_again(gone: bool, waited: float) -
     await door.clock.sleep_until(NOW + waited)
     await door.look()
     assert await door.resize("b", 2.0) == "done"
+
+
+async def test_what_is_promised_to_a_moved_pod_is_kept() -> None:
+    """It is on its way, and would wait for room for good."""
+    door = _Door()
+    replacement = replace(pod("moved", 1.2), node="")
+    door.promised.append(Promise(replacement, "n", "uid-old", "m"))
+    door.promised.append(Promise(replacement, "other", "uid-far", "m"))
+    await door.look()
+    assert await door.resize("a", 1.4) == "NoRoom"
+    assert await door.resize("a", 1.3) == "done"
+    door.promised.clear()
+    assert await door.resize("b", 2.2) == "done"
+
+
+async def test_no_pod_moves_where_room_was_just_given_away() -> None:
+    door = _Door()
+    await door.look()
+    move = Evict(Ref("shop", "Pod", "x", "v1"), "uid-x", "m", target="n")
+    assert await door.resize("a", 2.0) == "done"
+    refused = await door.room.act(move)
+    assert (refused.result, refused.reason) == ("refused", "NoRoom")
+    assert (await door.room.act(replace(move, target="other"))).result == "done"
+    assert (await door.room.act(replace(move, target=""))).result == "done", "it is preempted"
+    door.behind.pods = (pod("a", 2.0), *door.behind.pods[1:])
+    await door.look()
+    assert (await door.room.act(move)).result == "done"
 
 
 async def test_other_actions_pass() -> None:
