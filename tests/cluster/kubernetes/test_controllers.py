@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.watch.store import PodStore
@@ -13,7 +14,7 @@ from elasticd.cluster.kubernetes.write.controllers import RESOURCES, Controllers
 from elasticd.model.controllers import BUILT_IN, JOB
 from elasticd.model.workload import Pod
 from tests.cluster.kubernetes.fake import FakeApi, Reply, page, status
-from tests.kit.pools import pod
+from tests.kit.pools import NOW, pod
 
 GONE = status(404, "NotFound")
 DOWN = status(503, "Down", "down")
@@ -26,7 +27,7 @@ def pods() -> PodStore:
 
 @pytest.fixture
 def controllers(session: Session, pods: PodStore) -> Controllers:
-    return Controllers(session, Discovery(session), pods)
+    return Controllers(session, Discovery(session), pods, VirtualClock(NOW))
 
 
 def owned(name: str, owner: tuple[str, str, str]) -> Pod:
@@ -88,6 +89,42 @@ async def test_a_controller_that_lacks_pods_gives_no_ready_one(
         None if has is None else f"{kind} web has {has} of {wanted} pods, and would not replace it either"
     )
     assert answer is None or (answer.result, answer.reason) == ("refused", "NotReplaced")
+    assert await asked(ready=False) is None
+
+
+@pytest.mark.parametrize("kind", sorted(BUILT_IN))
+@pytest.mark.parametrize(
+    ("seconds", "ages", "has"),
+    [
+        pytest.param(20, [600.0, 600.0, 600.0, 5.0], 3, id="one replaced another"),
+        pytest.param(20, [600.0, 600.0, 600.0, 20.0], None, id="it has been ready for long enough"),
+        pytest.param(20, [600.0, 600.0, 600.0, None], None, id="one fails, whoever did it"),
+        pytest.param(20, [5.0] + 20 * [600.0], None, id="one of twenty and more"),
+        pytest.param(0, [600.0, 600.0, 600.0, 5.0], None, id="ready is enough"),
+        pytest.param(None, [600.0, 600.0, 600.0, 5.0], None, id="as by default"),
+    ],
+)
+async def test_a_replacement_counts_once_available(
+    api: FakeApi,
+    controllers: Controllers,
+    pods: PodStore,
+    kind: str,
+    seconds: int | None,
+    ages: list[float | None],
+    has: int | None,
+) -> None:
+    """Of a ReplicaSet without a Deployment, which nobody watches, too."""
+    (found,) = named("u")(kind)["items"]
+    spec = {**found["spec"], "replicas": len(ages), "minReadySeconds": seconds}
+    api.on("GET", RESOURCES[kind].path("shop"), page({**found, "spec": spec}))
+    owner = (kind, "web", "u")
+    for number, age in enumerate(ages):
+        changed = {"ready": age is not None, "ready_changed": NOW - (age or 0.0)}
+        pods.put(replace(owned(f"web-{number}", owner), **changed), listed=True)
+    asked = partial(controllers.why_not_recreated, "shop", owner, {"app": "web"})
+    answer = await asked(ready=True)
+    said = f"{has} of {len(ages)} pods of {kind} web are ready, for {seconds} s (minReadySeconds)"
+    assert (answer.reason, answer.message) == ("NotReplaced", said) if answer else has is None
     assert await asked(ready=False) is None
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from elasticd.base.clock import Clock
 from elasticd.base.text import counted
 from elasticd.cluster.kubernetes.session import ApiError, Session, decoded
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource
@@ -30,6 +31,7 @@ RESOURCES = {
 
 class _Spec(Wire, frozen=True):
     replicas: int | None = None
+    min_ready_seconds: int | None = None
     selector: Raw = UNREAD
     completions: int | None = None
 
@@ -50,8 +52,8 @@ _CONTROLLERS = msgspec.json.Decoder(WireList[_Controller])
 class Controllers:
     """The controllers of pods, each read when it is asked for; their pods are those that the watch shows."""
 
-    def __init__(self, session: Session, discovery: Discovery, pods: PodStore) -> None:
-        self._session, self._discovery, self._pods = session, discovery, pods
+    def __init__(self, session: Session, discovery: Discovery, pods: PodStore, clock: Clock) -> None:
+        self._session, self._discovery, self._pods, self._clock = session, discovery, pods, clock
 
     async def why_not_recreated(
         self, namespace: str, controller: tuple[str, str, str], labels: Mapping[str, str], *, ready: bool = False
@@ -76,7 +78,23 @@ class Controllers:
         present = next((each for each in found if each.metadata.uid == uid), None)
         if why := _why_not(kind, present, labels):
             return Answer("refused", message=f"nothing would recreate it: {kind} {name} {why}", reason="NoController")
-        return _why_missed(kind, present, self._created(namespace, kind, uid)) if ready and present else None
+        if not ready or present is None:
+            return None
+        missed = _why_missed(kind, present, self._created(namespace, kind, uid))
+        return missed or self._why_not_available(kind, present, namespace)
+
+    def _why_not_available(self, kind: str, controller: _Controller, namespace: str) -> Answer | None:
+        """Why no ready pod goes while another has not been ready for minReadySeconds: it may replace one that went."""
+        wanted, seconds = controller.spec.replicas, controller.spec.min_ready_seconds
+        if not seconds or wanted is None:
+            return None
+        pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == controller.metadata.uid]
+        ready, now = [pod for pod in pods if pod.is_active and pod.ready], self._clock.now()
+        available = sum(pod.is_available(seconds, now) for pod in ready)
+        if available == len(ready) or not lacks_more_than_may(wanted, available):
+            return None
+        lack = f"{available} of {wanted} pods of {kind} {controller.metadata.name} are ready"
+        return Answer("refused", message=f"{lack}, for {seconds} s (minReadySeconds)", reason="NotReplaced")
 
     def _created(self, namespace: str, kind: str, uid: str) -> int:
         """How many pods of this controller are there, and have neither ended nor are about to. Of a StatefulSet those

@@ -176,7 +176,7 @@ class PodWriter:
     ) -> None:
         self._session, self._discovery, self._budget, self._clock = session, discovery, budget, clock
         self._late = late
-        self._controllers = Controllers(session, discovery, pods)
+        self._controllers = Controllers(session, discovery, pods, clock)
         self.judged = JUDGED
         """Seconds that each write may wait for its turn which leads to an eviction."""
 
