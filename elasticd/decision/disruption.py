@@ -100,8 +100,8 @@ def _too_many_away(state: DisruptionState, evict: Evict, together: Sequence[Disr
     if not away or len(away) + len(going) <= most:
         return None
     others = f" and {len(away) - 1} more" * (len(away) > 1)
-    first = f"{namespace}/{away[0]}{others}, moved without a controller, must run again first"
-    return "NotReplaced", f"{first}; {most} may be away (per_controller of [disruption])"
+    pods = f"{away[0]}{others} of namespace {namespace}, moved without a controller,"
+    return "NotReplaced", f"{pods} must run again first; {most} may be away (per_controller of [disruption])"
 
 
 def _spent_budget(state: DisruptionState, pod: Disruption, together: Sequence[Disruption]) -> Refused | None:

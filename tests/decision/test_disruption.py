@@ -75,8 +75,9 @@ def bare(name: str, target: str = "b", namespace: str = "shop") -> Evict:
 
 
 AWAY = DisruptionState(most={"per_controller": 2}, away={"shop": {"uid-p": "p", "uid-q": "q"}})
-_WAITS = "moved without a controller, must run again first; 2 may be away (per_controller of [disruption])"
-TWO_AWAY, ONE_AWAY = ("NotReplaced", f"shop/p and 1 more, {_WAITS}"), ("NotReplaced", f"shop/p, {_WAITS}")
+_FIRST = "of namespace shop, moved without a controller, must run again first"
+_WAITS = f"{_FIRST}; 2 may be away (per_controller of [disruption])"
+TWO_AWAY, ONE_AWAY = ("NotReplaced", f"p and 1 more {_WAITS}"), ("NotReplaced", f"p {_WAITS}")
 
 
 @pytest.mark.parametrize(
