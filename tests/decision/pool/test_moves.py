@@ -318,6 +318,7 @@ def test_a_claim_bound_to_a_hostpath_volume_stays(local: bool, more: dict[str, A
     ("created", "comebacks", "refusal"),
     [
         pytest.param(NOW - 400, Comebacks(NOW - 300, NOW - 10), "", id="it was there before the first was moved"),
+        pytest.param(NOW - 200, Comebacks(NOW - 200 + 0.4, NOW - 10), "", id="it came in the second of the first move"),
         pytest.param(NOW - 200, Comebacks(NOW - 300, NOW - 59), "Returned", id="it came instead of the first"),
         pytest.param(NOW - 200, Comebacks(NOW - 300, NOW - 60), "", id="and has rested for a minute"),
         pytest.param(NOW - 200, Comebacks(NOW - 900, NOW - 239, 2), "Returned", id="the third, after four minutes"),
