@@ -434,7 +434,7 @@ async def assembled(
             cluster = DryRun(cluster)
         placer: Placer  # is made below, around the guards that ask it how much it knows, and whom it promised a place
         cluster = ResizeRoom(cluster, clock, lambda: placer.promises.current())  # noqa: PLW0108  # it is not there yet
-        measured_series = {"series": journal.series, "series of nodes": lambda: measured(placer.pools)}
+        measured_series = {"series of nodes": lambda: measured(placer.pools)}
         guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series, journal)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)

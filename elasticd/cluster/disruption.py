@@ -21,6 +21,7 @@ from elasticd.cluster.replacements import REPLACING, Replacements
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
+from elasticd.journal.known_series import REMEMBERED, SeriesCounts
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, gives_way, own_count, surged
 from elasticd.model.actions import GIVES_WAY, Action, Answer, Create, Evict, Mark, Remove, Scale
@@ -54,8 +55,8 @@ LATER = 0.1
 """Seconds after which an eviction that was counted when it was begun counts anew when it is done: it may have waited
 for the server."""
 
-_NODES, _SERIES = "nodes", "series"
-"""Under which the counts of ready nodes, and of series that can be trusted, are kept; for others see `measured`."""
+_NODES = "nodes"
+"""Under which the counts of ready nodes are kept; for others see `measured`."""
 
 BUDGETS = ("per_node", "per_controller", "per_namespace", "total")
 
@@ -95,9 +96,10 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class DisruptionGuard(ClusterWrapper):
     """A Cluster that lets an action through to the inner one, or refuses it.
 
-    `measured` are functions by the name of what they count (series): how many can be trusted, and how many there are.
-    `journal` has what was disturbed before this daemon began, and is told before anything else is. What it cannot know,
-    before it was begun or while another daemon led, counts as all that the budgets allow.
+    `measured` are functions by the name of what they count (series of nodes): how many can be trusted, and how many
+    there are. `journal` knows the series of workloads, has what was disturbed before this daemon began, and is told
+    before anything else is. What it cannot know, before it was begun or while another daemon led, counts as all that
+    the budgets allow.
     """
 
     def __init__(
@@ -125,8 +127,6 @@ class DisruptionGuard(ClusterWrapper):
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         for at, ready in journal.node_counts() if journal else ():
             self._peak(_NODES, ready, at)
-        for at, known in journal.known_series.counts if journal else ():
-            self._peak(_SERIES, known, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
         self._snapshot: Snapshot | None = None
@@ -352,6 +352,10 @@ class DisruptionGuard(ClusterWrapper):
             if peak and ready <= peak * remaining:
                 missing = f"; {peak - len(nodes)} disappeared within {MEMORY / 60:g} minutes" * (peak > len(nodes))
                 return f"{ready} of {peak} nodes are ready{missing}"
+        series = self._journal.known_series.counts(now) if self._journal else SeriesCounts(0, 0, 0)
+        trusted_before = series.known + series.lost
+        if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
+            return f"{series.lost} of {trusted_before} series were lost within {REMEMBERED / 60:g} minutes"
         for name, count in self._measured.items():
             trusted, total = count()
             peak = self._peak(name, trusted, now)

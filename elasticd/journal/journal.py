@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from elasticd.base.errors import UnavailableError
 from elasticd.base.files import regular
 from elasticd.base.text import counted
-from elasticd.journal.known_series import KnownSeries, counted_series, is_known
+from elasticd.journal.known_series import KnownSeries
 from elasticd.journal.lines import AHEAD, Record, write_line
 from elasticd.journal.reading import read
 from elasticd.journal.segments import (
@@ -210,9 +210,8 @@ class Journal:
 
     def _take_decision(self, record: Decision) -> None:
         key = (record.policy, record.workload)
-        before = self._latest.get(key)
         self._latest[key] = record
-        self.known_series.take(record, before)
+        self.known_series.take(record)
         if record.interval_by:  # else no strategy was asked, and it says nothing of what was wished for
             acts = record.mode == "act"
             past = self.past(*key, record.at, record.own_count, record.uid, acts=acts)
@@ -293,19 +292,13 @@ class Journal:
         """The policies with a move that has not ended."""
         return frozenset(policy for policy, _ in self._moves)
 
-    def series(self) -> tuple[int, int]:
-        """How many of the series in the last decisions have samples that can be trusted, and how many there are, except
-        those of workloads without pods."""
-        series = [one for decision in self._latest.values() for one in counted_series(decision)]
-        return sum(map(is_known, series)), len(series)
-
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. A history goes only if it ended before the time `before`, so that a
         workload that the cluster does not show for a while keeps it, and not before another policy has taken over the
         workload's changes. On disk all stays until its segment is dropped."""
         self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
         governed = {ref for _, ref in keep}
-        self.known_series.keep(governed, self.series()[0])
+        self.known_series.keep(keep)
         kept = {*keep, *[(policy, ref) for ref, policy in self._acting.items() if ref in governed]}
         pasts = {key: self._past(key) for key in self._pasts}
         self._pasts = {key: past for key, past in pasts.items() if past and (key in kept or past.until >= before)}

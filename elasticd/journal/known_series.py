@@ -1,13 +1,43 @@
-"""How many series could be trusted of late, and since when others are lost: what the breaker of `[disruption]` asks."""
+"""Which series can be trusted, and which were lost of late: what the breaker of `[disruption]` asks."""
 
-from collections import deque
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
 
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref, Series
 
 REMEMBERED = 600.0
-"""Seconds for which it is remembered how many could be trusted."""
+"""Seconds for which a lost series counts: after that it is one that is not there."""
+
+
+class SeriesCounts(Struct, frozen=True):
+    """How many series can be trusted, how many could be and were lost within REMEMBERED seconds, and how many there
+    are."""
+
+    known: int
+    lost: int
+    total: int
+
+
+class _Lacking(Struct, frozen=True):
+    """A series without samples that can be trusted: since when, and whether it had some before."""
+
+    since: float
+    was_known: bool
+
+
+class _OfDecision(Struct, frozen=True):
+    """The names of the series of a policy's last decision about a workload; of one at zero, those that were lost before
+    it was."""
+
+    acts: bool
+    known: frozenset[str] = frozenset()
+    lacking: Mapping[str, _Lacking] = {}
+
+
+_NONE = _OfDecision(acts=False)
 
 
 def is_known(series: Series) -> bool:
@@ -15,53 +45,53 @@ def is_known(series: Series) -> bool:
     return series.trusted and not series.presumed
 
 
-def counted_series(decision: Decision) -> tuple[Series, ...]:
-    """The series of a decision, of which a loss counts: not those of a workload without pods, which may have ended with
-    them, as where somebody scales many to zero for a night."""
-    return decision.series if decision.current else ()
-
-
-def _count_known(decision: Decision | None) -> int:
-    return sum(map(is_known, counted_series(decision))) if decision else 0
-
-
 class KnownSeries:
-    """The series of the last decisions about workloads."""
+    """The series of the last decisions about workloads.
+
+    Those of a workload at zero may end with its pods, as where somebody scales many to zero for a night, so they are
+    not lost then. One that was lost before is, also where the loss counted as zero and brought the workload there.
+    """
 
     def __init__(self) -> None:
-        self._counts: deque[tuple[float, int]] = deque()
-        """When how many could be trusted: the last count, and those before that were greater than all later ones."""
-        self._lost: dict[Ref, dict[str, float]] = {}
-        """Since when series of a workload have no samples that can be trusted, by its last decision in mode act."""
+        self._decisions: dict[Ref, dict[str, _OfDecision]] = {}
+        """By workload and policy."""
 
-    def take(self, record: Decision, before: Decision | None) -> None:
-        """Take in a decision, and the last one `before` by the same policy about the same workload."""
-        self._count(record.at, _count_known(record) - _count_known(before))
-        if record.mode == "act" and record.series:
-            since = self._lost.pop(record.workload, {})
-            lost = {series.name: since.get(series.name, record.at) for series in record.series if not is_known(series)}
-            if lost:
-                self._lost[record.workload] = lost
+    def take(self, record: Decision) -> None:
+        """Take in a decision."""
+        if not record.series and not record.interval_by:
+            return  # no strategy was asked, and nothing was read
+        decisions = self._decisions.setdefault(record.workload, {})
+        decisions[record.policy] = _of(record, decisions.get(record.policy, _NONE))
 
-    def _count(self, at: float, change: int) -> None:
-        count = change + (self._counts[-1][1] if self._counts else 0)
-        while self._counts and self._counts[-1][1] <= count:
-            self._counts.pop()
-        self._counts.append((at, count))
-        while self._counts[0][0] < at - REMEMBERED:
-            self._counts.popleft()
+    def keep(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
+        """Drop what is not of these policies and workloads."""
+        kept = ((ref, {policy: of for policy, of in by.items() if (policy, ref) in keys}) for ref, by in self._all())
+        self._decisions = {ref: decisions for ref, decisions in kept if decisions}
 
-    def keep(self, governed: AbstractSet[Ref], count: int) -> None:
-        """Drop what is not of these workloads, of which so many series can be trusted."""
-        self._lost = {ref: lost for ref, lost in self._lost.items() if ref in governed}
-        if self._counts and count < self._counts[-1][1]:
-            self._counts.append((self._counts[-1][0], count))
-
-    @property
-    def counts(self) -> tuple[tuple[float, int], ...]:
-        """When how many could be trusted in the last ten minutes, the oldest first; greater than all later ones."""
-        return tuple(self._counts)
+    def counts(self, now: float) -> SeriesCounts:
+        """Count them."""
+        decisions = [of for _, by_policy in self._all() for of in by_policy.values()]
+        lacking = [series for of in decisions for series in of.lacking.values()]
+        known = sum(len(of.known) for of in decisions)
+        lost = sum(series.was_known and series.since >= now - REMEMBERED for series in lacking)
+        return SeriesCounts(known, lost, known + len(lacking))
 
     def lost_since(self, ref: Ref) -> float | None:
         """When the series was lost that decisions about a workload in mode act lack last; None: they lack none."""
-        return max(self._lost.get(ref, {}).values(), default=None)
+        acting = [of for of in self._decisions.get(ref, {}).values() if of.acts]
+        return max((series.since for of in acting for series in of.lacking.values()), default=None)
+
+    def _all(self) -> Iterator[tuple[Ref, dict[str, _OfDecision]]]:
+        return iter(self._decisions.items())
+
+
+def _of(record: Decision, before: _OfDecision) -> _OfDecision:
+    known = frozenset(series.name for series in record.series if is_known(series))
+    lacking = {
+        series.name: before.lacking.get(series.name) or _Lacking(record.at, series.name in before.known)
+        for series in record.series
+        if series.name not in known
+    }
+    if not record.current:
+        known, lacking = frozenset(), {name: lacking[name] for name in before.lacking.keys() & lacking.keys()}
+    return _OfDecision(record.mode == "act", known, lacking)

@@ -936,8 +936,8 @@ async def test_no_count_falls_right_after_its_series_was_lost(lost: Series) -> N
     idle = replace(LOST_SERIES, name="dead letters")
     for second, series in enumerate([KNOWN, lost, lost, lost, lost, KNOWN, lost]):
         journal.append(decision(door.clock.now(), workload=WEB.ref, series=(series, idle)))
-        journal.append(decision(door.clock.now(), mode="observe", workload=WEB.ref, series=(KNOWN,)))
-        journal.append(decision(door.clock.now(), policy="failed", workload=WEB.ref, series=()))
+        journal.append(decision(door.clock.now(), policy="sees", mode="observe", workload=WEB.ref, series=(KNOWN,)))
+        journal.append(decision(door.clock.now(), policy="failed", workload=WEB.ref, series=(), interval_by=""))
         answer = await door.disruption.act(scale(3, 2))
         fallen[second] = answer.result == "done"
         assert answer.reason in ("", "Breaker")
@@ -952,7 +952,6 @@ async def test_one_lost_series_does_not_uncover_others_lost_later() -> None:
     """Of twenty one is lost, and three seconds later all are, in one answer: none of their counts falls."""
     journal = Journal()
     door = Door(journal=journal)
-    door.measured["series"] = journal.series
     refs = [Ref("shop", "Deployment", f"w{number}") for number in range(20)]
 
     async def fallen(lost: int) -> int:

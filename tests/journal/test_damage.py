@@ -81,7 +81,7 @@ def start_reading(folder: Path) -> Journal:
     journal = Journal(folder, now=END)
     for one in journal.decisions():
         journal.past(one.policy, one.workload, END, one.current).wishes(START)
-    journal.series()
+    journal.known_series.counts(END)
     return journal
 
 

@@ -1,7 +1,6 @@
 """The journal: what is written is read again, whatever stands beside it."""
 
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
+from elasticd.journal.known_series import SeriesCounts
 from elasticd.model.records import Decision
 from elasticd.model.workload import Limit, Quality, Recommendation, Ref, Series
 from tests.kit.daemons import until
@@ -89,69 +89,104 @@ def test_the_last_decision_is_at_hand(tmp_path: Path) -> None:
     journal.close()
 
 
+KNOWN, LOST = Series("q", "s", Quality.FRESH), Series("q", "s", Quality.FRESH, presumed=True)
+STALE = Series("q", "s", Quality.STALE)
+UNASKED = {"interval_by": ""}
+"""Of a decision that no strategy was asked for."""
+
+
 @pytest.mark.parametrize(
-    ("series", "counted"),
+    ("before", "then", "counted"),
     [
-        pytest.param(Series("q", "s", Quality.FRESH), (1, 1), id="it has samples"),
-        pytest.param(Series("q", "s", Quality.FRESH, presumed=True), (0, 1), id="none, which counts as 0"),
-        pytest.param(Series("q", "s", Quality.STALE), (0, 1), id="it is too old"),
+        pytest.param([], (KNOWN,), (1, 0, 1), id="it has samples"),
+        pytest.param([], (LOST,), (0, 0, 1), id="it had none ever"),
+        pytest.param([(KNOWN, {})], (LOST,), (0, 1, 1), id="it has none any more, which counts as 0"),
+        pytest.param([(KNOWN, {})], (STALE,), (0, 1, 1), id="it is too old"),
+        pytest.param([(KNOWN, {}), (LOST, {})], (STALE,), (0, 1, 1), id="it is still lost"),
+        pytest.param([(KNOWN, {}), (LOST, {})], (KNOWN,), (1, 0, 1), id="it is there again"),
+        pytest.param([(KNOWN, {"at": -600.0}), (LOST, {"at": -591.5})], (LOST,), (0, 0, 1), id="ten minutes ago"),
+        pytest.param([(KNOWN, {}), (KNOWN, {"current": 0})], (LOST,), (0, 0, 1), id="it was at zero before"),
     ],
 )
-def test_series_are_counted_that_have_good_samples(tmp_path: Path, series: Series, counted: tuple[int, int]) -> None:
+def test_series_are_lost_that_had_good_samples(
+    tmp_path: Path, before: list[tuple[Series, dict[str, Any]]], then: tuple[Series, ...], counted: tuple[int, int, int]
+) -> None:
+    """The decisions `before` and the one `then`, at 9; known, lost and all are told at 10."""
     journal = Journal(tmp_path)
-    journal.append(msgspec.structs.replace(decision(9.0), series=(series,)))
-    assert journal.series() == counted
+    for series, more in before:
+        journal.append(decision(**{"at": 1.0, "series": (series,), **more}))
+    journal.append(decision(9.0, series=then))
+    assert journal.known_series.counts(10.0) == SeriesCounts(*counted)
     journal.close()
 
 
 def test_series_that_end_with_their_pods_are_not_lost(tmp_path: Path) -> None:
     """Somebody scales a workload to zero: that is no loss of what is measured."""
-    known, lost = Series("cpu", "s", Quality.FRESH), Series("cpu", "s", Quality.EMPTY)
     journal = Journal(tmp_path)
     for number in range(4):
-        journal.append(decision(1.0, workload=Ref("shop", "Deployment", str(number)), series=(known,)))
+        journal.append(decision(1.0, workload=Ref("shop", "Deployment", str(number)), series=(KNOWN,)))
     for number in range(2):
-        journal.append(decision(2.0, current=0, workload=Ref("shop", "Deployment", str(number)), series=(lost,)))
-    journal.append(decision(3.0, workload=Ref("shop", "Deployment", "2"), series=(lost,)))
-    assert journal.series() == (1, 2)
-    assert journal.known_series.counts[-1][1] == 1
+        journal.append(decision(2.0, current=0, workload=Ref("shop", "Deployment", str(number)), series=(STALE,)))
+    journal.append(decision(3.0, workload=Ref("shop", "Deployment", "2"), series=(STALE,)))
+    assert journal.known_series.counts(4.0) == SeriesCounts(1, 1, 2)
     journal.close()
 
 
-@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 4), st.lists(st.booleans(), max_size=3)), max_size=40))
-def test_how_many_series_were_known_is_counted_as_it_goes(steps: list[tuple[int, int, list[bool]]]) -> None:
-    """The last count is that of the last decisions, and each earlier one was greater and is ten minutes old at most."""
-    journal, at = Journal(), 0.0
-    for wait, number, known in steps:
-        at += wait
-        series = tuple(Series(str(index), "s", Quality.FRESH, presumed=not one) for index, one in enumerate(known))
-        journal.append(decision(at, workload=Ref("shop", "Deployment", str(number)), series=series))
-        counts = journal.known_series.counts
-        assert counts[-1] == (at, journal.series()[0])
-        assert all(earlier[1] > later[1] and earlier[0] <= later[0] for earlier, later in pairwise(counts))
-        assert counts[0][0] >= at - 600
-    journal.forget({("shop", Ref("shop", "Deployment", "0"))}, 0.0)
-    assert not steps or journal.known_series.counts[-1][1] == journal.series()[0]
+def test_a_loss_that_brings_a_workload_to_zero_still_counts(tmp_path: Path) -> None:
+    """As elasticd takes it for an empty queue: until the series is there again, or ten minutes have passed."""
+    journal = Journal(tmp_path)
+    for at, current, series in ((1.0, 4, KNOWN), (2.0, 4, LOST), (4.0, 0, LOST), (60.0, 0, STALE)):
+        journal.append(decision(at, current=current, series=(series,)))
+    assert journal.known_series.counts(602.0) == SeriesCounts(0, 1, 1)
+    assert journal.known_series.counts(602.1) == SeriesCounts(0, 0, 1)
+    journal.append(decision(70.0, current=0, series=(KNOWN,)))
+    assert journal.known_series.counts(71.0) == SeriesCounts(0, 0, 0)
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "counted"),
+    [
+        pytest.param({**UNASKED, "series": ()}, (1, 0, 1), id="nothing was read"),
+        pytest.param({"series": ()}, (0, 0, 0), id="no strategy reads any"),
+        pytest.param({"policy": "new", "series": ()}, (1, 0, 1), id="of another policy"),
+    ],
+)
+def test_a_decision_without_series_loses_none(more: dict[str, Any], counted: tuple[int, int, int]) -> None:
+    journal = Journal()
+    journal.append(decision(1.0, series=(KNOWN,)))
+    journal.append(decision(2.0, **more))
+    assert journal.known_series.counts(3.0) == SeriesCounts(*counted)
+
+
+def test_policies_that_were_removed_or_renamed_lose_no_series() -> None:
+    """Neither what they read nor what they lacked counts from then on."""
+    journal = Journal()
+    for policy, series in (("old", KNOWN), ("older", KNOWN), ("older", LOST), ("shop", KNOWN)):
+        journal.append(decision(1.0, policy=policy, series=(series,)))
+    assert journal.known_series.counts(2.0) == SeriesCounts(2, 1, 3)
+    journal.forget({KEY}, 0.0)
+    assert journal.known_series.counts(2.0) == SeriesCounts(1, 0, 1)
 
 
 def test_it_is_remembered_since_when_a_series_is_lost(tmp_path: Path) -> None:
     """Also over a restart, and as long as the workload is governed."""
-    known, lost = Series("q", "s", Quality.FRESH), Series("q", "s", Quality.FRESH, presumed=True)
-    other = replace(lost, name="other")
+    known, lost, steady = KNOWN, LOST, replace(KNOWN, name="steady")
+    other = replace(lost, name="steady")
     rows: list[tuple[float, tuple[Series, ...], float | None]] = [
-        (1.0, (known, known), None),
-        (2.0, (lost, known), 2.0),
-        (3.0, (lost, known), 2.0),
+        (1.0, (known, steady), None),
+        (2.0, (lost, steady), 2.0),
+        (3.0, (lost, steady), 2.0),
         (4.0, (), 2.0),
         (4.5, (lost, other), 4.5),
         (4.7, (lost, other), 4.5),
-        (4.8, (lost, known), 2.0),
-        (5.0, (known, known), None),
-        (6.0, (lost, known), 6.0),
+        (4.8, (lost, steady), 2.0),
+        (5.0, (known, steady), None),
+        (6.0, (lost, steady), 6.0),
     ]
     journal = Journal(tmp_path)
     for at, series, since in rows:
-        journal.append(decision(at, series=series))
+        journal.append(decision(at, series=series, interval_by="policy" if series else ""))
         journal.append(decision(at, policy="other", mode="observe", series=(known,)))
         assert journal.known_series.lost_since(WEB) == since
     journal.close()
