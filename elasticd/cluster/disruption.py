@@ -35,15 +35,14 @@ from elasticd.model.disruption import (
 )
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
-from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 
 MEMORY = 600.0
 """Seconds for which a count is remembered: a loss within them counts as sudden."""
 
 LOSING = 2.0
-"""Seconds in which a count does not fall after one of its series was lost: workloads that read the same are decided
-within a second."""
+"""Seconds after which a count falls that was decided to: workloads that read the same are decided within a second, and
+show what was lost."""
 
 EVERY = 5.0
 """Seconds between counts of nodes and series: what was not counted before cannot be missed later."""
@@ -172,6 +171,8 @@ class DisruptionGuard(ClusterWrapper):
         return away
 
     async def act(self, action: Action) -> Answer:
+        if isinstance(action, Scale) and action.after < action.before and not action.reason.startswith(SURGE):
+            await self._let_others_be_decided()
         now = self._clock.now()
         self._note_missed()
         disruption = disruption_of(action, now)
@@ -311,7 +312,7 @@ class DisruptionGuard(ClusterWrapper):
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced: fewer would be one too few."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
-        if shrinks and (loss := self._sudden_loss(now) or self._losing(action.workload, now)):
+        if shrinks and (loss := self._sudden_loss(now)):
             return "Breaker", loss
         if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
             return None
@@ -363,13 +364,11 @@ class DisruptionGuard(ClusterWrapper):
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
 
-    def _losing(self, workload: Ref, now: float) -> str:
-        """That one of its series was lost a moment ago, and others that are lost with it may not be known yet."""
-        lost_since = self._journal.known_series.lost_since(workload) if self._journal else None
-        if lost_since is None or now >= lost_since + LOSING:
-            return ""
-        ago = f"a series of it was lost {now - lost_since:.1f} s ago"
-        return f"{ago}; which others were is known {LOSING:g} s after that"
+    async def _let_others_be_decided(self) -> None:
+        """Wait until other workloads have been decided that read the same, as their series may have been lost."""
+        now = self._clock.now()
+        if self._journal and self._journal.known_series.counts(now).total >= FEWEST:
+            await self._clock.sleep_until(now + LOSING)
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

@@ -32,12 +32,11 @@ class _OfDecision(Struct, frozen=True):
     """The names of the series of a policy's last decision about a workload; of one at zero, those that were lost before
     it was."""
 
-    acts: bool
     known: frozenset[str] = frozenset()
     lacking: Mapping[str, _Lacking] = {}
 
 
-_NONE = _OfDecision(acts=False)
+_NONE = _OfDecision()
 
 
 def is_known(series: Series) -> bool:
@@ -76,11 +75,6 @@ class KnownSeries:
         lost = sum(series.was_known and series.since >= now - REMEMBERED for series in lacking)
         return SeriesCounts(known, lost, known + len(lacking))
 
-    def lost_since(self, ref: Ref) -> float | None:
-        """When the series was lost that decisions about a workload in mode act lack last; None: they lack none."""
-        acting = [of for of in self._decisions.get(ref, {}).values() if of.acts]
-        return max((series.since for of in acting for series in of.lacking.values()), default=None)
-
     def _all(self) -> Iterator[tuple[Ref, dict[str, _OfDecision]]]:
         return iter(self._decisions.items())
 
@@ -94,4 +88,4 @@ def _of(record: Decision, before: _OfDecision) -> _OfDecision:
     }
     if not record.current:
         known, lacking = frozenset(), {name: lacking[name] for name in before.lacking.keys() & lacking.keys()}
-    return _OfDecision(record.mode == "act", known, lacking)
+    return _OfDecision(known, lacking)

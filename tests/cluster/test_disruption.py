@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import FEWEST, LOSING, DisruptionGuard, DisruptionSettings
 from elasticd.cluster.replacements import ECHO, REPLACING
 from elasticd.decision.disruption import refusal
 from elasticd.journal import Journal
@@ -920,55 +920,60 @@ def surge(phase: Phase = "up", name: str = "p0") -> Mark:
 
 KNOWN = Series("q", "s", Quality.FRESH)
 LOST_SERIES = replace(KNOWN, presumed=True)
-LOST = [
-    pytest.param(LOST_SERIES, id="it counts as zero"),
-    pytest.param(Series("q", "s", Quality.STALE), id="its samples are old"),
-]
 
 
-@pytest.mark.parametrize("lost", LOST)
-async def test_no_count_falls_right_after_its_series_was_lost(lost: Series) -> None:
-    """Which others were lost with it is known once their workloads are decided."""
+def decide(journal: Journal, at: float, lost: int, of: int = 20) -> None:
+    """Decide about so many workloads, of which the last ones have lost their series."""
+    for number in range(of):
+        series = KNOWN if number < of - lost else LOST_SERIES
+        journal.append(decision(at, workload=Ref("shop", "Deployment", f"w{number}"), series=(series,)))
+
+
+FALL = replace(scale(4, 1), workload=Ref("shop", "Deployment", "w0"))
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason"),
+    [
+        pytest.param(0, "", id="nothing"),
+        pytest.param(1, "", id="one alone: perhaps nothing is needed"),
+        pytest.param(9, "", id="less than half"),
+        pytest.param(10, "Breaker", id="half"),
+        pytest.param(20, "Breaker", id="all"),
+    ],
+)
+async def test_a_count_falls_once_others_are_decided(lost: int, reason: str) -> None:
+    """What was lost with it, or lowered the sum that it reads, may be decided after it."""
     journal = Journal()
     door = Door(journal=journal)
     await door.look()
-    fallen = {}
-    idle = replace(LOST_SERIES, name="dead letters")
-    for second, series in enumerate([KNOWN, lost, lost, lost, lost, KNOWN, lost]):
-        journal.append(decision(door.clock.now(), workload=WEB.ref, series=(series, idle)))
-        journal.append(decision(door.clock.now(), policy="sees", mode="observe", workload=WEB.ref, series=(KNOWN,)))
-        journal.append(decision(door.clock.now(), policy="failed", workload=WEB.ref, series=(), interval_by=""))
-        answer = await door.disruption.act(scale(3, 2))
-        fallen[second] = answer.result == "done"
-        assert answer.reason in ("", "Breaker")
-        assert (await door.disruption.act(scale(3, 4))).result == "done"
-        assert (await door.disruption.act(evict(f"p{second}"))).reason != "Breaker"
-        assert (await door.disruption.act(replace(scale(3, 2), workload=OTHER))).result == "done", "it has its series"
-        await door.wait(1)
-    assert [second for second, fell in fallen.items() if not fell] == [0, 1, 2, 6], "also beside one that is long empty"
+    decide(journal, NOW, lost=0)
+    await door.wait(5)
+    falling = asyncio.create_task(door.disruption.act(FALL))
+    await asyncio.sleep(0)
+    assert door.clock.now() == NOW + 5 + LOSING
+    decide(journal, door.clock.now(), lost)
+    assert (await falling).reason == reason
+    assert door.behind.done == ([] if reason else [FALL])
 
 
-async def test_one_lost_series_does_not_uncover_others_lost_later() -> None:
-    """Of twenty one is lost, and three seconds later all are, in one answer: none of their counts falls."""
+@pytest.mark.parametrize(
+    ("action", "series", "waits"),
+    [
+        pytest.param(FALL, FEWEST, True, id="a fall"),
+        pytest.param(FALL, FEWEST - 1, False, id="beside few series, whose loss is no sign of trouble"),
+        pytest.param(replace(FALL, after=5), FEWEST, False, id="a rise"),
+        pytest.param(replace(FALL, reason=f"{SURGE} down"), FEWEST, False, id="the end of a surge"),
+        pytest.param(evict(), FEWEST, False, id="an eviction"),
+    ],
+)
+async def test_only_what_series_may_have_lowered_waits(action: Action, series: int, waits: bool) -> None:
     journal = Journal()
     door = Door(journal=journal)
-    refs = [Ref("shop", "Deployment", f"w{number}") for number in range(20)]
-
-    async def fallen(lost: int) -> int:
-        """Decide and act one after the other, as a loop does."""
-        fell = 0
-        for number, ref in enumerate(refs):
-            series = LOST_SERIES if number < lost else KNOWN
-            journal.append(decision(door.clock.now(), workload=ref, series=(series,)))
-            if number < lost:
-                fell += (await door.disruption.act(replace(scale(4, 1), workload=ref))).result == "done"
-            await door.wait(0.04)
-        return fell
-
-    assert await fallen(0) == 0
-    assert await fallen(1) == 0, "it was lost a moment ago"
-    assert [await fallen(1) for _ in range(3)] == [0, 0, 1], "one alone may be lost because nothing is needed"
-    assert [await fallen(20) for _ in range(5)] == [1, 0, 0, 0, 0]
+    await door.look()
+    decide(journal, NOW, lost=0, of=series)
+    await door.disruption.act(action)
+    assert door.clock.now() == NOW + LOSING * waits
 
 
 async def test_a_surge_move_counts_once_when_it_begins() -> None:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal.known_series import SeriesCounts
@@ -169,33 +168,15 @@ def test_policies_that_were_removed_or_renamed_lose_no_series() -> None:
     assert journal.known_series.counts(2.0) == SeriesCounts(1, 0, 1)
 
 
-def test_it_is_remembered_since_when_a_series_is_lost(tmp_path: Path) -> None:
-    """Also over a restart, and as long as the workload is governed."""
-    known, lost, steady = KNOWN, LOST, replace(KNOWN, name="steady")
-    other = replace(lost, name="steady")
-    rows: list[tuple[float, tuple[Series, ...], float | None]] = [
-        (1.0, (known, steady), None),
-        (2.0, (lost, steady), 2.0),
-        (3.0, (lost, steady), 2.0),
-        (4.0, (), 2.0),
-        (4.5, (lost, other), 4.5),
-        (4.7, (lost, other), 4.5),
-        (4.8, (lost, steady), 2.0),
-        (5.0, (known, steady), None),
-        (6.0, (lost, steady), 6.0),
-    ]
+def test_lost_series_are_known_after_a_restart(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    for at, series, since in rows:
-        journal.append(decision(at, series=series, interval_by="policy" if series else ""))
-        journal.append(decision(at, policy="other", mode="observe", series=(known,)))
-        assert journal.known_series.lost_since(WEB) == since
+    for at, series in ((1.0, KNOWN), (2.0, LOST), (3.0, LOST)):
+        journal.append(decision(at, series=(series,)))
     journal.close()
     again = Journal(tmp_path)
-    assert again.known_series.lost_since(WEB) == 6.0
-    again.forget({KEY}, 0.0)
-    assert again.known_series.lost_since(WEB) == 6.0
-    again.forget(set(), 0.0)
-    assert again.known_series.lost_since(WEB) is None
+    assert again.known_series.counts(4.0) == SeriesCounts(0, 1, 1)
+    again.append(decision(5.0, series=(LOST,)))
+    assert again.known_series.counts(602.1) == SeriesCounts(0, 0, 1), "it was lost at 2"
     again.close()
 
 
