@@ -111,6 +111,9 @@ class Bind(Struct, frozen=True, gc=False, tag="bind"):
 GIVES_WAY = "is preempted for"
 """How the reason of an eviction begins that makes room for another pod."""
 
+NO_ROOM = "NoRoom"
+"""The reason of a refusal of what a node has no room for any more, as others were let have it."""
+
 OUTDATED = "Outdated"
 """The reason of a refusal that finds no fault with what was asked for: it is judged anew, and may be done then."""
 

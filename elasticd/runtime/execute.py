@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.decision.decide import condition_after
 from elasticd.kit.history import NO_RESIZE
-from elasticd.model.actions import Answer, Bind, BindClaim, Create, Evict, Mark, Nominate
+from elasticd.model.actions import NO_ROOM, Answer, Bind, BindClaim, Create, Evict, Mark, Nominate
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import JobSet
@@ -51,7 +51,8 @@ async def carry_out(
             return
         outcome = _outcome(decision, await attempt(clock, cluster.act(resize)), same)
         last_reason = outcome.reason
-        resized = "" if outcome.result == "refused" else resize.uid
+        # One without room rests as if it had been resized: others of the workload may have some.
+        resized = "" if outcome.result == "refused" and outcome.reason != NO_ROOM else resize.uid
         message = f"{resize.pod}: {outcome.message}" if outcome.message else ""
         yield replace(outcome, condition=None, resized=resized, message=message)
 

@@ -147,6 +147,7 @@ async def test_whatever_happens_there_is_an_outcome(error: BaseException, reason
 
 
 RESIZES = tuple(Resize(REF, f"u{index}", f"web-{index}", {}, {"main": {"cpu": 1.0}}) for index in (1, 2))
+FULL = Answer("refused", 0, "n has 0 cpu left", "NoRoom")
 ONLY = Answer("refused", 0, "recommended only", "NoInPlaceResize")
 
 
@@ -156,6 +157,7 @@ ONLY = Answer("refused", 0, "recommended only", "NoInPlaceResize")
         pytest.param("act", [], 2, [("done", "u1"), ("done", "u2")], id="one after the other"),
         pytest.param("act", [GONE], 2, [("conflict", "u1"), ("done", "u2")], id="one that is gone harms no other"),
         pytest.param("act", [FORBIDDEN], 2, [("failed", "u1"), ("done", "u2")], id="nor does one that fails"),
+        pytest.param("act", [FULL], 2, [("refused", "u1"), ("done", "u2")], id="one without room rests all the same"),
         pytest.param("act", [ONLY], 1, [("refused", "")], id="a server that cannot is asked once"),
         pytest.param("observe", [], 0, [], id="only observed"),
     ],

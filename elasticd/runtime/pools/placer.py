@@ -293,7 +293,9 @@ class Placer:
     ) -> PoolCase:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
         usage = self.views.look(pool.policy, wants, readings, now, strays)
-        promises = self._promises(snapshot, now)
+        self._update_promises(snapshot, now)
+        # The pods that are being bound take room on their node already.
+        promises = self.promises.current(self._acting.keys())
         columns = pool.columns(
             snapshot, usage, volumes=pool.needs_volumes([*pods, *(promise.pod for promise in promises)])
         )
@@ -338,10 +340,13 @@ class Placer:
         recorded = await self._cluster.promises()
         self.promises.adopt(recorded, snapshot, now, lambda pod: any(pool.policy.pool.has(pod) for pool in self.pools))
 
-    def _promises(self, snapshot: Snapshot, now: float) -> tuple[Promise, ...]:
-        """The promised places, but those whose pods are being bound: these take room on their node already."""
+    def promised(self, snapshot: Snapshot, now: float) -> tuple[Promise, ...]:
+        """All promised places."""
+        self._update_promises(snapshot, now)
+        return self.promises.current()
+
+    def _update_promises(self, snapshot: Snapshot, now: float) -> None:
         self.promises.update(snapshot, {move.uid for move in self._cluster.restoring() if not move.over}, now)
-        return self.promises.current(self._acting.keys())
 
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float, offers: Offers) -> None:
         if is_cut := len(pods) > MOST:

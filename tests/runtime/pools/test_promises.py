@@ -21,6 +21,7 @@ from elasticd.model.volumes import ONE_POD
 from elasticd.model.workload import Node, Pod
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.promises import PROMISED
 from elasticd.runtime.pools.report import PoolReports
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
@@ -598,6 +599,16 @@ async def test_a_promise_taken_over_ends_with_its_replacement() -> None:
     it.board.add(waiting("y", **ROOM))
     await it.run(2)
     assert it.bound() == {"y": "b"}
+
+
+async def test_a_promise_ends_also_where_no_pool_is_left() -> None:
+    """Whoever asks for the promised places gets those of now: the policies with pools were removed right after."""
+    x = running("x", owner=WEB, **ROOM)
+    it = await evicted(x)
+    it.placer.apply([])
+    snapshot, now = await it.board.observe(it.clock.now(), frozenset()), it.clock.now()
+    assert [promise.leaving for promise in it.placer.promised(snapshot, now)] == [x.uid]
+    assert it.placer.promised(snapshot, now + PROMISED + 1) == ()
 
 
 async def test_what_is_coming_to_a_node_is_shown() -> None:
