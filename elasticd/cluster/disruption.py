@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.replacements import REPLACING, Replacements
+from elasticd.cluster.rollouts import Rollouts
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
@@ -121,7 +122,7 @@ class DisruptionGuard(ClusterWrapper):
         self._under_way: list[Disruption] = []
         self._ending: dict[str, list[Disruption]] = {}
         """What was counted when a surge began that is being ended now, by the UID of its pod."""
-        self._replacements = Replacements()
+        self._replacements, self._rollouts = Replacements(), Rollouts()
         self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         for at, ready in journal.node_counts() if journal else ():
@@ -141,7 +142,7 @@ class DisruptionGuard(ClusterWrapper):
         return self._snapshot
 
     def disruption(self, now: float) -> DisruptionState:
-        within, replacements = self._settings.within, self._replacements
+        within, replacements, snapshot = self._settings.within, self._replacements, self._snapshot
         while self._recent and self._recent[0].at <= now - within:
             self._recent.popleft()
         forgotten = [one for one in self._under_way if one.at <= now - within]
@@ -154,6 +155,7 @@ class DisruptionGuard(ClusterWrapper):
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
             busy=dict(replacements.busy(now)),
+            rolling=dict(self._rollouts.awaited(snapshot, now)) if snapshot is not None else {},
             needed=dict(chain(replacements.needed(now, self._leaving(now)), replacements.unread(self.problems()))),
             away=self._away(),
         )

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from elasticd.kit.rollout import ordinal, rollout_left
 from elasticd.kit.surge import SURGE, surged
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.controllers import JOB, OWNERS, lacks_more_than_may
 from elasticd.model.disruption import Refused
-from elasticd.model.workload import REVISION, Pod, Workload
+from elasticd.model.workload import Pod, Workload
 from elasticd.ports.cluster import Kind, Snapshot
 
 SETTLING = 60.0
@@ -177,14 +178,11 @@ class Replacements:
         changed |= self._unanswered.keys()
         for workload in snapshot.workloads():
             # Nearly all are at rest, and a call for each of thousands would be felt.
-            suspect = workload.rollout or SURGE in workload.annotations or workload.uid in changed
+            suspect = workload.rollout or workload.new_revision or workload.uid in changed
+            suspect = suspect or SURGE in workload.annotations
             if (suspect or _counts_few(workload)) and (why := self._why_busy(workload, now)):
                 for pod in snapshot.pods(workload):
                     yield pod.uid, why
-            elif (workload.unfinished or workload.new_revision) and (why := self._why_new_awaited(workload)):
-                for pod in snapshot.pods(workload):
-                    if pod.ready:
-                        yield pod.uid, why
 
     def needed(self, now: float, leaving: Collection[str]) -> Iterator[tuple[str, Refused]]:
         """The ready pods, by UID, of each workload of which as many are no longer available as were ready before others
@@ -230,7 +228,7 @@ class Replacements:
         workload = next((workload for workload in workloads if workload.uid == evict.owner), None)
         if snapshot is None or workload is None or not workload.ordered:
             return None
-        pods = sorted(snapshot.pods(workload), key=_ordinal)
+        pods = sorted(snapshot.pods(workload), key=ordinal)
         before = list(takewhile(lambda pod: pod.uid != evict.uid, pods))
         first = next((pod for pod in before if pod.deleted or not pod.is_available(workload.min_ready, now)), None)
         if first is None or not any(pod.uid == evict.uid and pod.ready for pod in pods):
@@ -266,21 +264,9 @@ class Replacements:
             return changing
         if now - self._surged_at.get(workload.uid, -ECHO) < ECHO:
             return "BeingMoved", f"a surge of a pod of {workload.ref} has just begun"
-        if workload.rollout:
-            return "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"
+        if left := rollout_left(workload, self._snapshot.pods(workload) if self._snapshot is not None else ()):
+            return "RollingOut", f"{workload.ref} is being rolled out: {left}"
         return self._why_scaling(workload, now) or self._not_replaced(workload)
-
-    def _why_new_awaited(self, workload: Workload) -> Refused | None:
-        """Why no ready pod goes of a workload of which one of the newest template is not ready, though its rollout may
-        go no further: of a StatefulSet it ends at a partition, or waits for a person (OnDelete). There, one that has no
-        node may be of a scale-out, and wait for room."""
-        pods = self._snapshot.pods(workload) if self._snapshot is not None else ()
-        if revision := workload.new_revision:
-            pods = tuple(pod for pod in pods if pod.labels.get(REVISION) == revision and pod.node)
-        new = next((pod for pod in pods if not pod.has_ended and (pod.deleted or not pod.ready)), None)
-        if new is None:
-            return None
-        return "RollingOut", f"{workload.ref} is being rolled out: {new.name}, of its newest template, is not ready"
 
     def _why_scaling(self, workload: Workload, now: float) -> Refused | None:
         if workload.uid in self._unanswered:
@@ -351,7 +337,7 @@ def _may_lose_ready(workload: Workload, after: int, ready: Collection[Pod], now:
     a StatefulSet removes are known: those of the last ordinals."""
     staying, wanted = list(ready), workload.replicas
     if (workload.ref.api_version, workload.ref.kind) == STATEFUL_SET:
-        staying, wanted = [pod for pod in ready if _ordinal(pod) < workload.first_ordinal + after], after
+        staying, wanted = [pod for pod in ready if ordinal(pod) < workload.first_ordinal + after], after
         if len(staying) == len(ready):
             return False
     available = sum(pod.is_available(workload.min_ready, now) for pod in staying)
@@ -379,12 +365,6 @@ def _pods_by_controller(controllers: Collection[str], snapshot: Snapshot) -> dic
                 if pod.owner[2] in found:
                     found[pod.owner[2]].append(pod)
     return found
-
-
-def _ordinal(pod: Pod) -> int:
-    """The number at the end of the name of a StatefulSet's pod."""
-    number = pod.name.rpartition("-")[2]
-    return int(number) if number.isdecimal() else 0
 
 
 def _counts_few(workload: Workload) -> bool:

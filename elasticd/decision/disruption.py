@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import counted
 from elasticd.kit.surge import SURGE, noted
-from elasticd.model.actions import Action, Evict, Mark, Scale
+from elasticd.model.actions import GIVES_WAY, Action, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, Refused
 
 _NOTED_LATER = 1.0
@@ -86,6 +86,8 @@ def _why_kept(state: DisruptionState, evict: Evict, together: Sequence[Disruptio
     """What its workload keeps a pod for. Who preempts names no node for the victim, as there need be none."""
     if busy := state.busy.get(evict.uid):
         return busy
+    if not evict.reason.startswith(GIVES_WAY) and (rolling := state.rolling.get(evict.uid)):
+        return rolling
     if not evict.target:
         return None
     return state.needed.get(evict.uid) or (None if evict.owner else _too_many_away(state, evict, together))

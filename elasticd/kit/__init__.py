@@ -35,6 +35,7 @@ from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, Weigh
 from elasticd.kit.node_selection import ByNeeds, any_of, every_node, matching, selected, tolerated, with_label
 from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
 from elasticd.kit.requests import Serving, request_of, serving, unfit
+from elasticd.kit.rollout import rollout_left
 from elasticd.kit.surge import harmless_count
 from elasticd.kit.topology import (
     HOSTNAME,
@@ -69,7 +70,7 @@ Derived = Memo
 __all__ = [
     # what restrains a change, and when
     "Pick", "Rate", "Rates", "cool_down", "restrain", "stabilize", "Hours", "HoursNow", "Instant", "Spell", "standing",
-    "steady", "Backoff", "harmless_count",
+    "steady", "Backoff", "harmless_count", "rollout_left",
     # load, samples and requests
     "Serving", "request_of", "serving", "band_around", "point_of", "timeline", "unfit", "USED_BY_PODS", "unheeded",
     # nodes and their scores

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 from elasticd.api import Limit, LimitStrategy, Meta, Observation, Past, hookimpl
-from elasticd.kit import Pick, Rate, Rates, cool_down, harmless_count, restrain, stabilize
+from elasticd.kit import Pick, Rate, Rates, cool_down, harmless_count, restrain, rollout_left, stabilize
 
 Window = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 
@@ -88,7 +88,7 @@ class Rollout(Seriesless, tag="rollout", frozen=True):
     """No scale-in, or no change at all, while a rollout is in progress. Reason RolloutInProgress.
 
     A rollout is in progress while a Deployment or StatefulSet has pods of another template than its newest, also when a
-    person paused it, and until its controller has seen its newest spec: until then a Deployment's count may fall to as
+    person paused it or takes it back, and until its controller has seen its newest spec: until then a Deployment's count may fall to as
     many pods as there are, as admission may refuse its ReplicaSet more. One that has missed its deadline (Deployment,
     progressDeadlineSeconds) is none any more. ReplicaSets roll nothing out, and of other kinds it cannot be known: they
     are not limited.
@@ -102,8 +102,9 @@ class Rollout(Seriesless, tag="rollout", frozen=True):
     def limit(self, observation: Observation) -> Limit | None:
         """All from the current count, or what takes no pod, and, unless both ways are forbidden, all above."""
         workload = observation.workload
-        if not workload.rollout:
+        left = rollout_left(workload, observation.pods)
+        if not left:
             return None
         highest = workload.replicas if self.forbids == "both" else None
         lowest = harmless_count(workload, observation.pods)
-        return Limit("RolloutInProgress", workload.rollout, lowest, highest, "AbleToScale")
+        return Limit("RolloutInProgress", left, lowest, highest, "AbleToScale")

@@ -62,9 +62,9 @@ class DisruptionState(Struct, frozen=True):
     `most` pods of a node, a controller, a namespace, the cluster (`per_node` ... `total`) may go `within` so many
     seconds; `recent` are those that went. `breaker`, a sentence: so much is lost at once that no observation is
     believed. `unknown`: it is not known which pods went of late. `blackout`: no pod is moved now. `busy`: by UID, pods
-    whose workload is moved, rolled out or scaled. `needed`: by UID, ready pods that are not moved, though they may be
-    preempted, before more of those that replace moved ones are ready. `away`: by namespace, the pods without a
-    controller that were moved and do not run again yet, a name by UID.
+    whose workload is moved, rolled out or scaled. By UID, ready pods that are not moved, though they may be preempted:
+    `rolling`, before new ones of a rollout are ready, and `needed`, before more of those that replace moved ones are.
+    `away`: by namespace, the pods without a controller that were moved and do not run again yet, a name by UID.
     """
 
     within: float = 0.0
@@ -74,5 +74,6 @@ class DisruptionState(Struct, frozen=True):
     unknown: str = ""
     blackout: str = ""
     busy: Mapping[str, Refused] = {}
+    rolling: Mapping[str, Refused] = {}
     needed: Mapping[str, Refused] = {}
     away: Mapping[str, Mapping[str, str]] = {}

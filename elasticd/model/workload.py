@@ -319,10 +319,14 @@ class Workload(Struct, frozen=True, gc=False, omit_defaults=True):
     rollout: str = ""
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
     unfinished: bool = False
-    """Whether its rollout is not over though nothing is left to do of it: new pods are not available yet."""
+    """Whether its rollout is not over, though nothing may be left to do of it: new pods are not available yet, or a
+    StatefulSet goes no further by itself."""
     new_revision: str = ""
-    """Of a StatefulSet whose rollout has not ended, or ends at a partition: the revision of its newest template, which
-    its pods name (label REVISION). Others have none."""
+    """Of a StatefulSet of which pods may be of another template: the revision of its newest, which its pods name (label
+    REVISION). Others have none."""
+    replaces_from: int = 0
+    """How many pods of a StatefulSet, the first ones, its rollouts leave as they are (`partition`); with OnDelete any
+    number."""
     recreate: bool = False
     """A Deployment that ends all its pods before it makes others (strategy Recreate)."""
     min_ready: float = 0.0

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.disruption import FEWEST, LOSING, DisruptionGuard, DisruptionSettings
 from elasticd.cluster.replacements import ECHO, REPLACING
+from elasticd.cluster.rollouts import YOUNG
 from elasticd.decision.disruption import refusal
 from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
@@ -19,6 +20,7 @@ from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import GIVES_WAY, OUTDATED, Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.listener import MoveTakenBack
 from elasticd.model.moves import Underway
+from elasticd.model.policy import MOST
 from elasticd.model.workload import REVISION, Node, Pod, Quality, Ref, Series, Workload
 from elasticd.ports.cluster import Kind
 from tests.kit.clusters import Scripted, Shown
@@ -278,36 +280,84 @@ async def test_a_pod_that_is_being_evicted_is_away() -> None:
     assert (await door.disruption.act(bare[2])).result == "done"
 
 
-def canary(name: str, **changes: Any) -> Pod:
-    """A pod of a StatefulSet's newest template."""
-    return replace(pod(name, on="c"), **{"labels": {REVISION: "new"}, "ready": True, **changes})
+def of(revision: str, name: str, **changes: Any) -> Pod:
+    """A StatefulSet's pod of a revision of its template; it was created long ago unless the test says otherwise."""
+    made = {"on": "c", "ready": True, "created": NOW - YOUNG, "labels": {REVISION: revision}, **changes}
+    return pod(name, **made)
+
+
+YOUNG_ONE: dict[str, Any] = {"created": NOW - YOUNG + 10, "ready": False}
+STOPPED: dict[str, Any] = {"new_revision": "new", "unfinished": True, "replaces_from": 2}
+"""A rollout that ends at its partition."""
+PAUSED = {**STOPPED, "replaces_from": 3}
+"""It replaces none any more, as a person has raised the partition."""
+ON_DELETE = {**STOPPED, "replaces_from": MOST}
+UNDONE: dict[str, Any] = {"new_revision": "new"}
+"""The template was changed back: the status counts too few, and says that it is over."""
 
 
 @pytest.mark.parametrize(
-    ("others", "reason"),
+    ("spec", "last", "why"),
     [
-        pytest.param((canary("p2"),), "", id="it is ready"),
-        pytest.param((canary("p2", ready=False),), "RollingOut", id="it is not ready"),
-        pytest.param((canary("p2", ready=None),), "RollingOut", id="it has just begun"),
-        pytest.param((canary("p2", ready=False, node=""),), "", id="it waits for room, as one of a scale-out may"),
-        pytest.param((canary("p2", deleted=True),), "RollingOut", id="it ends"),
-        pytest.param((), "", id="there is none yet"),
-        pytest.param((canary("p2", ready=False, labels={REVISION: "old"}),), "", id="an old one is not ready"),
+        pytest.param(STOPPED, of("new", "p-2"), "", id="it is ready"),
+        pytest.param(STOPPED, of("new", "p-2", ready=False), "p-2 is not ready", id="it is not ready"),
+        pytest.param(STOPPED, of("new", "p-2", ready=None), "p-2 is not ready", id="it has just begun"),
+        pytest.param(STOPPED, of("new", "p-2", ready=False, on=""), "", id="it waits for room, as of a scale-out"),
+        pytest.param(STOPPED, of("new", "p-2", deleted=True), "p-2 has yet to end", id="it ends"),
+        pytest.param(STOPPED, of("new", "p-3", deleted=True), "", id="one ends that a scale-in removes"),
+        pytest.param(PAUSED, of("old", "p-2", ready=False), "", id="an old one is not ready"),
+        pytest.param(PAUSED, of("old", "p-2", **YOUNG_ONE), "p-2 is not ready", id="it was replaced by an old one"),
+        pytest.param(ON_DELETE, of("old", "p-2", deleted=True), "p-2 has yet to end", id="a person deletes one"),
+        pytest.param(ON_DELETE, of("new", "p-2", **YOUNG_ONE), "p-2 is not ready", id="it has just been created"),
+        pytest.param(ON_DELETE, of("new", "p-2", ready=False), "", id="one fails long after, of which nothing tells"),
+        pytest.param(UNDONE, of("old", "p-2"), "p-2 is of an earlier template", id="it will be replaced"),
+        pytest.param(
+            UNDONE, of("old", "p-2", deleted=True), "p-2 is of an earlier template", id="it is being replaced"
+        ),
+        pytest.param(UNDONE, of("new", "p-2", deleted=True), "", id="it is moved, and counts no longer"),
+        pytest.param({**UNDONE, "replaces_from": 3}, of("old", "p-2"), "", id="below the partition"),
+        pytest.param(UNDONE, of("old", "p-3"), "", id="one more than it should have"),
+        pytest.param({}, of("new", "p-2", **YOUNG_ONE), "", id="without a rollout"),
     ],
 )
-async def test_no_pod_goes_before_those_above_a_partition_run(others: Sequence[Pod], reason: str) -> None:
-    """The rollout goes no further by itself, so nothing else says that it is under way."""
-    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), new_revision="new"))
-    door.behind.pods = (*(replace(one, labels={REVISION: "old"}, ready=True) for one in PODS), *others)
+async def test_no_pod_of_a_stateful_set_goes_during_its_rollout(spec: dict[str, Any], last: Pod, why: str) -> None:
+    """Its status says nothing of it: it goes no further by itself, or goes back."""
+    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), **spec))
+    revision = "new" if spec == UNDONE else "old"
+    door.behind.pods = (*(of(revision, name) for name in ("p-0", "p-1")), last)
     await door.look()
-    refused = await door.disruption.act(evict())
-    assert refused.reason == reason
-    assert [(await door.disruption.act(evict(one.name))).result for one in others if not one.ready] == [
-        "done" for one in others if not one.ready
-    ], "one that is not ready is no loss"
-    if reason:
-        said = "shop/StatefulSet/web is being rolled out: p2, of its newest template, is not ready"
-        assert refused.message == said
+    refused = await door.disruption.act(evict("p-0", "c"))
+    assert refused.message == (f"shop/StatefulSet/web is being rolled out: {why}" if why else "")
+    assert refused.reason == ("RollingOut" if why else "")
+    if not last.ready and "new" in last.labels.values():
+        assert (await door.disruption.act(evict(last.name, "c"))).result == "done", "it is no loss"
+
+
+async def test_the_last_pod_of_a_rollout_taken_back_is_awaited() -> None:
+    """Once it is created the status is as if nothing had been; and after ten minutes it is one that fails."""
+    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), **UNDONE))
+    others = (of("new", "p-0"), of("new", "p-1"))
+    door.behind.pods = (*others, of("old", "p-2", deleted=True))
+    await door.look()
+    assert (await door.disruption.act(evict("p-0", "c"))).reason == "RollingOut"
+    door.behind.workload = replace(door.behind.workload, new_revision="")
+    door.behind.pods = (*others, of("new", "p-2", ready=None, created=NOW))
+    await door.wait(20)
+    assert (await door.disruption.act(evict("p-0", "c"))).reason == "RollingOut"
+    door.behind.pods = (*others, of("new", "p-2", created=NOW))
+    await door.wait(20)
+    assert (await door.disruption.act(evict("p-0", "c"))).reason == ""
+
+
+@pytest.mark.parametrize(("preempts", "reason"), [(False, "RollingOut"), (True, "")])
+async def test_who_preempts_waits_for_no_canary(preempts: bool, reason: str) -> None:
+    """It may never be ready."""
+    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), **STOPPED))
+    door.behind.pods = (of("old", "p-0"), of("old", "p-1"), of("new", "p-2", ready=False))
+    await door.look()
+    action = evict("p-0", "c")
+    action = replace(action, reason=f"{GIVES_WAY} shop/Pod/vip") if preempts else action
+    assert (await door.disruption.act(action)).reason == reason
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.kit.surge import HASH
 from elasticd.limits.behavior import Rollout
-from elasticd.model.workload import UNSEEN, Observation
+from elasticd.model.workload import REVISION, UNSEEN, Observation
 from elasticd.testing import check_strategy, judge
 from tests.kit.plugins.builders import REF, Wants, decode, ends, pod, seen
 
@@ -29,6 +29,18 @@ def rolling(text: str = "1 of 5 pods are of the newest template") -> Observation
 )
 def test_a_rollout_forbids(forbids: Any, text: str, interval: Any) -> None:
     assert ends(Rollout(forbids=forbids).limit(rolling(text))) == interval
+
+
+@pytest.mark.parametrize(
+    ("revision", "interval"),
+    [pytest.param("old", (5, None), id="a pod is replaced yet"), pytest.param("new", None, id="all are of it")],
+)
+def test_a_rollout_that_is_taken_back_forbids_too(revision: str, interval: Any) -> None:
+    """A StatefulSet's status says nothing of it: its pods do."""
+    pods = [pod(f"web-{index}", labels={REVISION: "new" if index else revision}) for index in range(5)]
+    shown = seen(5, pods)
+    workload = replace(shown.workload, ref=replace(REF, kind="StatefulSet"), new_revision="new")
+    assert ends(Rollout().limit(replace(shown, workload=workload))) == interval
 
 
 def unseen(*templates: str, kind: str = "Deployment") -> Observation:

@@ -27,6 +27,7 @@ from elasticd.kit.surge import SURGE
 from elasticd.model import pod_spec
 from elasticd.model import workload as model
 from elasticd.model.controllers import controller_kind, sets_count
+from elasticd.model.policy import MOST as MOST_REPLICAS
 from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
@@ -638,8 +639,9 @@ def to_workload(api_version: str, kind: str, workload: wire.WireWorkload) -> mod
         rolled_back=brought_back,
         undone=kind == "Deployment" and _undone(workload.metadata),
         rollout=rollout(kind, workload),
-        unfinished=kind == "Deployment" and _unfinished(workload),
+        unfinished=_unfinished(kind, workload),
         new_revision=_new_revision(kind, workload),
+        replaces_from=_replaces_from(kind, workload),
         recreate=workload.spec.strategy is not None and workload.spec.strategy.type == "Recreate",
         min_ready=float(workload.spec.min_ready_seconds or 0),
         ordered=kind == "StatefulSet" and workload.spec.pod_management_policy != "Parallel",
@@ -713,23 +715,35 @@ def rollout(kind: str, workload: wire.WireWorkload) -> str:
     return left or ("" if is_seen else model.UNSEEN)
 
 
-_PROGRESSES = frozenset(("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated"))
+_PROGRESSES = frozenset(("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated", "DeploymentResumed"))
 """The reasons of a Deployment's condition Progressing until its new pods are available. A scale-out keeps the reason
 NewReplicaSetAvailable. Source: syncRolloutStatus of the deployment controller."""
 
 
-def _unfinished(workload: wire.WireWorkload) -> bool:
-    return any(condition.reason in _PROGRESSES for condition in workload.status.conditions or ())
+def _unfinished(kind: str, workload: wire.WireWorkload) -> bool:
+    status = workload.status
+    if kind == "StatefulSet":
+        return status.current_revision != status.update_revision
+    reasons = {condition.reason for condition in status.conditions or ()}
+    return kind == "Deployment" and not _PROGRESSES.isdisjoint(reasons)
 
 
 def _new_revision(kind: str, workload: wire.WireWorkload) -> str:
-    """The revision of a StatefulSet's newest template until all pods are of it and ready, as its controller says. With
-    OnDelete it never says so: then until all are of it."""
-    status, strategy = workload.status, workload.spec.update_strategy
-    if kind != "StatefulSet" or status.current_revision == status.update_revision:
-        return ""
-    is_whole = strategy and strategy.type == "OnDelete" and (status.updated_replicas or 0) >= (status.replicas or 0)
-    return "" if is_whole else status.update_revision
+    """The revision of a StatefulSet's newest template, unless its controller says that all pods are of it and ready.
+    Where the template was changed back, it says that from the start, and only counts fewer."""
+    status = workload.status
+    is_over = status.current_revision == status.update_revision
+    is_whole = (status.updated_replicas or 0) >= (status.replicas or 0)
+    return "" if kind != "StatefulSet" or (is_over and is_whole) else status.update_revision
+
+
+def _replaces_from(kind: str, workload: wire.WireWorkload) -> int:
+    strategy = workload.spec.update_strategy
+    if kind != "StatefulSet" or strategy is None:
+        return 0
+    if strategy.type == "OnDelete":
+        return MOST_REPLICAS
+    return (strategy.rolling_update.partition or 0) if strategy.rolling_update else 0
 
 
 def _deployment_rollout(workload: wire.WireWorkload) -> str:
