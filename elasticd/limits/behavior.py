@@ -88,10 +88,10 @@ class Rollout(Seriesless, tag="rollout", frozen=True):
     """No scale-in, or no change at all, while a rollout is in progress. Reason RolloutInProgress.
 
     A rollout is in progress while a Deployment or StatefulSet has pods of another template than its newest, also when a
-    person paused it or takes it back, and until its controller has seen its newest spec: until then a Deployment's count may fall to as
-    many pods as there are, as admission may refuse its ReplicaSet more. One that has missed its deadline (Deployment,
-    progressDeadlineSeconds) is none any more. ReplicaSets roll nothing out, and of other kinds it cannot be known: they
-    are not limited.
+    person paused it or takes it back, and until its controller has seen its newest spec: until then a Deployment's
+    count may fall to as many pods as there are, as admission may refuse its ReplicaSet more. One that has missed its
+    deadline (Deployment, progressDeadlineSeconds) is none any more. ReplicaSets roll nothing out, and of other kinds it
+    cannot be known: they are not limited.
     """
 
     forbids: Annotated[
