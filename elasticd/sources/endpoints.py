@@ -4,6 +4,7 @@ Knows how many pods to sample, and which; and that a page comes from outside: wh
 is no page.
 """
 
+import asyncio
 import heapq
 import math
 import re
@@ -30,6 +31,10 @@ from elasticd.sources.rounds import LATE, PATIENCE, Fault, Rounds, describe_sile
 _ENOUGH = 0.75
 _AVOID = 30.0
 _LINES = 10_000
+_LINE, _ALL_LINES = 4096, 512 << 10
+"""Bytes of one line, and of all: the parser takes as long as the square of a line's labels, and a second for these."""
+_FEW = 32 << 10
+"""Bytes of lines that are parsed beside what else is done; more of them in a thread."""
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
 _NOT_YET = "a rate takes two looks at a pod, and too few have had them"
 _X = 1.96**2 * 100.0 / 5.0**2
@@ -228,9 +233,11 @@ class Scraper:
         ip = ip_address(address)
         host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
         try:
-            return self.parse(await self._fetch(f"http://{host}:{self._options.port}{self._options.path}"))
+            body = await self._fetch(f"http://{host}:{self._options.port}{self._options.path}")
         except TimeoutError:
             raise Fault(f"no answer within {self._options.timeout:g} s") from None
+        lines = self._wanted_lines(body)
+        return self._parse(lines) if len(lines) <= _FEW else await asyncio.to_thread(self._parse, lines)
 
     async def _fetch(self, url: str) -> bytes:
         async with self._session.get(url, allow_redirects=False) as answer:
@@ -246,13 +253,23 @@ class Scraper:
 
     def parse(self, body: bytes) -> Page:
         """The wanted series on a page, as `read` gives them. Raises Fault."""
+        return self._parse(self._wanted_lines(body))
+
+    def _wanted_lines(self, body: bytes) -> bytes:
         lines = self._lines.findall(body)
         if len(lines) > _LINES:
             raise Fault(f"its page has {len(lines)} lines of these metrics, at most {_LINES}")
+        if (longest := max(map(len, lines), default=0)) > _LINE:
+            raise Fault(f"its page has a line of {longest} bytes of these metrics, at most {_LINE}")
+        if (total := sum(map(len, lines))) > _ALL_LINES:
+            raise Fault(f"its page has {total} bytes of these metrics, at most {_ALL_LINES}")
         if odd := next((line for line in lines if not _ends_well(line)), None):
             raise Fault(one_line(f"its page cannot be read: no number and time: {odd.decode(errors='replace')[:100]}"))
+        return b"\n".join(lines)
+
+    def _parse(self, lines: bytes) -> Page:
         try:
-            families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
+            families = list(text_string_to_metric_families(lines.decode() + "\n"))
         except Exception as error:  # whatever a malformed line makes the parser raise
             raise Fault(f"its page cannot be read: {raised(error)}") from None
         now, page = self._now(), dict[str, Sample]()

@@ -3,11 +3,13 @@
 import asyncio
 import math
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
@@ -20,7 +22,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.model.workload import Pod, Readings, Ref, Workload
 from elasticd.ports.source import Reader
 from elasticd.sources import endpoints
-from elasticd.sources.endpoints import Endpoints, register_sources, sample_size
+from elasticd.sources.endpoints import Endpoints, Scraper, register_sources, sample_size
 from elasticd.sources.rounds import Fault
 from elasticd.testing import site
 from tests.kit.clusters import Scripted, Shown
@@ -247,6 +249,52 @@ async def test_a_useless_page_gives_no_sample_and_never_zero(pods: Pods, page: A
         found = await reader.read(NOW)
     assert found.workloads.get("load", {}) == {}
     assert why in found.error + found.faults.get("load", "")
+
+
+LABELS = ",".join(f'l{index}="x"' for index in range(500))
+
+
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [
+        pytest.param("load 1\n" * 10_001, "its page has 10001 lines of these metrics, at most 10000", id="lines"),
+        pytest.param(f"load{{{LABELS}}} 1", "its page has a line of 4397 bytes of these metrics", id="long"),
+        pytest.param(
+            f'load{{a="{"x" * 4000}"}} 1\n' * 131,
+            "its page has 525572 bytes of these metrics, at most 524288",
+            id="long ones",
+        ),
+    ],
+)
+async def test_a_page_that_would_take_long_to_parse_is_none(pods: Pods, page: str, why: str) -> None:
+    """The parser's time is the square of a line's labels: the event loop stood still for 12 s."""
+    pods.pages = {"127.0.0.1": page}
+    async with over(pods, pod(1)) as (reader, _, __):
+        found = await reader.read(NOW)
+    assert found.workloads.get("load", {}) == {}
+    assert why in found.error + found.faults.get("load", "")
+
+
+class NotingClock(VirtualClock):
+    """Notes the threads that ask it."""
+
+    def __init__(self) -> None:
+        super().__init__(NOW)
+        self.threads = set[threading.Thread]()
+
+    def now(self) -> float:
+        self.threads.add(threading.current_thread())
+        return super().now()
+
+
+@pytest.mark.parametrize(("lines", "beside"), [(9, False), (9_999, True)])
+async def test_many_lines_are_parsed_beside_the_event_loop(pods: Pods, lines: int, beside: bool) -> None:
+    pods.pages, clock = {"127.0.0.1": 'load{a="b"} 1\n' * lines}, NotingClock()
+    options = msgspec.convert(pods.table(timeout=30), Endpoints)
+    async with aiohttp.ClientSession() as session:
+        page = await Scraper(session, options, clock).read("127.0.0.1")
+    assert page["load"].value == lines
+    assert (clock.threads == {threading.current_thread()}) is not beside
 
 
 @pytest.mark.parametrize(

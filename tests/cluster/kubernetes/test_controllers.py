@@ -132,7 +132,8 @@ async def test_a_replacement_counts_once_available(
 async def test_a_controller_with_too_many_pods_gives_no_ready_one(
     api: FakeApi, controllers: Controllers, pods: PodStore, kind: str
 ) -> None:
-    """It was scaled in, has yet to delete one, and may delete any: kube-controller-manager is late, or away."""
+    """It was scaled in and has yet to delete one, perhaps any: kube-controller-manager is late, or away. One that ends,
+    for however long, as on a lost node, is deleted."""
     (found,) = named("u")(kind)["items"]
     api.on("GET", RESOURCES[kind].path("shop"), page({**found, "spec": {**found["spec"], "replicas": 4}}))
     owner = (kind, "web", "u")
@@ -142,7 +143,9 @@ async def test_a_controller_with_too_many_pods_gives_no_ready_one(
     answer = await asked(ready=True)
     assert answer is not None
     assert (answer.result, answer.reason) == ("refused", "Scaling")
-    assert answer.message == f"{kind} web has 5 pods, is to have 4, and may delete any"
+    assert answer.message == f"{kind} web has 5 pods, is to have 4, and has yet to delete the others"
+    pods.put(replace(owned("web-4", owner), deleted=True), listed=True)
+    assert await asked(ready=True) is None
     assert await asked(ready=False) is None
 
 

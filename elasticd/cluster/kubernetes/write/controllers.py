@@ -3,7 +3,7 @@
 Knows how a controller is read, and that it may not be readable; knows nothing of evictions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 from msgspec import Raw
@@ -19,6 +19,7 @@ from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selec
 from elasticd.cluster.kubernetes.write.answers import refused_by
 from elasticd.model.actions import Answer
 from elasticd.model.controllers import lacks_more_than_may
+from elasticd.model.workload import Pod
 
 RESOURCES = {
     "ReplicaSet": Resource("/apis/apps/v1", "replicasets"),
@@ -80,28 +81,20 @@ class Controllers:
             return Answer("refused", message=f"nothing would recreate it: {kind} {name} {why}", reason="NoController")
         if not ready or present is None:
             return None
-        missed = _why_missed(kind, present, self._created(namespace, kind, uid))
-        return missed or self._why_not_available(kind, present, namespace)
+        pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == uid]
+        return _why_missed(kind, present, pods) or self._why_not_available(kind, present, pods)
 
-    def _why_not_available(self, kind: str, controller: _Controller, namespace: str) -> Answer | None:
+    def _why_not_available(self, kind: str, controller: _Controller, pods: Collection[Pod]) -> Answer | None:
         """Why no ready pod goes while another has not been ready for minReadySeconds: it may replace one that went."""
         wanted, seconds = controller.spec.replicas, controller.spec.min_ready_seconds
         if not seconds or wanted is None:
             return None
-        pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == controller.metadata.uid]
         ready, now = [pod for pod in pods if pod.is_active and pod.ready], self._clock.now()
         available = sum(pod.is_available(seconds, now) for pod in ready)
         if available == len(ready) or not lacks_more_than_may(wanted, available):
             return None
         lack = f"{available} of {wanted} pods of {kind} {controller.metadata.name} are ready"
         return Answer("refused", message=f"{lack}, for {seconds} s (minReadySeconds)", reason="NotReplaced")
-
-    def _created(self, namespace: str, kind: str, uid: str) -> int:
-        """How many pods of this controller are there, and have neither ended nor are about to. Of a StatefulSet those
-        that are about to count, as their names are taken until then."""
-        pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == uid]
-        ending = kind == "StatefulSet"
-        return sum(pod.is_active or (ending and pod.deleted and not pod.has_ended) for pod in pods)
 
     async def _why_unserved(self, kind: str) -> Answer | None:
         """A kind (GROUP/VERSION/KIND) may not be served any more, in whatever version."""
@@ -115,14 +108,17 @@ class Controllers:
         return Answer("refused", message=message, reason="NoController")
 
 
-def _why_missed(kind: str, controller: _Controller, created: int) -> Answer | None:
-    """Why a ready pod of a controller that has created so many would be missed."""
+def _why_missed(kind: str, controller: _Controller, pods: Collection[Pod]) -> Answer | None:
+    """Why a ready pod of a controller that has these would be missed. Of a StatefulSet those that are about to end
+    count as created, as their names are taken until then; too many are those that no controller has told to go yet."""
     whose, wanted = f"{kind} {controller.metadata.name}", controller.spec.replicas
-    if lack := _lack(controller, created):
+    active = sum(pod.is_active for pod in pods)
+    ending = sum(pod.deleted and not pod.has_ended for pod in pods) if kind == "StatefulSet" else 0
+    if lack := _lack(controller, active + ending):
         return Answer("refused", message=f"{whose} {lack}", reason="NotReplaced")
-    if wanted is None or created <= wanted:
+    if wanted is None or active <= wanted:
         return None
-    message = f"{whose} has {counted(created, 'pod')}, is to have {wanted}, and may delete any"
+    message = f"{whose} has {counted(active, 'pod')}, is to have {wanted}, and has yet to delete the others"
     return Answer("refused", message=message, reason="Scaling")
 
 
