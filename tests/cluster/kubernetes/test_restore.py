@@ -587,6 +587,33 @@ async def test_restore_waits_and_reports_while_another_pod_has_the_name(
         await until(lambda: not one.underway)
 
 
+SET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "batch", "uid": "s", "controller": True}
+STATEFUL = {"statefulset.kubernetes.io/pod-name": "batch", "app": "old"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "owner", "over"),
+    [
+        pytest.param(STATEFUL, SET, True, id="the set that had left it has it again"),
+        pytest.param(STATEFUL, {**SET, "apiVersion": "apps.kruise.io/v1beta1"}, True, id="one of a custom kind"),
+        pytest.param(STATEFUL, None, False, id="somebody's"),
+        pytest.param(STATEFUL, {**SET, "kind": "ReplicaSet"}, False, id="another controller's"),
+        pytest.param({"app": "old"}, SET, False, id="it was never a StatefulSet's"),
+    ],
+)
+async def test_a_pod_that_its_stateful_set_made_again_is_over(
+    server: Server, session: Session, clock: HurriedClock, labels: Any, owner: Any, over: bool
+) -> None:
+    """It was deleted without its pods, and is there again with another template: it makes all of its pods."""
+    server.pod = running("u", labels=labels)
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        server.pod = running("again", labels={**labels, "app": "new"})
+        server.pod["metadata"]["ownerReferences"] = [owner] if owner else []
+        await until(lambda: one.fault or not one.underway)
+        assert bool(one.underway) is not over
+
+
 async def test_eviction_reason_is_passed_to_the_daemon_that_takes_over(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:

@@ -79,6 +79,9 @@ LONGEST = 300
 LATE = 60.0
 """Seconds for which a step may last before it is reported."""
 
+_STATEFUL_POD = "statefulset.kubernetes.io/pod-name"
+"""The label of a StatefulSet's pod that has its name."""
+
 
 class RestorerParts(Struct, frozen=True):
     """What restoring pods needs. `identity` is the daemon's name, which others may have too; `lease` are namespace and
@@ -418,6 +421,9 @@ class RestorationSteps:
         if is_equivalent(recorded, msgspec.json.decode(state.body)):
             logger.info("%s was recreated by somebody else", self.restoration.pod)
             return await self._forget()
+        if _is_of_its_set(recorded, state):
+            logger.info("%s was replaced by %s %s", self.restoration.pod, *state.controller[:2])
+            return await self._forget()
         self._enter("its name is taken")
         raise ApiError(409, "AlreadyExists", "another pod has its name; if that replaces it, delete the record")
 
@@ -434,6 +440,14 @@ class RestorationSteps:
         if record is None or record.by != self.restoration.by:
             return True
         return await self._records.remove(record)  # False: it is gone by now, or was changed
+
+
+def _is_of_its_set(recorded: Mapping[str, Any], state: PodState) -> bool:
+    """Whether a StatefulSet has the name now that has left a pod without a controller before, as where it was deleted
+    without its pods to change what cannot be: it makes all of its pods, and the recorded one would be in its way."""
+    labels = recorded["metadata"].get("labels") or {}
+    was_of_one = labels.get(_STATEFUL_POD) == recorded["metadata"]["name"]
+    return was_of_one and state.controller[0].rpartition("/")[2] == "StatefulSet"
 
 
 def _step_of(copy: PodState) -> str:
