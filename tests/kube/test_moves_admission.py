@@ -130,6 +130,22 @@ async def test_a_pod_stays_whose_name_a_policy_refuses(scene: Stage, first: Daem
     await ended(scene, pod)
 
 
+async def test_a_pod_with_label_keys_comes_back_as_it_was(scene: Stage, first: Daemon) -> None:
+    """Of these the server has made rules of its selectors, which it refuses, or makes again, of a copy."""
+    await scene.cordon()
+    selector, key = {"matchLabels": {"app": "none"}}, {"topologyKey": "kubernetes.io/hostname"}
+    spread = {**key, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+    term = {**key, "labelSelector": selector, "mismatchLabelKeys": ["tier"]}
+    pod = await scene.pod(
+        scene.name("batch"),
+        topologySpreadConstraints=[{**spread, "matchLabelKeys": ["tier"]}],
+        affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+    )
+    await scene.cordon(pod["spec"]["nodeName"])
+    assert await moved(scene, pod) == 1
+    await ended(scene, pod)
+
+
 async def test_evictions_that_a_webhook_only_tries_are_failures(scene: Stage, first: Daemon) -> None:
     node, other = scene.nodes
     await scene.cordon(other)

@@ -158,3 +158,41 @@ def test_pod_with_the_same_spec_and_labels_is_equivalent(change: dict[str, Any],
     meta = {"name": "batch", "labels": {"app": "batch"}}
     manifest = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "i:1"}]}}
     assert is_equivalent(manifest, {**manifest, **change}) == same
+
+
+def merged(*rules: tuple[str, str, list[str]], **keys: list[str]) -> dict[str, Any]:
+    """A term with these rules in its selector."""
+    expressions = [{"key": key, "operator": operator, "values": values} for key, operator, values in rules]
+    return {
+        "topologyKey": "zone",
+        "labelSelector": {"matchLabels": {"a": "b"}, "matchExpressions": expressions},
+        **keys,
+    }
+
+
+OWN = ("app", "In", ["other"])
+MATCHING = ("app", "In", ["batch"]), ("app", "NotIn", ["batch"])
+
+
+@pytest.mark.parametrize(
+    ("shown", "created"),
+    [
+        pytest.param(merged(MATCHING[0], matchLabelKeys=["app"]), merged(matchLabelKeys=["app"]), id="match"),
+        pytest.param(merged(MATCHING[1], mismatchLabelKeys=["app"]), merged(mismatchLabelKeys=["app"]), id="mismatch"),
+        pytest.param(merged(OWN, matchLabelKeys=["app"]), merged(OWN, matchLabelKeys=["app"]), id="of another value"),
+        pytest.param(merged(MATCHING[0]), merged(MATCHING[0]), id="somebody's own"),
+        pytest.param({"topologyKey": "zone", "matchLabelKeys": ["app"]}, ..., id="nothing was merged"),
+    ],
+)
+def test_what_the_server_merged_from_label_keys_is_left_out(shown: dict[str, Any], created: Any) -> None:
+    """It would refuse both, or have it twice."""
+    created = shown if created is ... else created
+
+    def terms(term: dict[str, Any]) -> dict[str, Any]:
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+        affinity = {"podAffinity": required, "podAntiAffinity": preferred, "nodeAffinity": {"x": 1}}
+        return {"affinity": affinity, "topologySpreadConstraints": [term]}
+
+    spec = recreation(pod(SECRET, **terms(shown)), 1.0)["spec"]
+    assert {key: spec[key] for key in ("affinity", "topologySpreadConstraints")} == terms(created)
