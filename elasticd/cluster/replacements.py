@@ -17,7 +17,7 @@ from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.controllers import JOB, OWNERS, lacks_more_than_may
 from elasticd.model.disruption import Refused
 from elasticd.model.workload import Pod, Workload
-from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.ports.cluster import RECORDS, Kind, Snapshot
 
 SETTLING = 60.0
 """Seconds for which a workload may still be busy after it was scaled."""
@@ -206,8 +206,12 @@ class Replacements:
 
     def unread(self, problems: Mapping[Kind, str]) -> Iterator[tuple[str, Refused]]:
         """The pods, by UID, of controllers whose kind cannot be read: what is wanted of them, and whether more of them
-        may lack, is not known. `problems`: why kinds cannot be."""
+        may lack, is not known. Those without a controller while records cannot: others may be away. `problems`: why
+        kinds cannot be."""
         pods = self._snapshot.on_nodes().values() if self._snapshot is not None else ()
+        if RECORDS in problems:
+            why = "RecordsUnread", problems[RECORDS]
+            yield from ((pod.uid, why) for on_node in pods for pod in on_node if not pod.owner[0])
         for kind, owner in OWNERS.items():
             if kind in problems:
                 why = "ControllersUnread", f"{kind[1]}s cannot be read: {problems[kind]}"

@@ -22,7 +22,7 @@ from elasticd.model.listener import MoveTakenBack
 from elasticd.model.moves import Underway
 from elasticd.model.policy import MOST
 from elasticd.model.workload import REVISION, Node, Pod, Quality, Ref, Series, Workload
-from elasticd.ports.cluster import Kind
+from elasticd.ports.cluster import RECORDS, Kind
 from tests.kit.clusters import Scripted, Shown
 from tests.kit.pools import NOW, node, pod
 from tests.kit.records import decision
@@ -803,6 +803,18 @@ async def test_no_pod_is_moved_whose_controllers_cannot_be_read(
     assert answer.reason == reason
     assert f"{kind} is forbidden" in answer.message or not reason
     assert (await door.disruption.act(evict("p0"))).result == "done", "preemption does not wait"
+
+
+@pytest.mark.parametrize(("owner", "reason"), [("", "RecordsUnread"), ("rs", "")])
+async def test_no_bare_pod_is_moved_while_records_are_unread(owner: str, reason: str) -> None:
+    """After a restart only they tell how many are away."""
+    door = Door()
+    door.behind.loose = (pod("p0", on="a", owner=("ReplicaSet", "rs", owner) if owner else ("", "", "")),)
+    door.behind.unread = {RECORDS: "they cannot be listed: 500"}
+    await door.look()
+    answer = await door.disruption.act(replace(moved("p0"), owner=owner))
+    assert (answer.reason, answer.message) == (reason, "they cannot be listed: 500" if reason else "")
+    assert (await door.disruption.act(replace(evict("p0"), owner=owner))).result == "done", "preemption does not wait"
 
 
 async def test_a_stuck_rollout_keeps_no_pod_for_ever() -> None:
