@@ -418,6 +418,7 @@ async def test_the_lease_tells_of_an_eviction_that_was_cut_off(api: FakeApi, ope
     server = LeaseServer(api)
     api.on("GET", "/api/v1", served("v1"))
     api.on("GET", EVICTED, found())
+    api.on("GET", "/api/v1/nodes", page())
     api.on("POST", f"{EVICTED}/eviction", hang)
     async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
         await until(lambda: cluster.leading)

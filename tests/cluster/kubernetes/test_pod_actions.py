@@ -1,10 +1,12 @@
 """What must still hold of a pod and its node when its turn has come, and what is known at once of what was done."""
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
+from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed
@@ -27,6 +29,11 @@ class Writer(PodWriter):
         self.answer, self.asked = answer, list[object]()
         self.before: Callable[[], None] = lambda: None
         """What happens before its turn comes."""
+        self.node: Callable[[str], Node | None] = lambda _: None
+        """What the server says of a node."""
+
+    async def read_node(self, name: str) -> Node | None:
+        return self.node(name)
 
     async def _say(self, action: object, allowed: Allowed) -> Answer:
         self.before()
@@ -60,6 +67,7 @@ class Scene:
         for each in nodes:
             self.nodes.put(each, listed=True)
         self.writer, self.restorer = Writer(answer), Writer(answer)
+        self.writer.node = self.nodes.get
         stores = (self.pods, self.nodes)
         self.actions = PodActions(stores, self.writer, self.restorer, self._allowed, self.told.append, lambda: 100.0)
 
@@ -114,6 +122,32 @@ async def test_no_pod_is_evicted_whose_node_has_changed(became: Node | None, sai
     writer.before = change
     assert (await scene.actions.act(replace(EVICT, restore=restore))).reason == said
     assert len(writer.asked) == (said == "")
+
+
+@pytest.mark.parametrize(
+    ("shown", "changes", "reason"),
+    [
+        pytest.param(node("n", labels={"tier": "a"}), {}, "Outdated", id="its label is right again"),
+        pytest.param(None, {}, "Outdated", id="it is gone"),
+        pytest.param(node("n", labels={"tier": "b"}, cpu=3.0), {}, "", id="as the watch shows it"),
+        pytest.param(node("n", labels={"tier": "a"}), {"owner": "rs"}, "", id="its controller makes another"),
+        pytest.param(node("n", labels={"tier": "a"}), {"restore": True}, "", id="elasticd makes another"),
+        pytest.param(ApiError(503, "Busy", "busy"), {}, "ServerError", id="the server does not say"),
+    ],
+)
+async def test_a_pod_ends_for_good_only_by_its_node_as_it_is(shown: Any, changes: dict[str, Any], reason: str) -> None:
+    """The watch of nodes may have fallen silent, and nothing undoes this eviction."""
+    scene = Scene(nodes=(node("n", labels={"tier": "b"}),))
+
+    def look(_: str) -> Node | None:
+        if isinstance(shown, ApiError):
+            raise shown
+        return cast("Node | None", shown)
+
+    scene.writer.node = look
+    answer = await scene.actions.act(replace(EVICT, **changes))
+    assert answer.reason == reason
+    assert bool(scene.writer.asked or scene.restorer.asked) == (reason == "")
 
 
 CORDONED = node("n", unschedulable=True)

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, decoded, encode
-from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.watch.discovery import NODES, PODS, Discovery
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
-from elasticd.cluster.kubernetes.wire.convert import controller_of, pod_labels
-from elasticd.cluster.kubernetes.wire.objects import WireList, WirePod
+from elasticd.cluster.kubernetes.wire.convert import controller_of, pod_labels, to_node
+from elasticd.cluster.kubernetes.wire.objects import WireList, WireNode, WirePod
 from elasticd.cluster.kubernetes.write.answers import (
     NOT_LEADING,
     READ_BACK_AFTER,
@@ -72,6 +72,7 @@ _REPEATS = 3
 _SEVERAL = "more than one PodDisruptionBudget"
 _BUDGET = "DisruptionBudget"
 _POD, _PODS = msgspec.json.Decoder(WirePod), msgspec.json.Decoder(WireList[WirePod])
+_NODES = msgspec.json.Decoder(WireList[WireNode])
 
 
 class PodState(Struct, frozen=True):
@@ -179,6 +180,13 @@ class PodWriter:
         self._controllers = Controllers(session, discovery, pods, clock)
         self.judged = JUDGED
         """Seconds that each write may wait for its turn which leads to an eviction."""
+
+    async def read_node(self, name: str) -> Node | None:
+        """A node as the API server has it now; None: there is none. Raises ApiError."""
+        # By a list: the right to that is needed anyway.
+        request = replace(NODES.request("list", ""), params={"fieldSelector": f"metadata.name={name}"})
+        found = decoded(await self._session.send(request), _NODES, "NodeList").items or ()
+        return next((to_node(node) for node in found if node.metadata.name == name), None)
 
     async def bind(self, action: Bind, allowed: Allowed) -> Answer:
         """Put the pod on the node, if it still is the one that was judged and is on none."""
@@ -558,6 +566,8 @@ class PodActions:
         pod = self._pods.get(action.workload.namespace, action.workload.name)
         if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
+        if not action.restore and not action.owner and (stop := await self._why_changed(action)):
+            return stop
         answer = await (self._restorer if action.restore else self._writer).evict(action, allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume_deleted(action.workload, action.uid, self._now())
@@ -577,6 +587,16 @@ class PodActions:
             return outdated(name) if changed else None
 
         return allowed
+
+    async def _why_changed(self, action: Evict) -> Answer | None:
+        """Whether a pod's node is another than the watch shows, which may have fallen silent: nobody would create the
+        pod again. None: it is the same."""
+        try:
+            node = await self._writer.read_node(action.node)
+        except ApiError as error:
+            return refused_by(error)
+        changed = reasons_to_leave(node) != reasons_to_leave(self._nodes.get(action.node))
+        return outdated(action.node) if changed else None
 
     async def _try_evict(self, action: Evict) -> Answer:
         """Ask whether the pod would be evicted now, and could be created again."""
