@@ -135,7 +135,7 @@ async def test_no_pod_is_evicted_whose_node_has_changed(became: Node | None, sai
         pytest.param(ApiError(503, "Busy", "busy"), {}, "ServerError", id="the server does not say"),
     ],
 )
-async def test_a_pod_ends_for_good_only_by_its_node_as_it_is(shown: Any, changes: dict[str, Any], reason: str) -> None:
+async def test_a_pod_ends_for_good_only_by_the_present_node(shown: Any, changes: dict[str, Any], reason: str) -> None:
     """The watch of nodes may have fallen silent, and nothing undoes this eviction."""
     scene = Scene(nodes=(node("n", labels={"tier": "b"}),))
 
