@@ -7,6 +7,7 @@ others may take over on theirs; nobody trusts a time that another clock wrote. K
 import asyncio
 import logging
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -67,9 +68,19 @@ class LeaseSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Elector:
     """One candidate. `leading` may be asked at any time, and is false as soon as the last renewal is too old."""
 
-    def __init__(self, session: Session, clock: Clock, settings: LeaseSettings, identity: str) -> None:
+    def __init__(
+        self,
+        session: Session,
+        clock: Clock,
+        settings: LeaseSettings,
+        identity: str,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
         self._session, self._clock, self._settings, self._identity = session, clock, settings, identity
-        self._until = _NEVER
+        self._time_of_day = time_of_day
+        self._until, self._until_time = _NEVER, _NEVER
+        """When leadership ends without another renewal, by the clock and by the time of day: the clock stands still
+        while a virtual machine is paused."""
         self.since = _NEVER
         """When it last began to lead, as far back as others may have led before."""
         self.taken_over = _NEVER
@@ -121,7 +132,7 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        return self._clock.now() < self._until
+        return self._clock.now() < self._until and self._time_of_day() < self._until_time
 
     @property
     def leader(self) -> str:
@@ -266,7 +277,7 @@ class Elector:
 
     async def _claim(self, raw: dict[str, Any] | None) -> None:
         """Write ourselves as the holder. Leadership counts from before the request, however long it took."""
-        started = self._clock.now()
+        started, started_time = self._clock.now(), self._time_of_day()
         spec = self._claimed((raw or {}).get("spec") or {}, self._stamped(started))
         meta = (raw or {}).get("metadata") or {"name": self._settings.name, "namespace": self._settings.namespace}
         annotations = meta.get("annotations") or {}
@@ -291,7 +302,7 @@ class Elector:
         self._seen = True
         if not self.leading:
             self.since = self._clock.now()
-        self._until = started + self._settings.renew
+        self._until, self._until_time = started + self._settings.renew, started_time + self._settings.renew
         self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
         self._leaders_policies = ""
 

@@ -55,6 +55,7 @@ def spread(**fields: Any) -> dict[str, Any]:
     return {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedule", **fields}]}
 
 
+SPREADS = {**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}
 RULE = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
 NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 WEB = Expression("app", "In", ("web",))
@@ -214,6 +215,12 @@ def test_what_a_pod_needs(spec: dict[str, Any], expected: dict[str, Any]) -> Non
             nodes({"matchExpressions": [{**RULE, "operator": "Near"}]}),
             ("operators of its node affinity",),
             id="an operator of a later Kubernetes",
+        ),
+        pytest.param({"topologySpreadConstraints": 64 * [SPREADS]}, (), id="many constraints"),
+        pytest.param(
+            {"topologySpreadConstraints": 65 * [SPREADS]},
+            ("more than 64 topology spread constraints",),
+            id="so many that they would take minutes",
         ),
         pytest.param({"resourceClaims": [{"name": "gpu"}]}, ("resource claims",), id="resource claims"),
         pytest.param(volume(azureDisk={}), ("volumes of a limited number",), id="volume with an attach limit"),

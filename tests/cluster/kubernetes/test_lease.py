@@ -105,6 +105,29 @@ async def pair(api: FakeApi, session: Session) -> Pair:
     return found
 
 
+@pytest.mark.parametrize(
+    ("passed", "leads"),
+    [
+        pytest.param(SETTINGS.renew - 0.1, True, id="a short pause"),
+        pytest.param(SETTINGS.renew, False, id="others may lead by now"),
+        pytest.param(-3600.0, True, id="the time was set back"),
+    ],
+)
+async def test_who_was_paused_with_its_clock_leads_no_more(
+    api: FakeApi, session: Session, passed: float, leads: bool
+) -> None:
+    """As a virtual machine that is moved or saved: only the time of day tells."""
+    LeaseServer(api)
+    time_of_day = 1e9
+    elector = Elector(session, VirtualClock(1000.0), SETTINGS, "a", lambda: time_of_day)
+    await elector.step()
+    assert elector.leading
+    time_of_day += passed
+    assert elector.leading is leads
+    await elector.step()
+    assert elector.leading
+
+
 @pytest.mark.parametrize("is_new", [False, True], ids=["renewed", "new"])
 async def test_a_lease_that_is_written_twice_is_held(
     pair: Pair, caplog: pytest.LogCaptureFixture, *, is_new: bool

@@ -358,7 +358,7 @@ def _needs(pod: wire.WirePod, requests: dict[str, float]) -> pod_spec.Needs:
         prefers_nodes=tuple(
             pod_spec.NodePreference(term_of(each.preference), each.weight) for each in nodes.preferred or ()
         ),
-        spread=tuple(map(_spread, _read(spec.topology_spread_constraints, list[wire.WireSpread]))),
+        spread=tuple(map(_spread, _read(spec.topology_spread_constraints, list[wire.WireSpread])[:_MOST_SPREAD])),
         images=tuple(
             sys.intern(each.image) for each in (*(spec.containers or ()), *(spec.init_containers or ())) if each.image
         ),
@@ -469,6 +469,10 @@ def _claims(volume: wire.WireVolume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
+_MOST_SPREAD = 64
+"""Topology spread constraints of a pod: each is counted over all nodes and pods, and hundreds take minutes."""
+
+
 def _unsupported(spec: wire.PodSpec, needs: pod_spec.Needs) -> list[str]:
     """The scheduling constraints of a pod that elasticd does not support, by name."""
     spread = _read(spec.topology_spread_constraints, list[wire.WireSpread])
@@ -476,6 +480,7 @@ def _unsupported(spec: wire.PodSpec, needs: pod_spec.Needs) -> list[str]:
     volumes = spec.volumes or ()
     unsupported = {
         "values of its topology spread constraints": not all(map(_is_known, spread)),
+        f"more than {_MOST_SPREAD} topology spread constraints": len(spread) > _MOST_SPREAD,
         "operators of its node affinity": _has_unknown(_node_rules(needs), get_args(pod_spec.Operator)),
         "operators of its label selectors": _has_unknown(_pod_rules(needs), _SELECTING),
         "resource claims": bool(_read(spec.resource_claims, list[Raw])),
