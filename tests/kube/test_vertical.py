@@ -205,7 +205,7 @@ async def resize_as(kube: Kube, pod: JSON, manager: str, cpu: str) -> None:
 @IN_PLACE
 async def test_it_yields_to_who_resizes_its_pods_and_goes_on(kube: Kube, namespace: str, tmp_path: Path) -> None:
     """Somebody, as a VerticalPodAutoscaler, sets what one pod requests, each time elasticd has: of two pods."""
-    async with sized(kube, namespace, tmp_path / "one", keys="[foreign]\npause = 15\n") as (scene, daemon):
+    async with sized(kube, namespace, tmp_path / "one", keys="[foreign]\npause = 45\n") as (scene, daemon):
 
         async def given() -> Objects:
             pods = await scene.pods()
@@ -242,7 +242,7 @@ async def test_it_yields_to_who_resizes_its_pods_and_goes_on(kube: Kube, namespa
         async def goes_on() -> bool:
             return all(cores(pod, given=True) > 1.0 for pod in await scene.pods())
 
-        await wait_until(goes_on, what="it goes on once nobody has resized them for that time")
+        await wait_until(goes_on, within=120, what="it goes on once nobody has resized them for that time")
 
 
 VPA = "Pod resources updated by theirs: container 0: cpu request"
