@@ -22,7 +22,7 @@ from elasticd.cluster.rollouts import Rollouts
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
-from elasticd.journal.known_series import REMEMBERED, SeriesCounts
+from elasticd.journal.known_series import LOST_WITHIN, SeriesCounts
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, gives_way, own_count, surged
 from elasticd.model.actions import GIVES_WAY, Action, Answer, Create, Evict, Mark, Remove, Scale
@@ -136,6 +136,7 @@ class DisruptionGuard(ClusterWrapper):
         self._snapshot = await self._inner.observe(now, kinds)
         self._note_missed()
         self._replacements.see(self._snapshot, now)
+        self._rollouts.see(self._snapshot, now)
         if now >= self._last_count + EVERY:
             self._last_count = now
             self._sudden_loss(now)
@@ -173,8 +174,6 @@ class DisruptionGuard(ClusterWrapper):
         return away
 
     async def act(self, action: Action) -> Answer:
-        if isinstance(action, Scale) and action.after < action.before and not action.reason.startswith(SURGE):
-            await self._let_others_be_decided()
         now = self._clock.now()
         self._note_missed()
         disruption = disruption_of(action, now)
@@ -358,7 +357,7 @@ class DisruptionGuard(ClusterWrapper):
         series = self._journal.known_series.counts(now) if self._journal else SeriesCounts(0, 0, 0)
         trusted_before = series.known + series.lost
         if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
-            return f"{series.lost} of {trusted_before} series were lost within {REMEMBERED / 60:g} minutes"
+            return f"{series.lost} of {trusted_before} series were lost within {LOST_WITHIN / 60:g} minutes"
         for name, count in self._measured.items():
             trusted, total = count()
             peak = self._peak(name, trusted, now)
@@ -366,11 +365,11 @@ class DisruptionGuard(ClusterWrapper):
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
 
-    async def _let_others_be_decided(self) -> None:
-        """Wait until other workloads have been decided that read the same, as their series may have been lost."""
-        now = self._clock.now()
-        if self._journal and self._journal.known_series.counts(now).total >= FEWEST:
-            await self._clock.sleep_until(now + LOSING)
+    def settling(self, now: float) -> float:
+        """Seconds that a fall of a count waits until other workloads have been decided that read the same, as their
+        series may have been lost."""
+        has_others = self._journal and self._journal.known_series.counts(now).total >= FEWEST
+        return LOSING if has_others else 0.0
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

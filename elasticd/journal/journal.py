@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from elasticd.base.errors import UnavailableError
 from elasticd.base.files import regular
 from elasticd.base.text import counted
-from elasticd.journal.known_series import KnownSeries
+from elasticd.journal.known_series import LOST_WITHIN, KnownSeries
 from elasticd.journal.lines import AHEAD, Record, write_line
 from elasticd.journal.reading import read
 from elasticd.journal.segments import (
@@ -163,6 +163,8 @@ class Journal:
                 ahead.append(record.at)
                 undated += [record] if isinstance(record, Disruption) else []
         self._remember_at(now, undated)
+        if LOST_WITHIN < now - self._newest < math.inf:  # what has ended since is not lost now
+            self.known_series.clear()
         if ahead:
             lead = f"by {max(ahead) - now:.0f} s" if len(ahead) == 1 else f"by up to {max(ahead) - now:.0f} s"
             log.warning("%s: %s ahead of the clock, %s: not remembered", folder, counted(len(ahead), "record"), lead)
@@ -298,7 +300,7 @@ class Journal:
         workload's changes. On disk all stays until its segment is dropped."""
         self._latest = {key: decision for key, decision in self._latest.items() if key in keep}
         governed = {ref for _, ref in keep}
-        self.known_series.keep(keep)
+        self.known_series.keep(keep, self._newest)
         kept = {*keep, *[(policy, ref) for ref, policy in self._acting.items() if ref in governed]}
         pasts = {key: self._past(key) for key in self._pasts}
         self._pasts = {key: past for key, past in pasts.items() if past and (key in kept or past.until >= before)}

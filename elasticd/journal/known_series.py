@@ -1,6 +1,6 @@
 """Which series can be trusted, and which were lost of late: what the breaker of `[disruption]` asks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -8,12 +8,12 @@ from msgspec import Struct
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref, Series
 
-REMEMBERED = 600.0
+LOST_WITHIN = 600.0
 """Seconds for which a lost series counts: after that it is one that is not there."""
 
 
 class SeriesCounts(Struct, frozen=True):
-    """How many series can be trusted, how many could be and were lost within REMEMBERED seconds, and how many there
+    """How many series can be trusted, how many could be and were lost within LOST_WITHIN seconds, and how many there
     are."""
 
     known: int
@@ -52,31 +52,41 @@ class KnownSeries:
     """
 
     def __init__(self) -> None:
-        self._decisions: dict[Ref, dict[str, _OfDecision]] = {}
-        """By workload and policy."""
+        self._decisions: dict[tuple[str, Ref], _OfDecision] = {}
+        """By policy and workload."""
+        self._governed: AbstractSet[tuple[str, Ref]] | None = None
+        """Those that count; None: all."""
+        self._others_since: dict[tuple[str, Ref], float] = {}
+        """Since when others count no longer."""
 
     def take(self, record: Decision) -> None:
         """Take in a decision."""
         if not record.series and not record.interval_by:
             return  # no strategy was asked, and nothing was read
-        decisions = self._decisions.setdefault(record.workload, {})
-        decisions[record.policy] = _of(record, decisions.get(record.policy, _NONE))
+        key = (record.policy, record.workload)
+        self._decisions[key] = _of(record, self._decisions.get(key, _NONE))
 
-    def keep(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
-        """Drop what is not of these policies and workloads."""
-        kept = ((ref, {policy: of for policy, of in by.items() if (policy, ref) in keys}) for ref, by in self._all())
-        self._decisions = {ref: decisions for ref, decisions in kept if decisions}
+    def keep(self, governed: AbstractSet[tuple[str, Ref]], now: float) -> None:
+        """From now on only these policies and workloads count. What was known of others is kept for as long as it may
+        matter: the cluster may show a workload later, as to a daemon that has just been started."""
+        others = {key: self._others_since.get(key, now) for key in self._decisions if key not in governed}
+        self._governed = governed
+        self._others_since = {key: since for key, since in others.items() if since >= now - LOST_WITHIN}
+        self._decisions = {
+            key: of for key, of in self._decisions.items() if key in governed or key in self._others_since
+        }
+
+    def clear(self) -> None:
+        """Forget all, as another daemon has led for long, or none."""
+        self._decisions, self._governed, self._others_since = {}, None, {}
 
     def counts(self, now: float) -> SeriesCounts:
         """Count them."""
-        decisions = [of for _, by_policy in self._all() for of in by_policy.values()]
+        decisions = [of for key, of in self._decisions.items() if self._governed is None or key in self._governed]
         lacking = [series for of in decisions for series in of.lacking.values()]
         known = sum(len(of.known) for of in decisions)
-        lost = sum(series.was_known and series.since >= now - REMEMBERED for series in lacking)
+        lost = sum(series.was_known and series.since >= now - LOST_WITHIN for series in lacking)
         return SeriesCounts(known, lost, known + len(lacking))
-
-    def _all(self) -> Iterator[tuple[Ref, dict[str, _OfDecision]]]:
-        return iter(self._decisions.items())
 
 
 def _of(record: Decision, before: _OfDecision) -> _OfDecision:

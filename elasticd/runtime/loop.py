@@ -4,7 +4,7 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 
 from msgspec.structs import replace
@@ -16,7 +16,9 @@ from elasticd.base.text import raised
 from elasticd.decision.decide import Case, Evaluated, announcements, evaluate, held
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
+from elasticd.journal.known_series import LOST_WITHIN
 from elasticd.kit.history import HORIZON
+from elasticd.model.actions import Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import IDLE_TICK, Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
@@ -28,7 +30,7 @@ from elasticd.ports.source import Site, Subject
 from elasticd.runtime.actions import Actions, record
 from elasticd.runtime.basis import BasisWriter
 from elasticd.runtime.cases import LastEvaluation, Scene, case_of
-from elasticd.runtime.execute import carry_out
+from elasticd.runtime.execute import carry_out, overtaken
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.presence import Presence
 from elasticd.runtime.repeats import Repeat, Repeats
@@ -87,10 +89,15 @@ class Loop:
         self.actions: Actions[Key] = Actions()
         self._turn = 0
         self._led, self._ended = True, False
+        self._led_until = clock.now()
         self._presence = Presence(clock)
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
         self._kinds: frozenset[Kind] = frozenset()
+        self.settling: Callable[[float], float] = lambda now: 0.0
+        """Seconds that a fall waits until others have been decided; it is judged anew if something has overtaken it."""
+        self._settled: dict[Key, float] = {}
+        """Until when falls that were overtaken need not wait again."""
 
     def set_sources(
         self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander | None = None
@@ -244,12 +251,16 @@ class Loop:
         """Whether this daemon leads. When it begins to, windows open afresh: what another daemon did is not known."""
         leading = self._cluster.leading
         if leading and not self._led:
+            if now - self._led_until > LOST_WITHIN:  # what has ended since is not lost now
+                self._journal.known_series.clear()
             self._presence.begin(now)
             self._journal.reopen(now)
             for key in self._schedule:  # what fell due while another led is not late
                 self._schedule.drop(key)
             self._update_members(now)
         self._led = leading
+        if leading:
+            self._led_until = now
         return leading
 
     def _update_members(self, now: float) -> None:
@@ -455,13 +466,17 @@ class Loop:
         if decision.action or decision.removals or (writes and decision.mode == "act"):
             # The policy as it is now: another may be in force when the task begins.
             job = self._policy_index.members[key].job
-            self.actions.begin(key, decision.id, self._act(key, decision, job))
+            self.actions.begin(key, decision.id, self._act(key, decision, job, self._policy_index))
         else:
             self._schedule_next(key, now, decision.interval)
 
-    async def _act(self, key: Key, decision: Decision, job: JobSet | None) -> None:
+    async def _act(self, key: Key, decision: Decision, job: JobSet | None, policy_index: PolicyIndex) -> None:
         """Carry out a decision. The workload is not looked at again before that has ended."""
         try:
+            if why := await self._why_overtaken(key, decision, policy_index):
+                record(overtaken(decision, self._clock.now(), why), self._journal, self._listeners)
+                self._missed.add(key)
+                return
             async for outcome in carry_out(self._cluster, self._clock, decision, job):
                 record(outcome, self._journal, self._listeners)
         finally:
@@ -469,6 +484,26 @@ class Loop:
             now = self._clock.now()
             self._schedule_next(key, now, decision.interval)
             self._catch_up(key, now)
+
+    async def _why_overtaken(self, key: Key, decision: Decision, policy_index: PolicyIndex) -> str:
+        """Let others be decided before a count falls, and tell what has overtaken it meanwhile; empty: nothing has, or
+        it need not wait. What is judged anew then does not wait again."""
+        action, now = decision.action, self._clock.now()
+        falls = isinstance(action, Scale) and action.after < action.before and decision.mode == "act"
+        has_waited = now < self._settled.pop(key, -inf)
+        if not falls or has_waited or not (seconds := self.settling(now)):
+            return ""
+        await self._clock.sleep_until(now + seconds)
+        why = "what it reads has changed" if key in self._missed else ""
+        if self.snapshot is not None and (autoscaler := self.snapshot.autoscaler(key[1])):
+            why = f"{autoscaler} sets its count by now"
+        if policy_index is not self._policy_index:
+            why = "the policies were reloaded"
+        if self._ended:
+            why = "the daemon stops, and decides about no others"
+        if why:
+            self._settled[key] = self._clock.now() + seconds
+        return why
 
     def _catch_up(self, key: Key, now: float) -> None:
         """Look soon if news came meanwhile, or a time at which a strategy may change its mind."""

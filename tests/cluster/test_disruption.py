@@ -333,13 +333,22 @@ async def test_no_pod_of_a_stateful_set_goes_during_its_rollout(spec: dict[str, 
         assert (await door.disruption.act(evict(last.name, "c"))).result == "done", "it is no loss"
 
 
+@pytest.mark.parametrize(("seconds", "reason"), [(YOUNG - 1, "RollingOut"), (YOUNG, "")])
+async def test_a_pod_that_never_ends_is_not_waited_for(seconds: float, reason: str) -> None:
+    """Its node is lost. With OnDelete the rollout never is over."""
+    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), **ON_DELETE))
+    door.behind.pods = (of("new", "p-0"), of("new", "p-1"), of("new", "p-2", deleted=True))
+    await door.look()
+    await door.wait(seconds)
+    assert (await door.disruption.act(evict("p-0", "c"))).reason == reason
+
+
 async def test_the_last_pod_of_a_rollout_taken_back_is_awaited() -> None:
     """Once it is created the status is as if nothing had been; and after ten minutes it is one that fails."""
     door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet"), **UNDONE))
     others = (of("new", "p-0"), of("new", "p-1"))
     door.behind.pods = (*others, of("old", "p-2", deleted=True))
     await door.look()
-    assert (await door.disruption.act(evict("p-0", "c"))).reason == "RollingOut"
     door.behind.workload = replace(door.behind.workload, new_revision="")
     door.behind.pods = (*others, of("new", "p-2", ready=None, created=NOW))
     await door.wait(20)
@@ -1004,38 +1013,23 @@ FALL = replace(scale(4, 1), workload=Ref("shop", "Deployment", "w0"))
         pytest.param(20, "Breaker", id="all"),
     ],
 )
-async def test_a_count_falls_once_others_are_decided(lost: int, reason: str) -> None:
-    """What was lost with it, or lowered the sum that it reads, may be decided after it."""
+async def test_no_count_falls_while_half_of_the_series_are_lost(lost: int, reason: str) -> None:
     journal = Journal()
     door = Door(journal=journal)
     await door.look()
     decide(journal, NOW, lost=0)
     await door.wait(5)
-    falling = asyncio.create_task(door.disruption.act(FALL))
-    await asyncio.sleep(0)
-    assert door.clock.now() == NOW + 5 + LOSING
     decide(journal, door.clock.now(), lost)
-    assert (await falling).reason == reason
-    assert door.behind.done == ([] if reason else [FALL])
+    assert (await door.disruption.act(FALL)).reason == reason
+    assert (await door.disruption.act(replace(FALL, after=5))).result == "done", "it may rise"
 
 
-@pytest.mark.parametrize(
-    ("action", "series", "waits"),
-    [
-        pytest.param(FALL, FEWEST, True, id="a fall"),
-        pytest.param(FALL, FEWEST - 1, False, id="beside few series, whose loss is no sign of trouble"),
-        pytest.param(replace(FALL, after=5), FEWEST, False, id="a rise"),
-        pytest.param(replace(FALL, reason=f"{SURGE} down"), FEWEST, False, id="the end of a surge"),
-        pytest.param(evict(), FEWEST, False, id="an eviction"),
-    ],
-)
-async def test_only_what_series_may_have_lowered_waits(action: Action, series: int, waits: bool) -> None:
+@pytest.mark.parametrize(("series", "seconds"), [(FEWEST - 1, 0.0), (FEWEST, LOSING)])
+def test_falls_settle_where_there_are_others(series: int, seconds: float) -> None:
+    """The loss of one of few is no sign of trouble."""
     journal = Journal()
-    door = Door(journal=journal)
-    await door.look()
     decide(journal, NOW, lost=0, of=series)
-    await door.disruption.act(action)
-    assert door.clock.now() == NOW + LOSING * waits
+    assert Door(journal=journal).disruption.settling(NOW) == seconds
 
 
 async def test_a_surge_move_counts_once_when_it_begins() -> None:

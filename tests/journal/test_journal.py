@@ -168,15 +168,36 @@ def test_policies_that_were_removed_or_renamed_lose_no_series() -> None:
     assert journal.known_series.counts(2.0) == SeriesCounts(1, 0, 1)
 
 
-def test_lost_series_are_known_after_a_restart(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("away", "lost"), [(599.0, 1), (601.0, 0)])
+def test_a_workload_that_is_not_seen_for_a_while_is_known(away: float, lost: int) -> None:
+    """The first list may come after the first look, as where the API server has just been started too."""
+    journal = Journal()
+    journal.append(decision(1.0, series=(KNOWN,)))
+    journal.forget(set(), 0.0)
+    assert journal.known_series.counts(1.0) == SeriesCounts(0, 0, 0)
+    journal.append(decision(1.0 + away, workload=Ref("shop", "Deployment", "other"), series=(KNOWN,)))
+    journal.forget(set(), 0.0)
+    journal.forget({KEY}, 0.0)
+    journal.append(decision(2.0 + away, series=(LOST,)))
+    assert journal.known_series.counts(3.0 + away) == SeriesCounts(0, lost, 1)
+
+
+@pytest.mark.parametrize(
+    ("away", "counts"),
+    [
+        pytest.param(5.0, (0, 1, 1), id="a restart"),
+        pytest.param(602.0, (0, 0, 0), id="after a night: what has ended since is not lost"),
+    ],
+)
+def test_lost_series_are_known_after_a_restart(tmp_path: Path, away: float, counts: tuple[int, int, int]) -> None:
     journal = Journal(tmp_path)
     for at, series in ((1.0, KNOWN), (2.0, LOST), (3.0, LOST)):
         journal.append(decision(at, series=(series,)))
     journal.close()
-    again = Journal(tmp_path)
-    assert again.known_series.counts(4.0) == SeriesCounts(0, 1, 1)
-    again.append(decision(5.0, series=(LOST,)))
-    assert again.known_series.counts(602.1) == SeriesCounts(0, 0, 1), "it was lost at 2"
+    again = Journal(tmp_path, now=3.0 + away)
+    assert again.known_series.counts(4.0) == SeriesCounts(*counts)
+    again.append(decision(3.0 + away, series=(LOST,)))
+    assert again.known_series.counts(602.1).lost == 0, "it was lost at 2"
     again.close()
 
 

@@ -206,10 +206,11 @@ class Play(Told):
         worker: Decider | None = None,
         listeners: Sequence[Listener] = (),
         caps: PolicyCaps | None = None,
+        clock: VirtualClock | None = None,
         **loads: float,
     ) -> None:
         super().__init__()
-        self.clock, self.cluster = VirtualClock(), Cluster()
+        self.clock, self.cluster = clock or VirtualClock(), Cluster()
         self.meter = Meter(self.clock)
         self.journal = Journal(folder)
         self.poller = SourcePoller(self.meter, Meters(), self.clock)

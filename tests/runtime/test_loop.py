@@ -7,11 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import (
+    Bounds,
     Observation,
     Recommendation,
     Strategy,
     hookimpl,
 )
+from elasticd.base.clock import VirtualClock
 from elasticd.base.tasks import cancel
 from elasticd.kit.history import HORIZON, begin
 from elasticd.kit.windows import Rate
@@ -63,6 +65,115 @@ async def test_the_polling_interval_follows_the_load_at_once() -> None:
     assert gaps(sixes) == [10, 10, 10, 10]
     assert gaps(nines)[:8] == [1] * 8
     assert gaps(looks[-3:]) == [30, 30]
+
+
+class Gate(VirtualClock):
+    """Waits of 2 s, as those of falls, last until the test opens it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+
+    async def sleep_until(self, when: float) -> None:
+        if when == self.now() + 2.0:
+            await self.opened.wait()
+        await super().sleep_until(when)
+
+
+async def falling(**changes: Any) -> Play:
+    """A workload of three is to have one, and that waits until others have been decided."""
+    play = Play(policy("p", Want(), **changes), web=3, clock=Gate())
+    play.loop.settling = lambda now: 2.0
+    await play.to(5)
+    play.meter.load[WEB] = 1
+    while not play.loop.actions:
+        await play.clock.sleep_until(play.clock.now() + 0.5)
+        await play.loop.step()
+    assert play.cluster.acts == []
+    return play
+
+
+async def settled(play: Play) -> list[tuple[str, str]]:
+    """Let it be carried out or not, and tell what came of it."""
+    assert isinstance(play.clock, Gate)
+    play.clock.opened.set()
+    await play.loop.actions.drain()
+    return [(one.result, one.message) for one in play.outcomes]
+
+
+async def test_a_fall_is_carried_out_once_others_were_decided() -> None:
+    play = await falling()
+    assert await settled(play) == [("done", "")]
+    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [1]
+
+
+@pytest.mark.parametrize(("mode", "forbidden"), [("observe", False), ("act", True)])
+async def test_a_fall_is_given_up_where_policies_are_reloaded(mode: Any, *, forbidden: bool) -> None:
+    """A person has said so, and is told that it is in force."""
+    play = await falling()
+    play.loop.apply([policy("p", Want(), mode=mode, replicas=Bounds(min=3 if forbidden else 1, max=20))])
+    assert await settled(play) == [("conflict", "the policies were reloaded: it is judged anew")]
+    await play.to(play.clock.now() + 60)
+    assert play.cluster.acts == []
+
+
+async def test_a_fall_is_given_up_where_the_daemon_stops() -> None:
+    """It decides about no others any more, so what was lost is not known."""
+    play = await falling()
+    running = asyncio.create_task(play.loop.run())
+    await asyncio.sleep(0)
+    await cancel(running)
+    assert await settled(play) == [("conflict", "the daemon stops, and decides about no others: it is judged anew")]
+    assert play.cluster.acts == []
+
+
+async def test_a_fall_is_given_up_where_an_autoscaler_has_come() -> None:
+    class Scaled(Snapshot):
+        def autoscaler(self, ref: Ref) -> str:
+            return "HorizontalPodAutoscaler shop/web"
+
+    play = await falling()
+    play.loop.snapshot = Scaled(play.cluster, play.clock.now())
+    assert await settled(play) == [
+        ("conflict", "HorizontalPodAutoscaler shop/web sets its count by now: it is judged anew")
+    ]
+    assert play.cluster.acts == []
+
+
+@pytest.mark.parametrize(("load", "after"), [(2, 2), (9, 9)])
+async def test_a_fall_is_judged_anew_where_its_samples_have_changed(load: float, after: int) -> None:
+    """And does not wait again then: falling load would keep it for ever."""
+    play = await falling()
+    play.meter.load[WEB] = load
+    for _ in range(10):
+        await play.clock.sleep_until(play.clock.now() + 0.5)
+        await play.loop.step()
+    assert await settled(play) == [("conflict", "what it reads has changed: it is judged anew")]
+    play.loop.settling = lambda now: 3600.0
+    await play.to(play.clock.now() + 5)
+    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [after]
+
+
+@pytest.mark.parametrize(("away", "known"), [(590, 1), (610, 0)])
+async def test_who_leads_again_after_long_has_no_lost_series(away: float, known: int) -> None:
+    """What has ended meanwhile, another daemon has seen."""
+    play = Play(policy("p", Want()), web=3)
+    await play.to(5)
+    play.cluster.leading = False
+    await play.loop.step()
+    await play.clock.sleep_until(play.clock.now() + away)
+    play.meter.load.clear()
+    play.cluster.leading = True
+    await play.to(play.clock.now() + 5)
+    counts = play.journal.known_series.counts(play.clock.now())
+    assert (counts.known, counts.lost) == (0, known)
+
+
+async def test_what_does_not_fall_does_not_wait() -> None:
+    play = Play(policy("p", Want()), web=9)
+    play.loop.settling = lambda now: 3600.0
+    await play.to(5)
+    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [9]
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 0.5])
