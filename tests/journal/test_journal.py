@@ -169,7 +169,7 @@ def test_policies_that_were_removed_or_renamed_lose_no_series() -> None:
 
 
 @pytest.mark.parametrize(("away", "lost"), [(599.0, 1), (601.0, 0)])
-def test_a_workload_that_is_not_seen_for_a_while_is_known(away: float, lost: int) -> None:
+def test_a_workload_not_seen_for_a_while_is_known(away: float, lost: int) -> None:
     """The first list may come after the first look, as where the API server has just been started too."""
     journal = Journal()
     journal.append(decision(1.0, series=(KNOWN,)))
