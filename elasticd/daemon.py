@@ -445,7 +445,7 @@ async def assembled(
         failures = FailureLog()
         listeners = [metrics, plugins, failures, events, *listeners, *([publisher] if publisher else [])]
         loop = Loop(cluster, journal, clock, listeners, SeparateWorker(DecisionWorker))
-        loop.settling = guard.settling
+        loop.breaker = guard
         sources = opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         pollers = await stack.enter_async_context(sources)
         loop.set_sources(pollers, bander=BandWorker())

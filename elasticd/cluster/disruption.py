@@ -25,7 +25,7 @@ from elasticd.journal import Journal
 from elasticd.journal.known_series import LOST_WITHIN, SeriesCounts
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, gives_way, own_count, surged
-from elasticd.model.actions import GIVES_WAY, Action, Answer, Create, Evict, Mark, Remove, Scale
+from elasticd.model.actions import BREAKER, GIVES_WAY, Action, Answer, Create, Evict, Mark, Remove, Scale
 from elasticd.model.disruption import (
     Disruption,
     DisruptionMemory,
@@ -139,7 +139,7 @@ class DisruptionGuard(ClusterWrapper):
         self._rollouts.see(self._snapshot, now)
         if now >= self._last_count + EVERY:
             self._last_count = now
-            self._sudden_loss(now)
+            self.sudden_loss(now)
         return self._snapshot
 
     def disruption(self, now: float) -> DisruptionState:
@@ -152,7 +152,7 @@ class DisruptionGuard(ClusterWrapper):
             within=within,
             most=self._most,
             recent=(*forgotten, *self._recent),
-            breaker=self._sudden_loss(now),
+            breaker=self.sudden_loss(now),
             unknown=self._unknown(now),
             blackout=blackouts[0] if blackouts else "",
             busy=dict(replacements.busy(now)),
@@ -313,8 +313,8 @@ class DisruptionGuard(ClusterWrapper):
         """Refuse to shrink anything when much was lost at once; and to shrink a workload while one of its pods is
         replaced: fewer would be one too few."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
-        if shrinks and (loss := self._sudden_loss(now)):
-            return "Breaker", loss
+        if shrinks and (loss := self.sudden_loss(now)):
+            return BREAKER, loss
         if not isinstance(action, Create | Scale) or action.reason.startswith(SURGE):
             return None
         workload = self._snapshot.workload(action.workload) if self._snapshot else None
@@ -343,7 +343,7 @@ class DisruptionGuard(ClusterWrapper):
         changes.append((now, replicas))
         return None
 
-    def _sudden_loss(self, now: float) -> str:
+    def sudden_loss(self, now: float) -> str:
         """What fell suddenly by the part that `breaker` says, so that no observation is believed; empty: nothing."""
         remaining = 1 - self._settings.breaker
         if self._snapshot is not None:

@@ -119,19 +119,15 @@ class ResizeRoom(ClusterWrapper):
 
     def _is_shown(self, taken: _Taken, now: float) -> bool:
         """Whether a node's free room has it taken off, as far as it ever will."""
-        if taken.at == inf:
-            return False
-        if isinstance(taken.action, Bind):
+        if now >= taken.at + SHOWN:
             return True
+        if isinstance(taken.action, Bind):
+            return self._snapshot is None or all(pod.uid != taken.action.uid for pod in self._snapshot.pending())
         pod = self._pod_of(taken.action)
-        return (
-            now >= taken.at + SHOWN
-            or pod is None
-            or all(
-                _rounded(resource, container.requests.get(resource, 0.0)) == _rounded(resource, amount)
-                for container in pod.containers
-                for resource, amount in taken.action.after.get(container.name, {}).items()
-            )
+        return pod is None or all(
+            _rounded(resource, container.requests.get(resource, 0.0)) == _rounded(resource, amount)
+            for container in pod.containers
+            for resource, amount in taken.action.after.get(container.name, {}).items()
         )
 
     def _pod_of(self, action: Resize) -> Pod | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import counted
 from elasticd.kit.surge import SURGE, noted
-from elasticd.model.actions import GIVES_WAY, Action, Evict, Mark, Scale
+from elasticd.model.actions import BREAKER, GIVES_WAY, Action, Evict, Mark, Scale
 from elasticd.model.disruption import Disruption, DisruptionMemory, DisruptionState, Refused
 
 _NOTED_LATER = 1.0
@@ -70,7 +70,7 @@ def _refusal_of(state: DisruptionState, action: Action, together: Sequence[Disru
     if disruption is None:
         return None
     if state.breaker:
-        return "Breaker", state.breaker
+        return BREAKER, state.breaker
     if state.blackout:
         return "Blackout", f"no pod is moved: {state.blackout}"
     if state.unknown:

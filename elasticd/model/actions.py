@@ -111,6 +111,9 @@ class Bind(Struct, frozen=True, gc=False, tag="bind"):
 GIVES_WAY = "is preempted for"
 """How the reason of an eviction begins that makes room for another pod."""
 
+BREAKER = "Breaker"
+"""The reason of a refusal while so much is lost at once that nothing that is observed is believed."""
+
 NO_ROOM = "NoRoom"
 """The reason of a refusal of what a node has no room for any more, as others were let have it."""
 

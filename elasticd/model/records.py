@@ -130,7 +130,7 @@ class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
     """What came of a decision's action: done, refused (by us), conflict (the world moved), failed, or
     observed (mode observe: it would have been done). `reason` is one word for counting, `condition` what the HPA would
     say of it. `code` is the API's status, 0 when it was not asked. `resized` is the uid of the pod to which a resize
-    was sent, whatever came of it."""
+    was sent, whatever came of it, or for which its node had no room: it rests."""
 
     decision: str
     at: float

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.decision.decide import condition_after
 from elasticd.kit.history import NO_RESIZE
-from elasticd.model.actions import NO_ROOM, OUTDATED, Answer, Bind, BindClaim, Create, Evict, Mark, Nominate
+from elasticd.model.actions import NO_ROOM, Answer, Bind, BindClaim, Create, Evict, Mark, Nominate
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import JobSet
@@ -82,9 +82,8 @@ def _only_removes(mark: Mark) -> bool:
     return not mark.pod and all(value is None for value in mark.annotations.values())
 
 
-def overtaken(decision: Decision, at: float, why: str) -> Outcome:
-    """What came of a decision that was given up before anything of it was done."""
-    answer = Answer("conflict", message=f"{why}: it is judged anew", reason=OUTDATED)
+def not_begun(decision: Decision, at: float, answer: Answer) -> Outcome:
+    """What came of a decision of which nothing was done, for this reason."""
     count = (decision.action.before, decision.action.after) if decision.action else (decision.current, decision.current)
     return _outcome(decision, Attempt(answer, at, 0.0), count)
 

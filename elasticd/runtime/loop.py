@@ -4,8 +4,9 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.journal.known_series import LOST_WITHIN
 from elasticd.kit.history import HORIZON
-from elasticd.model.actions import Scale
+from elasticd.model.actions import BREAKER, OUTDATED, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import IDLE_TICK, Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
@@ -30,7 +31,7 @@ from elasticd.ports.source import Site, Subject
 from elasticd.runtime.actions import Actions, record
 from elasticd.runtime.basis import BasisWriter
 from elasticd.runtime.cases import LastEvaluation, Scene, case_of
-from elasticd.runtime.execute import carry_out, overtaken
+from elasticd.runtime.execute import carry_out, not_begun
 from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.presence import Presence
 from elasticd.runtime.repeats import Repeat, Repeats
@@ -60,6 +61,16 @@ AT_ONCE = 50
 
 IDLE = 1.0
 """Seconds between snapshots of a cluster in which nothing is due: there may be new workloads or policies."""
+
+
+class Breaker(Protocol):
+    """Knows whether so much was lost at once that no count may fall."""
+
+    def settling(self, now: float) -> float:
+        """Seconds that a fall waits until others have been decided, which may have lost what they read."""
+
+    def sudden_loss(self, now: float) -> str:
+        """What was lost, as a sentence; empty: nothing."""
 
 
 class Loop:
@@ -94,8 +105,8 @@ class Loop:
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
         self._kinds: frozenset[Kind] = frozenset()
-        self.settling: Callable[[float], float] = lambda now: 0.0
-        """Seconds that a fall waits until others have been decided; it is judged anew if something has overtaken it."""
+        self.breaker: Breaker | None = None
+        """What falls of counts are asked about."""
         self._settled: dict[Key, float] = {}
         """Until when falls that were overtaken need not wait again."""
 
@@ -473,9 +484,8 @@ class Loop:
     async def _act(self, key: Key, decision: Decision, job: JobSet | None, policy_index: PolicyIndex) -> None:
         """Carry out a decision. The workload is not looked at again before that has ended."""
         try:
-            if why := await self._why_overtaken(key, decision, policy_index):
-                record(overtaken(decision, self._clock.now(), why), self._journal, self._listeners)
-                self._missed.add(key)
+            if answer := await self._why_not_now(key, decision, policy_index):
+                record(not_begun(decision, self._clock.now(), answer), self._journal, self._listeners)
                 return
             async for outcome in carry_out(self._cluster, self._clock, decision, job):
                 record(outcome, self._journal, self._listeners)
@@ -485,25 +495,32 @@ class Loop:
             self._schedule_next(key, now, decision.interval)
             self._catch_up(key, now)
 
-    async def _why_overtaken(self, key: Key, decision: Decision, policy_index: PolicyIndex) -> str:
-        """Let others be decided before a count falls, and tell what has overtaken it meanwhile; empty: nothing has, or
-        it need not wait. What is judged anew then does not wait again."""
+    async def _why_not_now(self, key: Key, decision: Decision, policy_index: PolicyIndex) -> Answer | None:
+        """Before a count falls, let others be decided, and ask the breaker, whose mark of a zero must not stand without
+        it. What something has overtaken meanwhile is judged anew, and does not wait again then. None: go on."""
         action, now = decision.action, self._clock.now()
         falls = isinstance(action, Scale) and action.after < action.before and decision.mode == "act"
         has_waited = now < self._settled.pop(key, -inf)
-        if not falls or has_waited or not (seconds := self.settling(now)):
-            return ""
-        await self._clock.sleep_until(now + seconds)
-        why = "what it reads has changed" if key in self._missed else ""
-        if self.snapshot is not None and (autoscaler := self.snapshot.autoscaler(key[1])):
-            why = f"{autoscaler} sets its count by now"
-        if policy_index is not self._policy_index:
-            why = "the policies were reloaded"
+        if not falls or self.breaker is None:
+            return None
+        if not has_waited and (seconds := self.breaker.settling(now)):
+            await self._clock.sleep_until(now + seconds)
+            if why := self._what_overtook(key, policy_index):
+                self._settled[key] = self._clock.now() + seconds
+                self._missed.add(key)
+                return Answer("conflict", message=f"{why}: it is judged anew", reason=OUTDATED)
+        loss = self.breaker.sudden_loss(self._clock.now())
+        return Answer("refused", message=loss, reason=BREAKER) if loss else None
+
+    def _what_overtook(self, key: Key, policy_index: PolicyIndex) -> str:
+        """What has changed since a decision was made under these policies; empty: nothing that is known."""
         if self._ended:
-            why = "the daemon stops, and decides about no others"
-        if why:
-            self._settled[key] = self._clock.now() + seconds
-        return why
+            return "the daemon stops, and decides about no others"
+        if policy_index is not self._policy_index:
+            return "the policies were reloaded"
+        if self.snapshot is not None and (autoscaler := self.snapshot.autoscaler(key[1])):
+            return f"{autoscaler} sets its count by now"
+        return "what it reads has changed" if key in self._missed else ""
 
     def _catch_up(self, key: Key, now: float) -> None:
         """Look soon if news came meanwhile, or a time at which a strategy may change its mind."""

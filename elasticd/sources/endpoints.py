@@ -32,7 +32,9 @@ _ENOUGH = 0.75
 _AVOID = 30.0
 _LINES = 10_000
 _LINE, _ALL_LINES = 4096, 512 << 10
-"""Bytes of one line, and of all: the parser takes as long as the square of a line's labels, and a second for these."""
+"""Bytes of one line, and of all."""
+_LABELS = 64
+"""Labels of one line."""
 _FEW = 32 << 10
 """Bytes of lines that are parsed beside what else is done; more of them in a thread."""
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
@@ -261,6 +263,8 @@ class Scraper:
             raise Fault(f"its page has {len(lines)} lines of these metrics, at most {_LINES}")
         if (longest := max(map(len, lines), default=0)) > _LINE:
             raise Fault(f"its page has a line of {longest} bytes of these metrics, at most {_LINE}")
+        if (most := max((line.count(b'="') for line in lines), default=0)) > _LABELS:  # it takes the square of them
+            raise Fault(f"its page has a line of {most} labels of these metrics, at most {_LABELS}")
         if (total := sum(map(len, lines))) > _ALL_LINES:
             raise Fault(f"its page has {total} bytes of these metrics, at most {_ALL_LINES}")
         if odd := next((line for line in lines if not _ends_well(line)), None):

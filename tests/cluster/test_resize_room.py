@@ -111,6 +111,29 @@ async def test_only_what_was_surely_not_done_is_free_again(answer: Answer, then:
     assert await door.resize("b", 2.0) == then
 
 
+async def test_what_is_shown_before_its_answer_counts_once() -> None:
+    door = _Door()
+    await door.look()
+    door.behind.waits = asyncio.Event()
+    first = asyncio.create_task(door.room.act(resize("a", 2.0)))
+    await asyncio.sleep(0)
+    door.behind.pods, door.behind.free["n"]["cpu"] = (pod("a", 2.0), *door.behind.pods[1:]), 0.5
+    await door.look()
+    door.behind.waits.set()
+    assert await door.resize("b", 1.5) == "done"
+    await first
+
+
+async def test_a_binding_without_an_answer_is_taken() -> None:
+    door = _Door()
+    door.behind.waiting = (replace(pod("new", 1.0, node=""), phase="Pending"),)
+    await door.look()
+    door.behind.answer = Answer("failed")
+    await door.room.act(Bind(Ref("shop", "Pod", "new", "v1"), "uid-new", "n"))
+    door.behind.answer = Answer("done")
+    assert await door.resize("a", 2.0) == "NoRoom"
+
+
 async def test_what_waits_for_its_turn_is_taken() -> None:
     """However long: an API server may ask for quiet. Its time begins with the answer."""
     door = _Door()

@@ -67,6 +67,19 @@ async def test_the_polling_interval_follows_the_load_at_once() -> None:
     assert gaps(looks[-3:]) == [30, 30]
 
 
+class Lost:
+    """What was lost, and how long falls wait."""
+
+    def __init__(self, seconds: float = 2.0, loss: str = "") -> None:
+        self.seconds, self.loss = seconds, loss
+
+    def settling(self, now: float) -> float:
+        return self.seconds
+
+    def sudden_loss(self, now: float) -> str:
+        return self.loss
+
+
 class Gate(VirtualClock):
     """Waits of 2 s, as those of falls, last until the test opens it."""
 
@@ -83,7 +96,7 @@ class Gate(VirtualClock):
 async def falling(**changes: Any) -> Play:
     """A workload of three is to have one, and that waits until others have been decided."""
     play = Play(policy("p", Want(), **changes), web=3, clock=Gate())
-    play.loop.settling = lambda now: 2.0
+    play.loop.breaker = Lost()
     await play.to(5)
     play.meter.load[WEB] = 1
     while not play.loop.actions:
@@ -105,6 +118,18 @@ async def test_a_fall_is_carried_out_once_others_were_decided() -> None:
     play = await falling()
     assert await settled(play) == [("done", "")]
     assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [1]
+
+
+async def test_a_zero_that_the_breaker_refuses_is_not_marked() -> None:
+    """A person's zero would count as elasticd's while that lasts."""
+    play = await falling(replicas=Bounds(min=0, max=20))
+    play.loop.breaker = Lost(loss="9 of 10 series were lost")
+    play.meter.load[WEB] = 0
+    await settled(play)
+    await play.to(play.clock.now() + 60)
+    assert {(one.result, one.reason) for one in play.outcomes} == {("refused", "Breaker")}
+    assert play.made[-1].marks
+    assert play.cluster.acts == []
 
 
 @pytest.mark.parametrize(("mode", "forbidden"), [("observe", False), ("act", True)])
@@ -149,7 +174,7 @@ async def test_a_fall_is_judged_anew_where_its_samples_have_changed(load: float,
         await play.clock.sleep_until(play.clock.now() + 0.5)
         await play.loop.step()
     assert await settled(play) == [("conflict", "what it reads has changed: it is judged anew")]
-    play.loop.settling = lambda now: 3600.0
+    play.loop.breaker = Lost(3600.0)
     await play.to(play.clock.now() + 5)
     assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [after]
 
@@ -171,7 +196,7 @@ async def test_who_leads_again_after_long_has_no_lost_series(away: float, known:
 
 async def test_what_does_not_fall_does_not_wait() -> None:
     play = Play(policy("p", Want()), web=9)
-    play.loop.settling = lambda now: 3600.0
+    play.loop.breaker = Lost(3600.0, "all")
     await play.to(5)
     assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [9]
 

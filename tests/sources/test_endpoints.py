@@ -251,6 +251,7 @@ async def test_a_useless_page_gives_no_sample_and_never_zero(pods: Pods, page: A
     assert why in found.error + found.faults.get("load", "")
 
 
+SOME = ",".join(f'l{index}="x"' for index in range(65))
 LABELS = ",".join(f'l{index}="x"' for index in range(500))
 
 
@@ -259,6 +260,7 @@ LABELS = ",".join(f'l{index}="x"' for index in range(500))
     [
         pytest.param("load 1\n" * 10_001, "its page has 10001 lines of these metrics, at most 10000", id="lines"),
         pytest.param(f"load{{{LABELS}}} 1", "its page has a line of 4397 bytes of these metrics", id="long"),
+        pytest.param(f"load{{{SOME}}} 1", "its page has a line of 65 labels of these metrics, at most 64", id="labels"),
         pytest.param(
             f'load{{a="{"x" * 4000}"}} 1\n' * 131,
             "its page has 525572 bytes of these metrics, at most 524288",

@@ -17,6 +17,7 @@ from elasticd.cluster.kubernetes.wire.objects import WireScale
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.scale import AT_ONCE, KEPT, Scaler
+from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Answer, Evict, Scale
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, hang, page, scale, status, until
@@ -326,6 +327,30 @@ async def test_write_is_repeated_once_after_the_retry_after_pause(api: FakeApi, 
     assert await bench.scale() == Answer("done", 200)
     assert bench.clock.now() - began >= 7
     assert api.asked("GET", PATH) == []
+
+
+FALL = replace(ACTION, after=1)
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "seconds", "reason"),
+    [
+        pytest.param(FALL, 429, 4, "", id="a short while"),
+        pytest.param(FALL, 429, 7, "Outdated", id="load may be back"),
+        pytest.param(FALL, 503, 7, "", id="it may have been carried out"),
+        pytest.param(ACTION, 429, 7, "", id="more replicas may be needed yet"),
+        pytest.param(replace(FALL, reason=f"{SURGE} down"), 429, 7, "", id="it ends a surge"),
+    ],
+)
+async def test_a_fall_that_waited_for_long_is_judged_anew(
+    api: FakeApi, bench: Bench, action: Scale, code: int, seconds: int, reason: str
+) -> None:
+    """Where the server asks for quiet, or `writes_per_second` is small."""
+    quiet = Say(code, {"reason": "Busy"}, {"Retry-After": str(seconds)})
+    api.on("PATCH", PATH, quiet, scale(action.after))
+    answer = await bench.scale(action)
+    assert answer.reason == reason
+    assert len(api.asked("PATCH", PATH)) == (1 if reason else 2)
 
 
 async def test_a_write_carried_out_despite_a_503_is_done(api: FakeApi, bench: Bench) -> None:

@@ -24,7 +24,7 @@ from elasticd.cluster.kubernetes.write.budget import Allowed, Budget
 from elasticd.cluster.kubernetes.write.patches import BY_US
 from elasticd.decision.workload.vetoes import forbidden
 from elasticd.kit.surge import SURGE
-from elasticd.model.actions import Answer, Scale
+from elasticd.model.actions import OUTDATED, Answer, Scale
 
 Written = Callable[[Scale, WireScale], None]
 
@@ -39,6 +39,8 @@ LAST_WORDS = 3.0
 """Seconds in which a daemon that ends gives up what has had no answer."""
 
 _REPEATS = 3
+JUDGED = 5.0
+"""Seconds that a fall may wait for its turn, or where the server asks for quiet; then it is judged anew."""
 _SCALE = msgspec.json.Decoder(WireScale)
 _OBJECTS = msgspec.json.Decoder(WireList[WireWorkload])
 
@@ -64,6 +66,7 @@ class Scaler:
         return await self._write(resource, action, allowed)
 
     async def _write(self, resource: Resource, action: Scale, allowed: Allowed) -> Answer:
+        judged = self._clock.now()
         # Without a version there would be no precondition, so it is read first.
         verdict: Answer | str = action.version or await self._look_again(resource, action, 0)
         quiet: ApiError | None = None
@@ -75,7 +78,7 @@ class Scaler:
             try:
                 with self._budget.urgent():
                     async with self._slots.slot(action.workload.namespace):
-                        if stop := allowed():
+                        if stop := allowed() or self._too_old(action, judged, quiet):
                             return stop
                         async with self._unanswered(resource, action, allowed):
                             scale = await self._patch(resource, action, verdict)
@@ -92,6 +95,13 @@ class Scaler:
         if isinstance(verdict, Answer):
             return verdict
         return conflict(409, f"it changed {1 + _REPEATS} times while it was being written")
+
+    def _too_old(self, action: Scale, judged: float, quiet: ApiError | None) -> Answer | None:
+        """Why a fall is not sent that has waited for long: load may be back. What a 503 may have carried out, is."""
+        falls = action.after < action.before and not action.reason.startswith(SURGE)
+        if not falls or self._clock.now() < judged + JUDGED or (quiet is not None and quiet.code >= 500):
+            return None
+        return Answer("refused", message=f"it waited for {JUDGED:g} s, and is judged anew", reason=OUTDATED)
 
     async def _patch(self, resource: Resource, action: Scale, version: str) -> WireScale:
         metadata = {"uid": action.uid, "resourceVersion": version}
