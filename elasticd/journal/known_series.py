@@ -58,13 +58,16 @@ class KnownSeries:
         """Those that count; None: all."""
         self._others_since: dict[tuple[str, Ref], float] = {}
         """Since when others count no longer."""
+        self._former: dict[Ref, tuple[str, Ref]] = {}
+        """Those of others by workload: another policy may be about it now, or the same by another name."""
 
     def take(self, record: Decision) -> None:
         """Take in a decision."""
         if not record.series and not record.interval_by:
             return  # no strategy was asked, and nothing was read
         key = (record.policy, record.workload)
-        self._decisions[key] = _of(record, self._decisions.get(key, _NONE))
+        before = self._decisions.get(key) or self._decisions.get(self._former.get(record.workload, key), _NONE)
+        self._decisions[key] = _of(record, before)
 
     def keep(self, governed: AbstractSet[tuple[str, Ref]], now: float) -> None:
         """From now on only these policies and workloads count. What was known of others is kept for as long as it may
@@ -72,13 +75,14 @@ class KnownSeries:
         others = {key: self._others_since.get(key, now) for key in self._decisions if key not in governed}
         self._governed = governed
         self._others_since = {key: since for key, since in others.items() if since >= now - LOST_WITHIN}
+        self._former = {key[1]: key for key in self._others_since}
         self._decisions = {
             key: of for key, of in self._decisions.items() if key in governed or key in self._others_since
         }
 
     def clear(self) -> None:
         """Forget all, as another daemon has led for long, or none."""
-        self._decisions, self._governed, self._others_since = {}, None, {}
+        self._decisions, self._governed, self._others_since, self._former = {}, None, {}, {}
 
     def counts(self, now: float) -> SeriesCounts:
         """Count them."""

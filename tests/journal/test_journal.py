@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal.known_series import SeriesCounts
@@ -166,6 +167,24 @@ def test_policies_that_were_removed_or_renamed_lose_no_series() -> None:
     assert journal.known_series.counts(2.0) == SeriesCounts(2, 1, 3)
     journal.forget({KEY}, 0.0)
     assert journal.known_series.counts(2.0) == SeriesCounts(1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "lost"),
+    [
+        pytest.param("renamed", "q", 1, id="it is still lost"),
+        pytest.param("renamed", "other", 0, id="another series was never known"),
+    ],
+)
+def test_a_renamed_policy_knows_what_was_lost_before(policy: str, name: str, lost: int) -> None:
+    """As people rename and regroup policies while the breaker holds."""
+    journal = Journal()
+    for at, series in ((1.0, KNOWN), (2.0, LOST)):
+        journal.append(decision(at, series=(series,)))
+    journal.forget({(policy, WEB)}, 0.0)
+    assert journal.known_series.counts(3.0) == SeriesCounts(0, 0, 0)
+    journal.append(decision(3.0, policy=policy, series=(replace(LOST, name=name),)))
+    assert journal.known_series.counts(601.0) == SeriesCounts(0, lost, 1)
 
 
 @pytest.mark.parametrize(("away", "lost"), [(599.0, 1), (601.0, 0)])

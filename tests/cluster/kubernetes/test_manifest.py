@@ -170,7 +170,7 @@ def merged(*rules: tuple[str, str, list[str]], **keys: list[str]) -> dict[str, A
     }
 
 
-OWN = ("app", "In", ["other"])
+FORMER, OTHER = ("app", "In", ["former"]), ("tier", "In", ["batch"])
 MATCHING = ("app", "In", ["batch"]), ("app", "NotIn", ["batch"])
 
 
@@ -179,7 +179,8 @@ MATCHING = ("app", "In", ["batch"]), ("app", "NotIn", ["batch"])
     [
         pytest.param(merged(MATCHING[0], matchLabelKeys=["app"]), merged(matchLabelKeys=["app"]), id="match"),
         pytest.param(merged(MATCHING[1], mismatchLabelKeys=["app"]), merged(mismatchLabelKeys=["app"]), id="mismatch"),
-        pytest.param(merged(OWN, matchLabelKeys=["app"]), merged(OWN, matchLabelKeys=["app"]), id="of another value"),
+        pytest.param(merged(FORMER, matchLabelKeys=["app"]), merged(matchLabelKeys=["app"]), id="of a former label"),
+        pytest.param(merged(OTHER, matchLabelKeys=["app"]), merged(OTHER, matchLabelKeys=["app"]), id="another key"),
         pytest.param(merged(MATCHING[0]), merged(MATCHING[0]), id="somebody's own"),
         pytest.param({"topologyKey": "zone", "matchLabelKeys": ["app"]}, ..., id="nothing was merged"),
     ],

@@ -41,7 +41,7 @@ def recreation(pod: dict[str, Any], at: float) -> dict[str, Any]:
     annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in _OF_THE_OLD}
     meta["annotations"] = {**annotations, RESTORED: old["uid"], RESUMED: f"{at:.3f}"}
     spec = {key: value for key, value in pod["spec"].items() if key not in _LEFT_OUT}
-    spec = _without_merged_keys(_without_tokens(spec), old.get("labels") or {})
+    spec = _without_merged_keys(_without_tokens(spec))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
@@ -88,37 +88,32 @@ def _without_tokens(spec: dict[str, Any]) -> dict[str, Any]:
     return stripped
 
 
-def _without_merged_keys(spec: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+def _without_merged_keys(spec: dict[str, Any]) -> dict[str, Any]:
     """Without what the server has made of `matchLabelKeys` and `mismatchLabelKeys`: it writes that into the selectors
     when a pod is created (affinities since Kubernetes 1.31, spread constraints since 1.34), and then once more, or
     refuses both."""
     spread, affinity = spec.get("topologySpreadConstraints"), spec.get("affinity") or {}
     if spread:
-        spec = {**spec, "topologySpreadConstraints": [_unmerged(term, labels) for term in spread]}
+        spec = {**spec, "topologySpreadConstraints": [_unmerged(term) for term in spread]}
     for kind in affinity.keys() & {"podAffinity", "podAntiAffinity"}:
         terms = dict(affinity[kind] or {})
         if required := terms.get(_REQUIRED):
-            terms[_REQUIRED] = [_unmerged(term, labels) for term in required]
+            terms[_REQUIRED] = [_unmerged(term) for term in required]
         if preferred := terms.get(_PREFERRED):
-            terms[_PREFERRED] = [
-                {**each, "podAffinityTerm": _unmerged(each["podAffinityTerm"], labels)} for each in preferred
-            ]
+            terms[_PREFERRED] = [{**each, "podAffinityTerm": _unmerged(each["podAffinityTerm"])} for each in preferred]
         affinity = {**affinity, kind: terms}
         spec = {**spec, "affinity": affinity}
     return spec
 
 
-def _unmerged(term: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+def _unmerged(term: dict[str, Any]) -> dict[str, Any]:
+    """A term without such rules, whatever label the pod had then: the server lets nobody write any for these keys."""
     merged = {("In", key) for key in term.get("matchLabelKeys") or ()}
     merged |= {("NotIn", key) for key in term.get("mismatchLabelKeys") or ()}
     selector = term.get("labelSelector") or {}
     if not merged or not selector.get("matchExpressions"):
         return term
-    own = [
-        rule
-        for rule in selector["matchExpressions"]
-        if (rule["operator"], rule["key"]) not in merged or rule.get("values") != [labels.get(rule["key"])]
-    ]
+    own = [rule for rule in selector["matchExpressions"] if (rule["operator"], rule["key"]) not in merged]
     return {**term, "labelSelector": {**selector, "matchExpressions": own}}
 
 
