@@ -41,9 +41,9 @@ from elasticd.ports.cluster import Cluster, Kind, Snapshot
 MEMORY = 600.0
 """Seconds for which a count is remembered: a loss within them counts as sudden."""
 
-LOSING = 2.0
+LOSING = 3.0
 """Seconds after which a count falls that was decided to: workloads that read the same are decided within a second, and
-show what was lost."""
+show what was lost; one that also reads a source that does not answer waits 2 s for that."""
 
 EVERY = 5.0
 """Seconds between counts of nodes and series: what was not counted before cannot be missed later."""

@@ -115,9 +115,13 @@ class Comebacks(Struct, frozen=True, gc=False):
     count: int = 0
 
     def includes(self, pod: Pod) -> bool:
-        """Whether a pod came in place of one that was moved. An API server tells creation in whole seconds: of a pod
-        that was created in the second of the first move it is not known, and the next one in its place tells."""
-        return self.first < pod.created <= self.last + PUT_BACK
+        """Whether a pod came in place of one that was moved, for sure."""
+        return self.may_include(pod) and pod.created > self.first
+
+    def may_include(self, pod: Pod) -> bool:
+        """The same, or it is not known: an API server tells creation in whole seconds, and it was created in that of
+        the first move."""
+        return int(self.first) <= pod.created <= self.last + PUT_BACK
 
 
 class Failing(Struct, frozen=True, gc=False):

@@ -319,11 +319,11 @@ class PoolHistory:
 
 def _with_move(before: Comebacks | None, pod: Pod | None, at: float) -> Comebacks:
     """What has come back to a node once a pod is moved from there. Where none came back for long, it starts over."""
-    if before is not None and pod is not None and before.includes(pod):
-        return Comebacks(before.first, at, before.count + 1)
-    if before is None or at > before.last + PUT_BACK:
+    if before is None:
         return Comebacks(at, at)
-    return Comebacks(before.first, at, before.count)
+    if pod is not None and before.may_include(pod):
+        return Comebacks(before.first, at, before.count + 1)
+    return Comebacks(at, at) if at > before.last + PUT_BACK else Comebacks(before.first, at, before.count)
 
 
 def _with_failure(before: _Failures | None, outcome: PodOutcome, every: float) -> _Failures:
