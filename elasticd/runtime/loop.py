@@ -499,13 +499,14 @@ class Loop:
         """Before a count falls, let others be decided, and ask the breaker, whose mark of a zero must not stand without
         it. What something has overtaken meanwhile is judged anew, and does not wait again then. None: go on."""
         action, now = decision.action, self._clock.now()
-        falls = isinstance(action, Scale) and action.after < action.before and decision.mode == "act"
         has_waited = now < self._settled.pop(key, -inf)
-        if not falls or self.breaker is None:
+        if self.breaker is None or decision.mode != "act":
+            return None
+        if not isinstance(action, Scale) or action.after >= action.before:
             return None
         if not has_waited and (seconds := self.breaker.settling(now)):
             await self._clock.sleep_until(now + seconds)
-            if why := self._what_overtook(key, policy_index):
+            if why := self._what_overtook(key, policy_index) or await self._judge_again(key, action, policy_index):
                 self._settled[key] = self._clock.now() + seconds
                 self._missed.add(key)
                 return Answer("conflict", message=f"{why}: it is judged anew", reason=OUTDATED)
@@ -520,7 +521,34 @@ class Loop:
             return "the policies were reloaded"
         if self.snapshot is not None and (autoscaler := self.snapshot.autoscaler(key[1])):
             return f"{autoscaler} sets its count by now"
-        return "what it reads has changed" if key in self._missed else ""
+        return ""
+
+    async def _judge_again(self, key: Key, fall: Scale, policy_index: PolicyIndex) -> str:
+        """Why a count is not to fall so far by what is known now, as where a lost series is there again; empty: it
+        is."""
+        now, policy = self._clock.now(), policy_index.members.get(key)
+        if self.snapshot is None or policy is None:
+            return "it is not governed any more"
+        readings = await self.router.look(self._pollers_of(policy_index, policy), now)
+        try:
+            scene = Scene(policy_index, {}, self.snapshot, now)
+            case = case_of(scene, key, readings, self._journal, self._cluster.problems())
+            decision = await self._evaluate(case) if isinstance(case, Case) else case
+        except BaseException as error:  # of a strategy or a source: the next evaluation tells it
+            if is_interrupt(error):
+                raise
+            return raised(error)
+        if not isinstance(decision, Decision):
+            return "it cannot be judged"
+        again = decision.action
+        if isinstance(again, Scale) and again.after <= fall.after:
+            return ""
+        return f"it is to have {again.after if isinstance(again, Scale) else decision.current} by now"
+
+    async def _evaluate(self, case: Case) -> Decision | str:
+        (answer,) = await self._worker([case])
+        evaluated = await answer if isinstance(answer, asyncio.Future) else answer
+        return evaluated if isinstance(evaluated, str) else evaluated.decision
 
     def _catch_up(self, key: Key, now: float) -> None:
         """Look soon if news came meanwhile, or a time at which a strategy may change its mind."""

@@ -165,18 +165,59 @@ async def test_a_fall_is_given_up_where_an_autoscaler_has_come() -> None:
     assert play.cluster.acts == []
 
 
-@pytest.mark.parametrize(("load", "after"), [(2, 2), (9, 9)])
-async def test_a_fall_is_judged_anew_where_its_samples_have_changed(load: float, after: int) -> None:
-    """And does not wait again then: falling load would keep it for ever."""
-    play = await falling()
+DONE = ("done", "")
+
+
+def anew(replicas: int) -> tuple[str, str]:
+    return "conflict", f"it is to have {replicas} by now: it is judged anew"
+
+
+@pytest.mark.parametrize(
+    ("load", "said", "after"),
+    [
+        pytest.param(1, [DONE], [1], id="the same"),
+        pytest.param(2, [anew(2), DONE], [2], id="it falls less"),
+        pytest.param(3, [anew(3)], [], id="the load is back"),
+        pytest.param(9, [anew(9), DONE], [9], id="it rises"),
+    ],
+)
+async def test_a_fall_is_judged_once_more_when_due(load: float, said: list[tuple[str, str]], after: list[int]) -> None:
+    """And does not wait again where it is another then: falling load would keep it for ever."""
+    play = await falling(replicas=Bounds(min=0, max=20))
     play.meter.load[WEB] = load
-    for _ in range(10):
-        await play.clock.sleep_until(play.clock.now() + 0.5)
-        await play.loop.step()
-    assert await settled(play) == [("conflict", "what it reads has changed: it is judged anew")]
+    await play.clock.sleep_until(play.clock.now() + 1.9)
+    first = await settled(play)
     play.loop.breaker = Lost(3600.0)
     await play.to(play.clock.now() + 5)
-    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [after]
+    assert [(one.result, one.message) for one in play.outcomes] == said
+    assert first == said[:1]
+    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == after
+
+
+class Refuse(Strategy, tag="refuse", frozen=True):
+    """Raises once the load is 5."""
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        load = observation.series["load"].samples[0].value
+        if load == 5:
+            raise ValueError("no")
+        return Recommendation(int(load), "Wanted")
+
+
+async def test_a_fall_that_cannot_be_judged_again_is_given_up() -> None:
+    play = Play(policy("p", Refuse()), web=3, clock=Gate())
+    play.loop.breaker = Lost()
+    await play.to(5)
+    play.meter.load[WEB] = 1
+    while not play.loop.actions:
+        await play.clock.sleep_until(play.clock.now() + 0.5)
+        await play.loop.step()
+    play.meter.load[WEB] = 5
+    await play.clock.sleep_until(play.clock.now() + 1.9)
+    ((result, message),) = await settled(play)
+    assert (result, play.cluster.acts) == ("conflict", [])
+    assert message == "it is to have 3 by now: it is judged anew"
 
 
 @pytest.mark.parametrize(("away", "known"), [(590, 1), (610, 0)])
