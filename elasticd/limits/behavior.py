@@ -90,8 +90,9 @@ class Rollout(Seriesless, tag="rollout", frozen=True):
     A rollout is in progress while a Deployment or StatefulSet has pods of another template than its newest, also when a
     person paused it or takes it back, and until its controller has seen its newest spec: until then a Deployment's
     count may fall to as many pods as there are, as admission may refuse its ReplicaSet more. One that has missed its
-    deadline (Deployment, progressDeadlineSeconds) is none any more. ReplicaSets roll nothing out, and of other kinds it
-    cannot be known: they are not limited.
+    deadline (Deployment, progressDeadlineSeconds) is none any more, nor is one of a StatefulSet that goes no further by
+    itself (a partition, OnDelete). ReplicaSets roll nothing out, and of other kinds it cannot be known: they are not
+    limited.
     """
 
     forbids: Annotated[
