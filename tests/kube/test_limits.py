@@ -151,8 +151,13 @@ async def test_a_growth_that_admission_refuses_is_taken_back(kube: Kube, namespa
         await wait_until(partial(has, 6), what="its count is higher")
         kube.loads.set_load(namespace, "web", cpu=0.05)
         await scaled(kube, namespace, 1)
-        done = [one for one in read(daemon.folder / "state") if isinstance(one, Outcome) and one.result == "done"]
-        assert [one.after for one in done] == [6, 2, 1], "first to as many as there are"
+
+        def told() -> list[int]:
+            records = read(daemon.folder / "state")
+            return [one.after for one in records if isinstance(one, Outcome) and one.result == "done"]
+
+        await wait_until(lambda: told()[-1:] == [1], what="its outcome is written")
+        assert told() == [6, 2, 1], "first to as many as there are"
 
 
 async def test_it_grows_as_far_as_the_nodes_carry_it(kube: Kube, namespace: str, tmp_path: Path) -> None:
