@@ -52,6 +52,7 @@ async def daemon(kubeconfig: str, folder: Path) -> AsyncIterator[None]:
         await program.stop()
 
 
+@pytest.mark.timeout(300)
 async def test_the_walk_from_an_hpa_and_back_can_be_followed(kube: Kube, tmp_path: Path) -> None:
     await scaled_by_an_hpa(kube)
     told, kubeconfig = list(steps("from-an-hpa.md")), str(kube.plane.kubeconfig())
