@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.kit.tutorial import at_free_ports, follow, steps
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
