@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from aiohttp import web
+from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.session import Session
@@ -157,6 +159,23 @@ async def test_events_under_way_are_bounded(bench: Bench) -> None:
     await until(lambda: len(bench.api.asked("POST", PATH)) == 64)
     await bench.events.close()
     assert bench.events.dropped == 36
+
+
+async def test_few_events_are_written_at_a_time(api: FakeApi, bench: Bench) -> None:
+    """A thousand pods that find no room have one each: as many connections took 250 MB."""
+    answers = asyncio.Event()
+
+    async def late(_: web.Request) -> web.StreamResponse:
+        await answers.wait()
+        return web.json_response({})
+
+    api.on("POST", PATH, late)
+    telling = [asyncio.create_task(bench.events.announce(replace(HELLO, message=str(one)))) for one in range(100)]
+    await until(lambda: len(api.asked("POST", PATH)) == 8)
+    await asyncio.sleep(0.05)  # others would be there by now
+    assert len(api.asked("POST", PATH)) == 8
+    answers.set()
+    assert {answer.result for answer in await asyncio.gather(*telling)} == {"done"}
 
 
 async def test_events_let_scales_that_are_being_written_go_first(bench: Bench) -> None:

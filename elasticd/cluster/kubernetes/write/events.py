@@ -22,6 +22,9 @@ COMPONENT = "elasticd"
 _FOLD_SECONDS = 600.0
 _REMEMBERED = 4096
 _UNDER_WAY = 64
+_AT_ONCE = 8
+"""Events that are written at a time: a connection takes a quarter of a megabyte, and a thousand pods that find no room
+have an Event each."""
 _GIVES_WAY = 5.0
 """Seconds at most for which an Event lets scales go first."""
 
@@ -43,6 +46,7 @@ class Events:
         self._session, self._budget, self._clock, self._identity = session, budget, clock, identity
         self._sent: dict[Announce, _Sent] = {}
         self._tasks: set[asyncio.Task[Answer]] = set()
+        self._places = asyncio.Semaphore(_AT_ONCE)
         self.dropped = 0
 
     def after_scale(self, action: Scale | Create, answer: Answer) -> None:
@@ -76,6 +80,10 @@ class Events:
         if not self._budget.spare():
             self.dropped += 1
             return spent("dropped: the write budget is short")
+        async with self._places:
+            return await self._write(announce)
+
+    async def _write(self, announce: Announce) -> Answer:
         now = self._clock.now()
         sent = self._sent.get(announce)
         try:
