@@ -1,6 +1,6 @@
 """Which series can be trusted, and which were lost of late: what the breaker of `[disruption]` asks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -59,7 +59,7 @@ class KnownSeries:
         self._others_since: dict[tuple[str, Ref], float] = {}
         """Since when others count no longer."""
         self._former: dict[Ref, tuple[str, Ref]] = {}
-        """Those of others by workload: another policy may be about it now, or the same by another name."""
+        """Those of others by workload that another policy is about now, or the same by another name."""
 
     def take(self, record: Decision) -> None:
         """Take in a decision."""
@@ -75,7 +75,8 @@ class KnownSeries:
         others = {key: self._others_since.get(key, now) for key in self._decisions if key not in governed}
         self._governed = governed
         self._others_since = {key: since for key, since in others.items() if since >= now - LOST_WITHIN}
-        self._former = {key[1]: key for key in self._others_since}
+        refs = {ref for _, ref in governed}
+        self._former = {key[1]: key for key in self._others_since if key[1] in refs}
         self._decisions = {
             key: of for key, of in self._decisions.items() if key in governed or key in self._others_since
         }
@@ -86,11 +87,19 @@ class KnownSeries:
 
     def counts(self, now: float) -> SeriesCounts:
         """Count them."""
-        decisions = [of for key, of in self._decisions.items() if self._governed is None or key in self._governed]
+        decisions = [self._decisions[key] for key in self._counted()]
         lacking = [series for of in decisions for series in of.lacking.values()]
         known = sum(len(of.known) for of in decisions)
         lost = sum(series.was_known and series.since >= now - LOST_WITHIN for series in lacking)
         return SeriesCounts(known, lost, known + len(lacking))
+
+    def _counted(self) -> Iterable[tuple[str, Ref]]:
+        """Those that count: also those of former policies until the present one has decided about a workload."""
+        if self._governed is None:
+            return self._decisions.keys()
+        own = [key for key in self._decisions if key in self._governed]
+        decided = {ref for _, ref in own}
+        return [*own, *(key for ref, key in self._former.items() if ref not in decided and key in self._decisions)]
 
 
 def _of(record: Decision, before: _OfDecision) -> _OfDecision:
