@@ -122,7 +122,7 @@ class DisruptionGuard(ClusterWrapper):
         self._under_way: list[Disruption] = []
         self._ending: dict[str, list[Disruption]] = {}
         """What was counted when a surge began that is being ended now, by the UID of its pod."""
-        self._replacements, self._rollouts = Replacements(), Rollouts(-inf if journal is None else clock.now())
+        self._replacements, self._rollouts = Replacements(), Rollouts()
         self._bounds_changes: deque[tuple[float, int]] = deque()
         self._counts: dict[str, deque[tuple[float, int]]] = {}
         for at, ready in journal.node_counts() if journal else ():

@@ -4,7 +4,6 @@ Knows workloads and their pods as a snapshot shows them; knows nothing of what a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
 
 from elasticd.kit.rollout import is_wanted, rollout_left
 from elasticd.model.disruption import Refused
@@ -20,9 +19,7 @@ that ends is waited for: on a lost node it may never end."""
 class Rollouts:
     """The pods that rollouts have replaced, of which nothing else says that they are under way."""
 
-    def __init__(self, begun: float = -inf) -> None:
-        """`begun`: when this process began, if others may have seen more before; -inf: nobody has."""
-        self._begun = begun
+    def __init__(self) -> None:
         self._taken_back: dict[str, float] = {}
         """By UID, when StatefulSets were last seen to replace pods by an earlier template: once the last of them is
         created, their status is as if nothing had been."""
@@ -33,7 +30,7 @@ class Rollouts:
         """Note what the status of a workload does not tell later."""
         self._taken_back = {uid: at for uid, at in self._taken_back.items() if now - at < YOUNG}
         before, self._ending = self._ending, {}
-        for workload, pods in self._suspect(snapshot, now):
+        for workload, pods in self._suspect(snapshot):
             if not workload.rollout and rollout_left(workload, pods):
                 self._taken_back[workload.uid] = now
             self._ending |= {pod.uid: before.get(pod.uid, now) for pod in pods if pod.deleted}
@@ -41,21 +38,16 @@ class Rollouts:
     def awaited(self, snapshot: Snapshot, now: float) -> Iterator[tuple[str, Refused]]:
         """The ready pods, by UID, of each workload of which new ones are awaited."""
         self.see(snapshot, now)
-        for workload, pods in self._suspect(snapshot, now):
-            if workload.unfinished or workload.uid in self._taken_back or self._may_be_taken_back(workload, now):
+        for workload, pods in self._suspect(snapshot):
+            if workload.unfinished or workload.uid in self._taken_back:
                 lasting = [pod for pod in pods if now - self._ending.get(pod.uid, now) < YOUNG]
                 if why := _why_awaited(workload, lasting, now):
                     yield from ((pod.uid, why) for pod in pods if pod.ready)
 
-    def _suspect(self, snapshot: Snapshot, now: float) -> Iterator[tuple[Workload, Sequence[Pod]]]:
+    def _suspect(self, snapshot: Snapshot) -> Iterator[tuple[Workload, Sequence[Pod]]]:
         for workload in snapshot.workloads():  # nearly all are at rest
-            is_told = workload.unfinished or workload.new_revision or workload.uid in self._taken_back
-            if is_told or self._may_be_taken_back(workload, now):
+            if workload.unfinished or workload.new_revision or workload.uid in self._taken_back:
                 yield workload, snapshot.pods(workload)
-
-    def _may_be_taken_back(self, workload: Workload, now: float) -> bool:
-        """Whether it is not known, as it may have been before this process began."""
-        return now - self._begun < YOUNG and workload.ref.kind == "StatefulSet"
 
 
 def _why_awaited(workload: Workload, pods: Iterable[Pod], now: float) -> Refused | None:

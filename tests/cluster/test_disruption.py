@@ -358,23 +358,6 @@ async def test_the_last_pod_of_a_rollout_taken_back_is_awaited() -> None:
     assert (await door.disruption.act(evict("p-0", "c"))).reason == ""
 
 
-@pytest.mark.parametrize(
-    ("created", "waits", "reason"),
-    [
-        pytest.param(NOW - 30, 0.0, "RollingOut", id="it may have gone back before the restart"),
-        pytest.param(NOW - YOUNG, 0.0, "", id="it fails for long"),
-        pytest.param(NOW + YOUNG, YOUNG + 10, "", id="long after the restart"),
-    ],
-)
-async def test_after_a_restart_a_young_pod_is_awaited(created: float, waits: float, reason: str) -> None:
-    """Of a StatefulSet whose template was changed back nothing else tells then."""
-    door = Door(replace(WEB, ref=replace(WEB.ref, kind="StatefulSet")), journal=Journal())
-    door.behind.pods = (of("new", "p-0"), of("new", "p-1"), of("new", "p-2", ready=False, created=created))
-    await door.look()
-    await door.wait(waits)
-    assert (await door.disruption.act(evict("p-0", "c"))).reason == reason
-
-
 @pytest.mark.parametrize(("preempts", "reason"), [(False, "RollingOut"), (True, "")])
 async def test_who_preempts_waits_for_no_canary(preempts: bool, reason: str) -> None:
     """It may never be ready."""
