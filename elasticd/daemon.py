@@ -433,7 +433,7 @@ async def assembled(
         if settings.dry_run:
             cluster = DryRun(cluster)
         placer: Placer  # is made below, around the guards that ask it how much it knows, and whom it promised a place
-        cluster = ResizeRoom(cluster, clock, lambda snapshot, now: placer.promised(snapshot, now))  # noqa: PLW0108
+        cluster = ResizeRoom(cluster, clock, lambda *seen: placer.promised(*seen))  # noqa: PLW0108  # it is not there yet
         measured_series = {"series of nodes": lambda: measured(placer.pools)}
         guard = cluster = DisruptionGuard(cluster, settings.disruption, clock, measured_series, journal)
         plugins = PluginListener(registry)

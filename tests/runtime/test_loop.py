@@ -93,9 +93,9 @@ class Gate(VirtualClock):
         await super().sleep_until(when)
 
 
-async def falling(**changes: Any) -> Play:
+async def falling(strategy: Strategy | None = None, **changes: Any) -> Play:
     """A workload of three is to have one, and that waits until others have been decided."""
-    play = Play(policy("p", Want(), **changes), web=3, clock=Gate())
+    play = Play(policy("p", strategy or Want(), **changes), web=3, clock=Gate())
     play.loop.breaker = Lost()
     await play.to(5)
     play.meter.load[WEB] = 1
@@ -206,13 +206,7 @@ class Refuse(Strategy, tag="refuse", frozen=True):
 
 
 async def test_a_fall_that_cannot_be_judged_again_is_given_up() -> None:
-    play = Play(policy("p", Refuse()), web=3, clock=Gate())
-    play.loop.breaker = Lost()
-    await play.to(5)
-    play.meter.load[WEB] = 1
-    while not play.loop.actions:
-        await play.clock.sleep_until(play.clock.now() + 0.5)
-        await play.loop.step()
+    play = await falling(Refuse())
     play.meter.load[WEB] = 5
     await play.clock.sleep_until(play.clock.now() + 1.9)
     ((result, message),) = await settled(play)
