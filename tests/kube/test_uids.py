@@ -40,6 +40,7 @@ async def test_what_was_replaced_since_is_reported_as_gone(kube: Kube, namespace
     pod = await one_pod(kube, namespace)
     path = PATHS[DEPLOYMENT].format(namespace)
     async with opened(kube, namespace) as cluster:
+        await cluster.observe(0.0, frozenset({DEPLOYMENT}))
         answer = await cluster.act(actions(namespace, pod)[what])
     assert answer.result == "conflict", answer
     assert answer.reason == "NotFound" or "recreated" in answer.message, answer
