@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.memo import Memo
 from elasticd.decision.quality import FUTURE, NO_SAMPLE, SETTLING, apart, cover, doubted, expected, failed, grade
+from elasticd.model.controllers import OWNERS, lacks_more_than_may
 from elasticd.model.policy import Policy
 from elasticd.model.workload import (
     BulkLookup,
@@ -37,18 +38,36 @@ def observe(
 ) -> Observation:
     """Build the observation of a workload. `names`: the series that are read, None for all there are. Each series comes
     from the first reading whose samples can be trusted; its message says which sources were passed over for that, and
-    why."""
+    why. While the controller counts pods that the snapshot lacks, as where the watch of pods has fallen silent, the
+    samples of the others stand for too few."""
     pods = snapshot.pods(workload)
+    series = series_of(policy, workload.ref, pods, readings, names, at)
+    if why := _why_unseen(workload, pods):
+        series = {name: doubted(each, why) if _of_pods(each) else each for name, each in series.items()}
     fault = snapshot.selector_fault(workload)
     return Observation(
         at=at,
         workload=workload,
         pods=pods,
-        series=series_of(policy, workload.ref, pods, readings, names, at),
+        series=series,
         confirmed=snapshot.confirmed_for(workload.ref),
         fault=("InvalidSelector", fault) if fault else ("", ""),
         autoscaler=snapshot.autoscaler(workload.ref),
     )
+
+
+def _why_unseen(workload: Workload, pods: tuple[Pod, ...]) -> str:
+    """Which pods that its controller counts are unknown; empty: too few to matter. Of kinds of others, whose counts may
+    be of something else than pods, nothing is known."""
+    kind, counted = (workload.ref.api_version, workload.ref.kind), workload.status_replicas
+    _, _, shown = sample_keys(workload.ref, pods)
+    if kind not in OWNERS or shown >= counted or not lacks_more_than_may(counted, shown):
+        return ""
+    return f"of {counted} pods that its controller counts, the watch of pods shows {shown}"
+
+
+def _of_pods(series: Series) -> bool:
+    return bool(series.samples) and bool(series.samples[0].pod)
 
 
 def series_of(
@@ -96,15 +115,17 @@ def _node_value(name: str, node: str, readings: Sequence[Readings], at: float, m
     return None
 
 
-def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
-    """The keys of the pods' samples, and how many pods should have some."""
+def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int, int]:
+    """The keys of the pods' samples, how many pods should have some, and how many have not ended."""
     expected = sum(1 for pod in pods if pod.phase == "Running" and not pod.deleted)
     # What a pod that is being deleted uses stands for nobody. HPA: Groups, ignored pods.
-    return tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted), expected
+    keys = tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted)
+    return keys, expected, sum(not pod.has_ended for pod in pods)
 
 
 sample_keys = Memo(_sample_keys)
-"""Of a workload and its pods, the keys of the pods' samples, and how many pods should have some."""
+"""Of a workload and its pods, the keys of the pods' samples, how many pods should have some, and how many have not
+ended."""
 
 
 class _Fresh(NamedTuple):
@@ -133,7 +154,7 @@ class _Cut:
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
         self._ref, self._pods, self._at = ref, pods, at
-        self._keys, self._expected = sample_keys(ref, pods)
+        self._keys, self._expected, _ = sample_keys(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted, else the one with most of its samples, else one that says why not."""

@@ -203,6 +203,34 @@ def test_a_doubted_series_lowers_no_count(
     assert quality is not Quality.INVALID or readings[0].doubts[name] in series.message
 
 
+@pytest.mark.parametrize(
+    ("kind", "counted", "pods", "doubted"),
+    [
+        pytest.param("Deployment", 2, PODS, False, id="all are shown"),
+        pytest.param("Deployment", 3, PODS, True, id="one is not"),
+        pytest.param("StatefulSet", 3, PODS, True, id="one of a StatefulSet is not"),
+        pytest.param("Deployment", 1, PODS, False, id="it has yet to count one"),
+        pytest.param("Deployment", 3, (*PODS, pod("c", deleted=True)), False, id="one terminates"),
+        pytest.param("Deployment", 3, (*PODS, pod("c", phase="Failed")), True, id="it counts none that has failed"),
+        pytest.param("Deployment", 20, (*PODS, *map(pod, "cdefghijklmnopqrs")), False, id="one of twenty is not"),
+        pytest.param("Deployment", 20, (*PODS, *map(pod, "cdefghijklmnopqr")), True, id="two of twenty are not"),
+        pytest.param("Rollout", 3, PODS, False, id="a kind of others, which may count something else"),
+    ],
+)
+def test_pods_that_the_watch_lacks_lower_no_count(
+    kind: str, counted: int, pods: tuple[Pod, ...], doubted: bool
+) -> None:
+    """The watch of pods may be silent while that of workloads is not. What is no series of pods needs none."""
+    workload = replace(WORKLOAD, ref=replace(REF, kind=kind), status_replicas=counted)
+    table = {f"shop/{one.name}": use(1, one.name) for one in pods if one.phase == "Running" and not one.deleted}
+    readings = [Readings("s", NOW, pods={"cpu": table}, workloads={"queue": {str(workload.ref): use(7)}})]
+    series = observe(POLICY, workload, View(pods), readings, None, NOW).series
+    assert (series["cpu"].trusted, series["cpu"].usable) == (not doubted, True)
+    told = f"of {counted} pods that its controller counts, the watch of pods shows "
+    assert (told in series["cpu"].message) is doubted
+    assert series["queue"].quality is Quality.FRESH
+
+
 def test_just_started_pods_without_samples_do_not_reduce_trust() -> None:
     old = tuple(replace(one, started=NOW - 600) for one in PODS)
     new = tuple(replace(pod(name), started=NOW - 5) for name in "cdefg")

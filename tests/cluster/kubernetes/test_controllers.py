@@ -129,6 +129,45 @@ async def test_a_replacement_counts_once_available(
 
 
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
+@pytest.mark.parametrize(
+    ("counted", "shown", "waits"),
+    [
+        pytest.param({"replicas": 4, "readyReplicas": 4}, 4, False, id="both say that all are ready"),
+        pytest.param({"replicas": 4, "readyReplicas": 3}, 4, True, id="it knows one that is not"),
+        pytest.param({"replicas": 4}, 4, True, id="it knows none that is"),
+        pytest.param({"replicas": 4, "readyReplicas": 3}, 3, False, id="one fails for long"),
+        pytest.param({"replicas": 4, "readyReplicas": 4}, 3, False, id="it has yet to count one"),
+        pytest.param({"replicas": 20, "readyReplicas": 19}, 20, False, id="one of twenty"),
+        pytest.param({"replicas": 20, "readyReplicas": 18}, 20, True, id="two of twenty"),
+        pytest.param({}, 4, False, id="it has never counted"),
+    ],
+)
+async def test_a_controller_that_knows_of_unready_pods_gives_none(
+    api: FakeApi,
+    controllers: Controllers,
+    pods: PodStore,
+    kind: str,
+    counted: dict[str, int],
+    shown: int,
+    waits: bool,
+) -> None:
+    """The watch of pods may have fallen silent while one was moved or failed."""
+    (found,) = named("u")(kind)["items"]
+    wanted = counted.get("replicas", shown)
+    listed = page({**found, "spec": {**found["spec"], "replicas": wanted}, "status": counted})
+    api.on("GET", RESOURCES[kind].path("shop"), listed)
+    owner = (kind, "web", "u")
+    for number in range(wanted):
+        pods.put(replace(owned(f"web-{number}", owner), ready=number < shown), listed=True)
+    asked = partial(controllers.why_not_recreated, "shop", owner, {"app": "web"})
+    answer = await asked(ready=True)
+    told = counted.get("readyReplicas", 0)
+    said = f"{kind} web says that {told} of its pods are ready, the watch of pods {shown}: it is judged anew"
+    assert (answer.reason, answer.message) == ("Outdated", said) if answer else not waits
+    assert await asked(ready=False) is None
+
+
+@pytest.mark.parametrize("kind", sorted(BUILT_IN))
 async def test_a_controller_with_too_many_pods_gives_no_ready_one(
     api: FakeApi, controllers: Controllers, pods: PodStore, kind: str
 ) -> None:

@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.kubernetes.wire.objects import UNREAD, LabelSelector, ObjectMeta, Wire, WireList
 from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector, to_text
 from elasticd.cluster.kubernetes.write.answers import refused_by
-from elasticd.model.actions import Answer
+from elasticd.model.actions import OUTDATED, Answer
 from elasticd.model.controllers import lacks_more_than_may
 from elasticd.model.workload import Pod
 
@@ -39,6 +39,7 @@ class _Spec(Wire, frozen=True):
 
 class _Status(Wire, frozen=True):
     replicas: int | None = None
+    ready_replicas: int = 0
     succeeded: int = 0
 
 
@@ -62,7 +63,8 @@ class Controllers:
         """Why the controller of this kind (see `controller_kind`), name and UID would not recreate a pod with these
         labels; None: it would, or there is none. `ready`: the pod is, and would be missed, so none goes while the
         controller has too few, as where a quota or a webhook refuses what it creates, or kube-controller-manager is
-        away: what it wrote last of them is no proof. Nor does one go while it has too many, as it may delete others."""
+        away: what it wrote last of them is no proof. Nor does one go while it has too many, as it may delete others, or
+        while it says that fewer are ready than the watch shows, which may have fallen silent."""
         kind, name, uid = controller
         if kind not in RESOURCES:
             return await self._why_unserved(kind) if "/" in kind else None
@@ -82,7 +84,11 @@ class Controllers:
         if not ready or present is None:
             return None
         pods = [pod for pod in self._pods.all_of(namespace) if pod.owner[2] == uid]
-        return _why_missed(kind, present, pods) or self._why_not_available(kind, present, pods)
+        return (
+            _why_missed(kind, present, pods)
+            or self._why_not_available(kind, present, pods)
+            or _why_unlike_watched(kind, present, pods)
+        )
 
     def _why_not_available(self, kind: str, controller: _Controller, pods: Collection[Pod]) -> Answer | None:
         """Why no ready pod goes while another has not been ready for minReadySeconds: it may replace one that went."""
@@ -120,6 +126,16 @@ def _why_missed(kind: str, controller: _Controller, pods: Collection[Pod]) -> An
         return None
     message = f"{whose} has {counted(active, 'pod')}, is to have {wanted}, and has yet to delete the others"
     return Answer("refused", message=message, reason="Scaling")
+
+
+def _why_unlike_watched(kind: str, controller: _Controller, pods: Collection[Pod]) -> Answer | None:
+    """Why no ready pod goes while its controller knows of others that are not ready, and the watch does not."""
+    wanted, told = controller.spec.replicas, controller.status.ready_replicas
+    shown = sum(pod.is_active and pod.ready is True for pod in pods)
+    if wanted is None or controller.status.replicas is None or told >= shown or not lacks_more_than_may(wanted, told):
+        return None
+    message = f"{kind} {controller.metadata.name} says that {told} of its pods are ready, the watch of pods {shown}"
+    return Answer("refused", message=f"{message}: it is judged anew", reason=OUTDATED)
 
 
 def _lack(controller: _Controller, present: int) -> str:
