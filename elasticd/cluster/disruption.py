@@ -22,7 +22,7 @@ from elasticd.cluster.rollouts import Rollouts
 from elasticd.cluster.wrapper import ClusterWrapper
 from elasticd.decision.disruption import disruption_of, ends_surge, missed, refusal, unknown
 from elasticd.journal import Journal
-from elasticd.journal.known_series import LOST_WITHIN, SeriesCounts
+from elasticd.journal.known_series import LOST_WITHIN
 from elasticd.kit.calendars import Hours, standing
 from elasticd.kit.surge import SURGE, gives_way, own_count, surged
 from elasticd.model.actions import BREAKER, GIVES_WAY, Action, Answer, Create, Evict, Mark, Remove, Scale
@@ -33,6 +33,7 @@ from elasticd.model.disruption import (
     NodesCounted,
     PolicyCaps,
     Refused,
+    SeriesLost,
 )
 from elasticd.model.listener import MoveTakenBack, Notice
 from elasticd.model.policy import MOST
@@ -41,9 +42,9 @@ from elasticd.ports.cluster import Cluster, Kind, Snapshot
 MEMORY = 600.0
 """Seconds for which a count is remembered: a loss within them counts as sudden."""
 
-LOSING = 3.0
-"""Seconds after which a count falls that was decided to: workloads that read the same are decided within a second, and
-show what was lost; one that also reads a source that does not answer waits 2 s for that."""
+FALLS_AFTER = 3.0
+"""Seconds for which fewer replicas must have been wanted before a count falls: workloads that read the same are decided
+within a second, and show what was lost; one that also reads a source that does not answer waits 2 s for that."""
 
 EVERY = 5.0
 """Seconds between counts of nodes and series: what was not counted before cannot be missed later."""
@@ -90,7 +91,7 @@ class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def caps(self) -> PolicyCaps:
-        return PolicyCaps(self.within, self.bounds_step, self.bounds_most, self.newly_governed)
+        return PolicyCaps(self.within, self.bounds_step, self.bounds_most, self.newly_governed, FALLS_AFTER)
 
 
 class DisruptionGuard(ClusterWrapper):
@@ -129,6 +130,8 @@ class DisruptionGuard(ClusterWrapper):
             self._peak(_NODES, ready, at)
         self._counted = -1
         """The count of ready nodes that was written down last."""
+        self._lost_written = -inf
+        """When it was written down last that series were lost together."""
         self._snapshot: Snapshot | None = None
         self._last_count = float("-inf")
 
@@ -354,10 +357,8 @@ class DisruptionGuard(ClusterWrapper):
             if peak and ready <= peak * remaining:
                 missing = f"; {peak - len(nodes)} disappeared within {MEMORY / 60:g} minutes" * (peak > len(nodes))
                 return f"{ready} of {peak} nodes are ready{missing}"
-        series = self._journal.known_series.counts(now) if self._journal else SeriesCounts(0, 0, 0)
-        trusted_before = series.known + series.lost
-        if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
-            return f"{series.lost} of {trusted_before} series were lost within {LOST_WITHIN / 60:g} minutes"
+        if loss := self._lost_series(now, remaining):
+            return loss
         for name, count in self._measured.items():
             trusted, total = count()
             peak = self._peak(name, trusted, now)
@@ -365,11 +366,23 @@ class DisruptionGuard(ClusterWrapper):
                 return f"{trusted} of {total} {name} can be trusted, and {peak} could be before"
         return ""
 
-    def settling(self, now: float) -> float:
-        """Seconds that a fall of a count waits until other workloads have been decided that read the same, as their
-        series may have been lost."""
-        has_others = self._journal and self._journal.known_series.counts(now).total >= FEWEST
-        return LOSING if has_others else 0.0
+    def _lost_series(self, now: float, remaining: float) -> str:
+        """Which series were lost together, until all of them are there again: as many go by a Prometheus that comes
+        back without its data, and come back one by one. Empty: none."""
+        if self._journal is None:
+            return ""
+        series = self._journal.known_series.counts(now)
+        trusted_before = series.known + series.lost
+        if series.lost and series.total >= FEWEST and series.known <= trusted_before * remaining:
+            if now >= self._lost_written + EVERY:
+                self._lost_written = now
+                self._journal.append(SeriesLost(now))
+            self._journal.known_series.lost_together(now)
+            return f"{series.lost} of {trusted_before} series were lost within {LOST_WITHIN / 60:g} minutes"
+        if series.together:
+            minutes = f"{LOST_WITHIN / 60:g} minutes"
+            return f"not back yet of the series that were lost together within {minutes}: {series.together}"
+        return ""
 
     def _write_count(self, ready: int, now: float) -> None:
         """Write down how many nodes are ready, so that a daemon that is started again knows what disappeared."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from elasticd.base.text import last_heard
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.combine import bounds_limit, choose, preference, restrained, unknown, within
+from elasticd.decision.workload.falls import fall_limit, wait
 from elasticd.decision.workload.jobs import failing, failing_limit, grow, tidy
 from elasticd.decision.workload.ramp import ramp_limit
 from elasticd.decision.workload.resizing import NO_SIZING, size
@@ -64,7 +65,10 @@ def evaluate(case: Case) -> Evaluated:
             message = "; ".join(f"{failure.plugin}: {failure.hook} {failure.message}" for failure in answers.failures)
             return hold_failed(case, message, answers.failures)
         changes += [time for _, time in answers.values]
-    return Evaluated(decide(case), min((time for time in changes if time > at), default=inf))
+    decision = decide(case)
+    if decision.wish is not None and (falls := wait(case, decision.wish)):
+        changes.append(falls.until)
+    return Evaluated(decision, min((time for time in changes if time > at), default=inf))
 
 
 def hold_failed(case: Case, message: str, failures: tuple[Failure, ...]) -> Evaluated:
@@ -335,6 +339,8 @@ def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommenda
     limits = answers.given
     if answers.failures:
         return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=wish)
+    if (falls := fall_limit(case, wish)) is not None:
+        limits = (*limits, falls)
     combined = restrained(wish, limits, case.policy.replicas, current)
     if isinstance(combined, str):
         return replace(_hold(current, "AbleToScale", "LimitsContradict", combined), wish=wish, limits=limits)

@@ -39,7 +39,7 @@ from elasticd.journal.segments import (
 )
 from elasticd.journal.writer import WriterThread
 from elasticd.kit import history
-from elasticd.model.disruption import Disruption, NodesCounted
+from elasticd.model.disruption import Disruption, NodesCounted, SeriesLost
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision
 from elasticd.model.records import Decision, Outcome, Reopened
@@ -206,6 +206,8 @@ class Journal:
             self._remember(record)
         elif isinstance(record, NodesCounted):
             self._nodes.append(record)
+        elif isinstance(record, SeriesLost):
+            self.known_series.lost_together(record.at)
         elif isinstance(record, Reopened):
             pasts = {key: self._past(key) for key in self._pasts}
             self._pasts = {key: replace(past, until=float("-inf")) for key, past in pasts.items() if past}

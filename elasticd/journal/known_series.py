@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from math import inf
 
 from msgspec import Struct
 
@@ -13,12 +14,13 @@ LOST_WITHIN = 600.0
 
 
 class SeriesCounts(Struct, frozen=True):
-    """How many series can be trusted, how many could be and were lost within LOST_WITHIN seconds, and how many there
-    are."""
+    """How many series can be trusted, how many could be and were lost within LOST_WITHIN seconds, how many there are,
+    and how many of the lost ones were lost together."""
 
     known: int
     lost: int
     total: int
+    together: int = 0
 
 
 class _Lacking(Struct, frozen=True):
@@ -59,7 +61,10 @@ class KnownSeries:
         self._others_since: dict[tuple[str, Ref], float] = {}
         """Since when others count no longer."""
         self._former: dict[Ref, tuple[str, Ref]] = {}
-        """Those of others by workload that another policy is about now, or the same by another name."""
+        """Those of others by workload that another policy is about now, or the same by another name; before it is known
+        what is governed, the last by workload."""
+        self._together = -inf
+        """Until when so many were lost together that the breaker held."""
 
     def take(self, record: Decision) -> None:
         """Take in a decision."""
@@ -68,6 +73,8 @@ class KnownSeries:
         key = (record.policy, record.workload)
         before = self._decisions.get(key) or self._decisions.get(self._former.get(record.workload, key), _NONE)
         self._decisions[key] = _of(record, before)
+        if self._governed is None:  # the policy may be renamed between records of the journal
+            self._former[record.workload] = key
 
     def keep(self, governed: AbstractSet[tuple[str, Ref]], now: float) -> None:
         """From now on only these policies and workloads count. What was known of others is kept for as long as it may
@@ -84,22 +91,30 @@ class KnownSeries:
     def clear(self) -> None:
         """Forget all, as another daemon has led for long, or none."""
         self._decisions, self._governed, self._others_since, self._former = {}, None, {}, {}
+        self._together = -inf
+
+    def lost_together(self, at: float) -> None:
+        """What is lost by now was lost together, and counts until it is there again, or for LOST_WITHIN seconds."""
+        self._together = at
 
     def counts(self, now: float) -> SeriesCounts:
         """Count them."""
-        decisions = [self._decisions[key] for key in self._counted()]
+        decisions = [self._decisions[key] for key in self._counted(now)]
         lacking = [series for of in decisions for series in of.lacking.values()]
         known = sum(len(of.known) for of in decisions)
-        lost = sum(series.was_known and series.since >= now - LOST_WITHIN for series in lacking)
-        return SeriesCounts(known, lost, known + len(lacking))
+        lost = [series.since for series in lacking if series.was_known and series.since >= now - LOST_WITHIN]
+        together = sum(since <= self._together for since in lost)
+        return SeriesCounts(known, len(lost), known + len(lacking), together)
 
-    def _counted(self) -> Iterable[tuple[str, Ref]]:
-        """Those that count: also those of former policies until the present one has decided about a workload."""
+    def _counted(self, now: float) -> Iterable[tuple[str, Ref]]:
+        """Those that count: also those of former policies until the present one has decided about a workload, for as
+        long as a loss counts."""
         if self._governed is None:
             return self._decisions.keys()
         own = [key for key in self._decisions if key in self._governed]
         decided = {ref for _, ref in own}
-        return [*own, *(key for ref, key in self._former.items() if ref not in decided and key in self._decisions)]
+        former = (key for ref, key in self._former.items() if ref not in decided and key in self._decisions)
+        return [*own, *(key for key in former if self._others_since[key] >= now - LOST_WITHIN)]
 
 
 def _of(record: Decision, before: _OfDecision) -> _OfDecision:

@@ -12,13 +12,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import one_line, shown
-from elasticd.model.disruption import Disruption, NodesCounted
+from elasticd.model.disruption import Disruption, NodesCounted, SeriesLost
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Basis, Decision, Outcome, Reopened
 from elasticd.model.workload import Recommendation, Ref, Series
 
-Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision | Disruption | NodesCounted | Basis | Reopened
+Record = (
+    Decision
+    | Outcome
+    | PodDecision
+    | PodOutcome
+    | MoveDecision
+    | Disruption
+    | NodesCounted
+    | SeriesLost
+    | Basis
+    | Reopened
+)
 
 DECISIONS = b'"type":"decision'
 """Bytes that the lines of all decisions contain."""

@@ -33,17 +33,25 @@ class NodesCounted(Struct, frozen=True, gc=False, tag="nodes"):
     ready: int
 
 
+class SeriesLost(Struct, frozen=True, gc=False, tag="series-lost"):
+    """Until then so many series were lost together that no count may fall: a restarted daemon waits for them too."""
+
+    at: float
+
+
 class PolicyCaps(Struct, frozen=True, gc=False):
     """How much a policy changes by itself, until a person confirms more.
 
     Its bounds change the count of one workload by `step` replicas `within` so many seconds, or twofold, or by half; and
     by `most` in all. After a reload its selector may match `newly_governed` workloads that no policy governed before.
+    A count falls once fewer replicas have been wanted for `falls_after` seconds.
     """
 
     within: float = 60.0
     step: int = 10
     most: int = 100
     newly_governed: int = 100
+    falls_after: float = 0.0
 
 
 class DisruptionMemory(Struct, frozen=True, gc=False):

@@ -19,7 +19,7 @@ from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.journal.known_series import LOST_WITHIN
 from elasticd.kit.history import HORIZON
-from elasticd.model.actions import BREAKER, OUTDATED, Answer, Scale
+from elasticd.model.actions import BREAKER, Answer, Scale
 from elasticd.model.disruption import PolicyCaps
 from elasticd.model.listener import IDLE_TICK, Governed, Listener, Ticked, tell
 from elasticd.model.policy import JobSet, Policy
@@ -66,9 +66,6 @@ IDLE = 1.0
 class Breaker(Protocol):
     """Knows whether so much was lost at once that no count may fall."""
 
-    def settling(self, now: float) -> float:
-        """Seconds that a fall waits until others have been decided, which may have lost what they read."""
-
     def sudden_loss(self, now: float) -> str:
         """What was lost, as a sentence; empty: nothing."""
 
@@ -107,8 +104,6 @@ class Loop:
         self._kinds: frozenset[Kind] = frozenset()
         self.breaker: Breaker | None = None
         """What falls of counts are asked about."""
-        self._settled: dict[Key, float] = {}
-        """Until when falls that were overtaken need not wait again."""
 
     def set_sources(
         self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander | None = None
@@ -477,14 +472,14 @@ class Loop:
         if decision.action or decision.removals or (writes and decision.mode == "act"):
             # The policy as it is now: another may be in force when the task begins.
             job = self._policy_index.members[key].job
-            self.actions.begin(key, decision.id, self._act(key, decision, job, self._policy_index))
+            self.actions.begin(key, decision.id, self._act(key, decision, job))
         else:
             self._schedule_next(key, now, decision.interval)
 
-    async def _act(self, key: Key, decision: Decision, job: JobSet | None, policy_index: PolicyIndex) -> None:
+    async def _act(self, key: Key, decision: Decision, job: JobSet | None) -> None:
         """Carry out a decision. The workload is not looked at again before that has ended."""
         try:
-            if answer := await self._why_not_now(key, decision, policy_index):
+            if answer := self._why_not_now(decision):
                 record(not_begun(decision, self._clock.now(), answer), self._journal, self._listeners)
                 return
             async for outcome in carry_out(self._cluster, self._clock, decision, job):
@@ -495,60 +490,14 @@ class Loop:
             self._schedule_next(key, now, decision.interval)
             self._catch_up(key, now)
 
-    async def _why_not_now(self, key: Key, decision: Decision, policy_index: PolicyIndex) -> Answer | None:
-        """Before a count falls, let others be decided, and ask the breaker, whose mark of a zero must not stand without
-        it. What something has overtaken meanwhile is judged anew, and does not wait again then. None: go on."""
-        action, now = decision.action, self._clock.now()
-        has_waited = now < self._settled.pop(key, -inf)
-        if self.breaker is None or decision.mode != "act":
+    def _why_not_now(self, decision: Decision) -> Answer | None:
+        """Why a count is not to fall: the breaker is asked before a zero is marked as well. None: go on."""
+        action = decision.action
+        falls = isinstance(action, Scale) and action.after < action.before
+        if self.breaker is None or decision.mode != "act" or not falls:
             return None
-        if not isinstance(action, Scale) or action.after >= action.before:
-            return None
-        if not has_waited and (seconds := self.breaker.settling(now)):
-            await self._clock.sleep_until(now + seconds)
-            if why := self._what_overtook(key, policy_index) or await self._judge_again(key, action, policy_index):
-                self._settled[key] = self._clock.now() + seconds
-                self._missed.add(key)
-                return Answer("conflict", message=f"{why}: it is judged anew", reason=OUTDATED)
         loss = self.breaker.sudden_loss(self._clock.now())
         return Answer("refused", message=loss, reason=BREAKER) if loss else None
-
-    def _what_overtook(self, key: Key, policy_index: PolicyIndex) -> str:
-        """What has changed since a decision was made under these policies; empty: nothing that is known."""
-        if self._ended:
-            return "the daemon stops, and decides about no others"
-        if policy_index is not self._policy_index:
-            return "the policies were reloaded"
-        if self.snapshot is not None and (autoscaler := self.snapshot.autoscaler(key[1])):
-            return f"{autoscaler} sets its count by now"
-        return ""
-
-    async def _judge_again(self, key: Key, fall: Scale, policy_index: PolicyIndex) -> str:
-        """Why a count is not to fall so far by what is known now, as where a lost series is there again; empty: it
-        is."""
-        now, policy = self._clock.now(), policy_index.members.get(key)
-        if self.snapshot is None or policy is None:
-            return "it is not governed any more"
-        readings = await self.router.look(self._pollers_of(policy_index, policy), now)
-        try:
-            scene = Scene(policy_index, {}, self.snapshot, now)
-            case = case_of(scene, key, readings, self._journal, self._cluster.problems())
-            decision = await self._evaluate(case) if isinstance(case, Case) else case
-        except BaseException as error:  # of a strategy or a source: the next evaluation tells it
-            if is_interrupt(error):
-                raise
-            return raised(error)
-        if not isinstance(decision, Decision):
-            return "it cannot be judged"
-        again = decision.action
-        if isinstance(again, Scale) and again.after <= fall.after:
-            return ""
-        return f"it is to have {again.after if isinstance(again, Scale) else decision.current} by now"
-
-    async def _evaluate(self, case: Case) -> Decision | str:
-        (answer,) = await self._worker([case])
-        evaluated = await answer if isinstance(answer, asyncio.Future) else answer
-        return evaluated if isinstance(evaluated, str) else evaluated.decision
 
     def _catch_up(self, key: Key, now: float) -> None:
         """Look soon if news came meanwhile, or a time at which a strategy may change its mind."""

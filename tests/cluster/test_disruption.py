@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.disruption import FEWEST, LOSING, DisruptionGuard, DisruptionSettings
+from elasticd.cluster.disruption import DisruptionGuard, DisruptionSettings
 from elasticd.cluster.replacements import ECHO, REPLACING
 from elasticd.cluster.rollouts import YOUNG
 from elasticd.decision.disruption import refusal
@@ -1024,12 +1025,50 @@ async def test_no_count_falls_while_half_of_the_series_are_lost(lost: int, reaso
     assert (await door.disruption.act(replace(FALL, after=5))).result == "done", "it may rise"
 
 
-@pytest.mark.parametrize(("series", "seconds"), [(FEWEST - 1, 0.0), (FEWEST, LOSING)])
-def test_falls_settle_where_there_are_others(series: int, seconds: float) -> None:
-    """The loss of one of few is no sign of trouble."""
+@pytest.mark.parametrize(
+    ("first", "then", "after", "reason"),
+    [
+        pytest.param(12, 8, 5.0, "Breaker", id="some are back"),
+        pytest.param(12, 1, 5.0, "Breaker", id="all but one are back"),
+        pytest.param(12, 0, 5.0, "", id="all are back"),
+        pytest.param(12, 1, 610.0, "", id="one is gone for good"),
+        pytest.param(9, 8, 5.0, "", id="they were less than half"),
+    ],
+)
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
+async def test_what_was_lost_together_counts_until_it_is_back(
+    tmp_path: Path, first: int, then: int, after: float, reason: str, *, restarted: bool
+) -> None:
+    """A Prometheus comes back without its data, and then one series after the other."""
+    journal = Journal(tmp_path)
+    door = Door(journal=journal)
+    await door.look()
+    decide(journal, NOW, lost=0)
+    decide(journal, NOW + 1, lost=first)
+    await door.wait(6)
+    decide(journal, NOW + 6, lost=then)
+    if restarted:
+        journal.close()
+        journal = Journal(tmp_path)
+        door = Door(journal=journal)
+    await door.wait(after)
+    refused = await door.disruption.act(FALL)
+    journal.close()
+    said = f"not back yet of the series that were lost together within 10 minutes: {then}"
+    assert (refused.reason, refused.message) == (reason, said if reason else "")
+
+
+async def test_a_series_lost_later_is_not_one_of_them() -> None:
     journal = Journal()
-    decide(journal, NOW, lost=0, of=series)
-    assert Door(journal=journal).disruption.settling(NOW) == seconds
+    door = Door(journal=journal)
+    await door.look()
+    decide(journal, NOW, lost=0)
+    decide(journal, NOW + 1, lost=12)
+    await door.wait(6)
+    decide(journal, door.clock.now(), lost=0)
+    await door.wait(10)
+    decide(journal, door.clock.now(), lost=2)
+    assert (await door.disruption.act(FALL)).result == "done"
 
 
 async def test_a_surge_move_counts_once_when_it_begins() -> None:

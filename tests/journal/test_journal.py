@@ -187,6 +187,27 @@ def test_a_renamed_policy_knows_what_was_lost_before(policy: str, name: str, los
     assert journal.known_series.counts(601.0) == SeriesCounts(0, lost, 1)
 
 
+def test_a_renamed_policy_knows_it_after_a_restart_too(tmp_path: Path) -> None:
+    """Who renames policies by an upgrade restarts the daemon with it."""
+    journal = Journal(tmp_path)
+    for at, policy, series in ((1.0, KEY[0], KNOWN), (2.0, KEY[0], LOST), (3.0, "renamed", LOST)):
+        journal.append(decision(at, policy=policy, series=(series,)))
+    journal.close()
+    again = Journal(tmp_path, now=5.0)
+    again.forget({("renamed", WEB)}, 0.0)
+    assert again.known_series.counts(5.0) == SeriesCounts(0, 1, 1)
+    again.close()
+
+
+@pytest.mark.parametrize(("after", "known"), [(600.0, 1), (601.0, 0)])
+def test_a_former_policy_s_series_count_for_ten_minutes(after: float, known: int) -> None:
+    """The present one may never decide, as where two would act on the workload."""
+    journal = Journal()
+    journal.append(decision(1.0, series=(KNOWN,)))
+    journal.forget({("renamed", WEB)}, 0.0)
+    assert journal.known_series.counts(1.0 + after) == SeriesCounts(known, 0, known)
+
+
 @pytest.mark.parametrize(("away", "lost"), [(599.0, 1), (601.0, 0)])
 def test_a_workload_not_seen_for_a_while_is_known(away: float, lost: int) -> None:
     """The first list may come after the first look, as where the API server has just been started too."""

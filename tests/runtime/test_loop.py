@@ -13,7 +13,6 @@ from elasticd.api import (
     Strategy,
     hookimpl,
 )
-from elasticd.base.clock import VirtualClock
 from elasticd.base.tasks import cancel
 from elasticd.kit.history import HORIZON, begin
 from elasticd.kit.windows import Rate
@@ -68,150 +67,52 @@ async def test_the_polling_interval_follows_the_load_at_once() -> None:
 
 
 class Lost:
-    """What was lost, and how long falls wait."""
-
-    def __init__(self, seconds: float = 2.0, loss: str = "") -> None:
-        self.seconds, self.loss = seconds, loss
-
-    def settling(self, now: float) -> float:
-        return self.seconds
+    """A breaker that knows of a loss."""
 
     def sudden_loss(self, now: float) -> str:
-        return self.loss
+        return "9 of 10 series were lost"
 
 
-class Gate(VirtualClock):
-    """Waits of 2 s, as those of falls, last until the test opens it."""
+@pytest.mark.parametrize(
+    ("loads", "acts"),
+    [
+        pytest.param({10: 1}, {13: 1}, id="it falls after its wait"),
+        pytest.param({10: 1, 12: 2}, {13: 2}, id="it falls less where more are wanted meanwhile"),
+        pytest.param({10: 2, 12: 1}, {13: 2, 15: 1}, id="it falls further where that has waited too"),
+        pytest.param({10: 1, 12: 3}, {}, id="the load is back"),
+        pytest.param({10: 1, 12: 9}, {12: 9}, id="it rises at once"),
+        pytest.param({10: 1, 11: 3, 12: 1}, {15: 1}, id="it waits anew after a dip"),
+    ],
+)
+async def test_a_count_falls_once_fewer_were_wanted_for_long(loads: dict[int, int], acts: dict[int, int]) -> None:
+    """It is evaluated meanwhile as ever."""
+    play = Play(policy("p", Want(), interval=0.5), caps=PolicyCaps(falls_after=3.0), web=3)
+    for time, load in loads.items():
+        await play.to(time - 0.5)
+        play.meter.load[WEB] = load
+    await play.to(40)
+    assert {round(one.at): one.action.after for one in play.made if isinstance(one.action, Scale)} == acts
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened = asyncio.Event()
 
-    async def sleep_until(self, when: float) -> None:
-        if when == self.now() + 2.0:
-            await self.opened.wait()
-        await super().sleep_until(when)
-
-
-async def falling(strategy: Strategy | None = None, **changes: Any) -> Play:
-    """A workload of three is to have one, and that waits until others have been decided."""
-    play = Play(policy("p", strategy or Want(), **changes), web=3, clock=Gate())
-    play.loop.breaker = Lost()
-    await play.to(5)
+async def test_a_wait_is_over_before_the_next_interval() -> None:
+    play = await Play(policy("p", Want(), interval=30.0), caps=PolicyCaps(falls_after=3.0), web=3).to(10)
     play.meter.load[WEB] = 1
-    while not play.loop.actions:
-        await play.clock.sleep_until(play.clock.now() + 0.5)
-        await play.loop.step()
-    assert play.cluster.acts == []
-    return play
-
-
-async def settled(play: Play) -> list[tuple[str, str]]:
-    """Let it be carried out or not, and tell what came of it."""
-    assert isinstance(play.clock, Gate)
-    play.clock.opened.set()
-    await play.loop.actions.drain()
-    return [(one.result, one.message) for one in play.outcomes]
-
-
-async def test_a_fall_is_carried_out_once_others_were_decided() -> None:
-    play = await falling()
-    assert await settled(play) == [("done", "")]
-    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [1]
+    await play.to(80)
+    held, fell = play.made[1:3]
+    assert [(one.replicas, one.reason) for one in (held, fell)] == [(3, "ScaleDownStabilized"), (1, "Wanted")]
+    assert fell.at - held.at == 3.0
 
 
 async def test_a_zero_that_the_breaker_refuses_is_not_marked() -> None:
     """A person's zero would count as elasticd's while that lasts."""
-    play = await falling(replicas=Bounds(min=0, max=20))
-    play.loop.breaker = Lost(loss="9 of 10 series were lost")
+    play = Play(policy("p", Want(), replicas=Bounds(min=0, max=20)), web=3)
+    play.loop.breaker = Lost()
+    await play.to(5)
     play.meter.load[WEB] = 0
-    await settled(play)
-    await play.to(play.clock.now() + 60)
+    await play.to(60)
     assert {(one.result, one.reason) for one in play.outcomes} == {("refused", "Breaker")}
     assert play.made[-1].marks
     assert play.cluster.acts == []
-
-
-@pytest.mark.parametrize(("mode", "forbidden"), [("observe", False), ("act", True)])
-async def test_a_fall_is_given_up_where_policies_are_reloaded(mode: Any, *, forbidden: bool) -> None:
-    """A person has said so, and is told that it is in force."""
-    play = await falling()
-    play.loop.apply([policy("p", Want(), mode=mode, replicas=Bounds(min=3 if forbidden else 1, max=20))])
-    assert await settled(play) == [("conflict", "the policies were reloaded: it is judged anew")]
-    await play.to(play.clock.now() + 60)
-    assert play.cluster.acts == []
-
-
-async def test_a_fall_is_given_up_where_the_daemon_stops() -> None:
-    """It decides about no others any more, so what was lost is not known."""
-    play = await falling()
-    running = asyncio.create_task(play.loop.run())
-    await asyncio.sleep(0)
-    await cancel(running)
-    assert await settled(play) == [("conflict", "the daemon stops, and decides about no others: it is judged anew")]
-    assert play.cluster.acts == []
-
-
-async def test_a_fall_is_given_up_where_an_autoscaler_has_come() -> None:
-    class Scaled(Snapshot):
-        def autoscaler(self, ref: Ref) -> str:
-            return "HorizontalPodAutoscaler shop/web"
-
-    play = await falling()
-    play.loop.snapshot = Scaled(play.cluster, play.clock.now())
-    assert await settled(play) == [
-        ("conflict", "HorizontalPodAutoscaler shop/web sets its count by now: it is judged anew")
-    ]
-    assert play.cluster.acts == []
-
-
-DONE = ("done", "")
-
-
-def anew(replicas: int) -> tuple[str, str]:
-    return "conflict", f"it is to have {replicas} by now: it is judged anew"
-
-
-@pytest.mark.parametrize(
-    ("load", "said", "after"),
-    [
-        pytest.param(1, [DONE], [1], id="the same"),
-        pytest.param(2, [anew(2), DONE], [2], id="it falls less"),
-        pytest.param(3, [anew(3)], [], id="the load is back"),
-        pytest.param(9, [anew(9), DONE], [9], id="it rises"),
-    ],
-)
-async def test_a_fall_is_judged_once_more_when_due(load: float, said: list[tuple[str, str]], after: list[int]) -> None:
-    """And does not wait again where it is another then: falling load would keep it for ever."""
-    play = await falling(replicas=Bounds(min=0, max=20))
-    play.meter.load[WEB] = load
-    await play.clock.sleep_until(play.clock.now() + 1.9)
-    first = await settled(play)
-    play.loop.breaker = Lost(3600.0)
-    await play.to(play.clock.now() + 5)
-    assert [(one.result, one.message) for one in play.outcomes] == said
-    assert first == said[:1]
-    assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == after
-
-
-class Refuse(Strategy, tag="refuse", frozen=True):
-    """Raises once the load is 5."""
-
-    @hookimpl
-    def recommend_replicas(self, observation: Observation) -> Recommendation:
-        load = observation.series["load"].samples[0].value
-        if load == 5:
-            raise ValueError("no")
-        return Recommendation(int(load), "Wanted")
-
-
-async def test_a_fall_that_cannot_be_judged_again_is_given_up() -> None:
-    play = await falling(Refuse())
-    play.meter.load[WEB] = 5
-    await play.clock.sleep_until(play.clock.now() + 1.9)
-    ((result, message),) = await settled(play)
-    assert (result, play.cluster.acts) == ("conflict", [])
-    assert message == "it is to have 3 by now: it is judged anew"
 
 
 @pytest.mark.parametrize(("away", "known"), [(590, 1), (610, 0)])
@@ -229,9 +130,9 @@ async def test_who_leads_again_after_long_has_no_lost_series(away: float, known:
     assert (counts.known, counts.lost) == (0, known)
 
 
-async def test_what_does_not_fall_does_not_wait() -> None:
+async def test_what_does_not_fall_asks_no_breaker() -> None:
     play = Play(policy("p", Want()), web=9)
-    play.loop.breaker = Lost(3600.0, "all")
+    play.loop.breaker = Lost()
     await play.to(5)
     assert [action.after for action in play.cluster.acts if isinstance(action, Scale)] == [9]
 

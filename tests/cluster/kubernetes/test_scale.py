@@ -336,7 +336,7 @@ FALL = replace(ACTION, after=1)
     ("action", "code", "seconds", "reason"),
     [
         pytest.param(FALL, 429, 4, "", id="a short while"),
-        pytest.param(FALL, 429, 7, "Outdated", id="load may be back"),
+        pytest.param(FALL, 429, 7, "BudgetSpent", id="load may be back"),
         pytest.param(FALL, 503, 7, "", id="it may have been carried out"),
         pytest.param(ACTION, 429, 7, "", id="more replicas may be needed yet"),
         pytest.param(replace(FALL, reason=f"{SURGE} down"), 429, 7, "", id="it ends a surge"),
@@ -345,12 +345,23 @@ FALL = replace(ACTION, after=1)
 async def test_a_fall_that_waited_for_long_is_judged_anew(
     api: FakeApi, bench: Bench, action: Scale, code: int, seconds: int, reason: str
 ) -> None:
-    """Where the server asks for quiet, or `writes_per_second` is small."""
+    """Where the server asks for quiet, or `writes_per_second` is small. It takes no turn from others."""
     quiet = Say(code, {"reason": "Busy"}, {"Retry-After": str(seconds)})
     api.on("PATCH", PATH, quiet, scale(action.after))
     answer = await bench.scale(action)
     assert answer.reason == reason
     assert len(api.asked("PATCH", PATH)) == (1 if reason else 2)
+
+
+async def test_falls_that_would_be_too_old_take_no_turns(api: FakeApi, session: Session, clock: HurriedClock) -> None:
+    """Else many at once would use up all turns of a small `writes_per_second`, and none be sent for good."""
+    api.on("GET", OBJECTS, marked())
+    api.on("PATCH", PATH, scale(1))
+    bench = Bench(session, clock, rate=1)
+    answers = await asyncio.gather(*(bench.scale(FALL) for _ in range(20)))
+    told = Counter(answer.reason for answer in answers)
+    assert told == {"": len(api.asked("PATCH", PATH)), "BudgetSpent": told["BudgetSpent"]}
+    assert 2 <= told[""] <= 8, "two at once, and one a second for five seconds"
 
 
 async def test_a_write_carried_out_despite_a_503_is_done(api: FakeApi, bench: Bench) -> None:

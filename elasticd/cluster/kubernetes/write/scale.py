@@ -8,6 +8,7 @@ name ever has an old resourceVersion. Knows the answers of the API; knows nothin
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from math import inf
 
 import msgspec
 from msgspec.structs import replace
@@ -41,6 +42,7 @@ LAST_WORDS = 3.0
 _REPEATS = 3
 JUDGED = 5.0
 """Seconds that a fall may wait for its turn, or where the server asks for quiet; then it is judged anew."""
+_OUTDATED = Answer("refused", message=f"it waited for {JUDGED:g} s, and is judged anew", reason=OUTDATED)
 _SCALE = msgspec.json.Decoder(WireScale)
 _OBJECTS = msgspec.json.Decoder(WireList[WireWorkload])
 
@@ -73,12 +75,14 @@ class Scaler:
         for _ in range(1 + _REPEATS):
             if isinstance(verdict, Answer):
                 return verdict
-            if stop := await self._budget.turn():
+            # One that would be too old by then takes no turn from others.
+            too_old = _too_old_at(action, judged, quiet)
+            if stop := await self._budget.turn(patience=min(too_old - self._clock.now(), self._budget.patience)):
                 return stop
             try:
                 with self._budget.urgent():
                     async with self._slots.slot(action.workload.namespace):
-                        if stop := allowed() or self._too_old(action, judged, quiet):
+                        if stop := allowed() or (_OUTDATED if self._clock.now() >= too_old else None):
                             return stop
                         async with self._unanswered(resource, action, allowed):
                             scale = await self._patch(resource, action, verdict)
@@ -95,13 +99,6 @@ class Scaler:
         if isinstance(verdict, Answer):
             return verdict
         return conflict(409, f"it changed {1 + _REPEATS} times while it was being written")
-
-    def _too_old(self, action: Scale, judged: float, quiet: ApiError | None) -> Answer | None:
-        """Why a fall is not sent that has waited for long: load may be back. What a 503 may have carried out, is."""
-        falls = action.after < action.before and not action.reason.startswith(SURGE)
-        if not falls or self._clock.now() < judged + JUDGED or (quiet is not None and quiet.code >= 500):
-            return None
-        return Answer("refused", message=f"it waited for {JUDGED:g} s, and is judged anew", reason=OUTDATED)
 
     async def _patch(self, resource: Resource, action: Scale, version: str) -> WireScale:
         metadata = {"uid": action.uid, "resourceVersion": version}
@@ -213,6 +210,13 @@ class Scaler:
     async def _send(self, verb: Verb, resource: Resource, action: Scale, body: bytes | None = None) -> WireScale:
         request = resource.request(verb, action.workload.namespace, action.workload.name, "scale", body)
         return decoded(await self._session.send(request), _SCALE, "Scale")
+
+
+def _too_old_at(action: Scale, judged: float, quiet: ApiError | None) -> float:
+    """When a fall is not sent any more, as load may be back. A growth, and what a 503 may have carried out, are sent at
+    any time."""
+    falls = action.after < action.before and not action.reason.startswith(SURGE)
+    return judged + JUDGED if falls and (quiet is None or quiet.code < 500) else inf
 
 
 def _metadata_request(resource: Resource, action: Scale) -> Request:
