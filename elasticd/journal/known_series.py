@@ -83,7 +83,8 @@ class KnownSeries:
         self._governed = governed
         self._others_since = {key: since for key, since in others.items() if since >= now - LOST_WITHIN}
         refs = {ref for _, ref in governed}
-        self._former = {key[1]: key for key in self._others_since if key[1] in refs}
+        newest_last = sorted(self._others_since, key=self._others_since.__getitem__)
+        self._former = {key[1]: key for key in newest_last if key[1] in refs}
         self._decisions = {
             key: of for key, of in self._decisions.items() if key in governed or key in self._others_since
         }

@@ -187,6 +187,15 @@ def test_a_renamed_policy_knows_what_was_lost_before(policy: str, name: str, los
     assert journal.known_series.counts(601.0) == SeriesCounts(0, lost, 1)
 
 
+def test_of_several_former_policies_the_latest_counts() -> None:
+    journal = Journal()
+    for at, policy, series in ((1.0, "a", KNOWN), (2.0, "b", KNOWN), (3.0, "a", KNOWN), (4.0, "a", LOST)):
+        journal.forget({(policy, WEB)}, 0.0)
+        journal.append(decision(at, policy=policy, series=(series,)))
+    journal.forget({("c", WEB)}, 0.0)
+    assert journal.known_series.counts(5.0) == SeriesCounts(0, 1, 1)
+
+
 def test_a_renamed_policy_knows_it_after_a_restart_too(tmp_path: Path) -> None:
     """Who renames policies by an upgrade restarts the daemon with it."""
     journal = Journal(tmp_path)
