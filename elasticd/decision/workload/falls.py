@@ -34,12 +34,12 @@ def _highest_in_force(past: Past, now: float, seconds: float, current: int) -> t
     What was wished for before the oldest that is known, nobody knows: the current count."""
     highest, until, end = -1, -inf, now
     for run in reversed(past.runs):
-        if end <= now - seconds:
+        if end + seconds <= now:
             return highest, until
         if run.replicas > highest:
             highest, until = run.replicas, end + seconds
         end = run.first
-    if end > now - seconds and current > highest:
+    if end + seconds > now and current > highest:
         return current, end + seconds
     return highest, until
 

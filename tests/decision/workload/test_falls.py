@@ -92,16 +92,24 @@ def test_bounds_and_a_fallback_lower_a_count_too() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 10)), min_size=1, max_size=40))
 def test_no_count_falls_below_what_was_wanted_within_the_wait(steps: list[tuple[int, int]]) -> None:
-    """Steps: tenths of a second until a look, and what is wanted then. It rises at once, and falls in the end."""
+    """Steps: eighths of a second until a look, and what is wanted then. It rises at once, and falls in the end."""
     at, current, past = NOW, 10, begin(NOW, 10)
     wanted = [(at, current)]
-    for tenths, wish in [*steps, (1, 1), (30, 1)]:
-        at += tenths / 10
+    for eighths, wish in [*steps, (1, 1), (30, 1)]:
+        at += eighths / 8
         decision = evaluate(judged(wish, current, past, at)).decision
         wanted.append((at, wish))
         past = remember(past, decision)
-        in_force = [before for (_, before), (end, _) in pairwise(wanted) if end > at - 3.0 + 1e-6]
+        in_force = [before for (_, before), (end, _) in pairwise(wanted) if end > at - 3.0]
         lowest = min(current, max([wish, *in_force]))
         assert decision.replicas == (wish if wish >= current else lowest)
         current = decision.replicas
     assert current == 1
+
+
+@given(st.floats(1.5e9, 2e9), st.floats(0.0, 3.0))
+def test_a_wait_is_over_when_it_says_so(at: float, ago: float) -> None:
+    """Whatever doubles make of the sum: a workload without a next look would wait for its interval."""
+    past = Past(since=0.0, runs=(Run(at - 60, at - 60, 8), Run(at - ago, at - ago, 2)))
+    waiting = wait(judged(2, 10, past, at), 2)
+    assert waiting is None or (waiting.until > at and wait(judged(2, 10, past, waiting.until), 2) is None)
