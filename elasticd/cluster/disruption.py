@@ -166,15 +166,27 @@ class DisruptionGuard(ClusterWrapper):
 
     def _away(self) -> dict[str, dict[str, str]]:
         """By namespace, the pods without a controller that were moved, or are being moved, and do not run again yet, a
-        name by UID. Preempted ones do not count: they wait for room, however long."""
+        name by UID. Preempted ones do not count: they wait for room, however long; nor do those that do not end, as
+        their node is lost: they wait for a person, and did not serve before."""
         away = defaultdict[str, dict[str, str]](dict)
         for disruption in self._under_way:
             if not disruption.controller:
                 away[disruption.namespace][disruption.uid] = "one that is being evicted"
-        for move in self._inner.restoring():
-            if not (move.over or move.stays or move.runs or move.why.startswith(GIVES_WAY)):
+        moves = self._inner.restoring()
+        lost = self._on_lost_nodes() if moves else set()
+        for move in moves:
+            counts = not (move.over or move.stays or move.runs or move.why.startswith(GIVES_WAY))
+            if counts and move.uid not in lost:
                 away[move.pod.namespace][move.uid] = move.pod.name
         return away
+
+    def _on_lost_nodes(self) -> set[str]:
+        """The pods, by UID, on nodes that are not ready."""
+        if self._snapshot is None:
+            return set()
+        lost = [node.name for node in self._snapshot.nodes() if not node.ready]
+        by_node = self._snapshot.on_nodes() if lost else {}
+        return {pod.uid for name in lost for pod in by_node.get(name, ())}
 
     async def act(self, action: Action) -> Answer:
         now = self._clock.now()

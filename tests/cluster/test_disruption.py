@@ -267,6 +267,25 @@ async def test_moved_pods_without_a_controller_are_waited_for(others: Sequence[U
     assert (await door.disruption.act(replace(evict("p8"), owner=""))).result == "done", "it is preempted"
 
 
+@pytest.mark.parametrize(
+    ("ready", "there", "reason"),
+    [
+        pytest.param(False, ("x", "y"), "", id="they are on a lost node"),
+        pytest.param(False, ("x",), "", id="one is, and the other is away"),
+        pytest.param(False, (), "NotReplaced", id="they have ended"),
+        pytest.param(True, ("x", "y"), "NotReplaced", id="their node is ready"),
+    ],
+)
+async def test_bare_pods_that_a_lost_node_keeps_hold_no_other(ready: bool, there: Sequence[str], reason: str) -> None:
+    """They end when a person removes the node: other nodes can be drained before."""
+    door = Door(per_controller=2)
+    door.behind.nodes = (replace(door.behind.nodes[0], ready=ready), *door.behind.nodes[1:])
+    door.behind.loose = tuple(replace(pod(name, on="a"), deleted=True) for name in there)
+    door.behind.away = [away("x"), away("y")]
+    await door.look()
+    assert (await door.disruption.act(replace(moved("p9"), owner=""))).reason == reason
+
+
 async def test_a_pod_that_is_being_evicted_is_away() -> None:
     """Before its record shows it: several are evicted at a time."""
     door, go = Door(per_controller=2), asyncio.Event()
